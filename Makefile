@@ -1,0 +1,39 @@
+# The same commands as .ci/run, one at a time, in a virtual environment of the working copy.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install test lint format types bench demo ci
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/'
+
+install: $(VENV)/.installed  ## editable install with the extras test and bench
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -e ".[test,bench]"
+	@touch $@
+
+test: install  ## run the tests
+	$(BIN)/python -m pytest -ra
+
+lint: install  ## style and common mistakes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: install  ## rewrite the files in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: install  ## check the types in src
+	$(BIN)/mypy src
+
+bench: install  ## the short benchmark of the coders
+	$(BIN)/python -m benchmarks.coding --quick
+
+demo: install  ## digits, known and unknown; writes srosr-demo.png
+	$(BIN)/srosr demo
+
+ci:  ## everything that continuous integration runs, in a new environment
+	.ci/run

@@ -1,0 +1,26 @@
+"""SPGL1 with tolerances as tight as it can use: what accuracy costs it."""
+
+from __future__ import annotations
+
+from benchmarks.opponents import spgl1_bpdn
+from benchmarks.opponents.spgl1_bpdn import (
+    BUDGET,
+    DISTRIBUTION,
+    LICENCE,
+    REFERENCE,
+    TWO_THREADS,
+    skip_reason,
+    supports,
+)
+from benchmarks.problems import Array, Problem
+
+__all__ = ["BUDGET", "DISTRIBUTION", "LICENCE", "NAME", "REFERENCE", "TWO_THREADS"]
+__all__ += ["skip_reason", "solve", "supports"]
+
+NAME = "SPGL1 tight"
+TOLERANCE = {"opt_tol": 1e-9, "bp_tol": 1e-9, "ls_tol": 1e-9, "dec_tol": 1e-4}
+
+
+def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> Array:
+    """Codes by ``spgl1.spg_bpdn`` with `TOLERANCE`."""
+    return spgl1_bpdn.solve(atoms, queries, problem, threads, TOLERANCE)

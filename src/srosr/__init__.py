@@ -1,0 +1,66 @@
+"""Open set recognition by sparse representation.
+
+Everything documented is exported here and loaded at first use, so that ``import srosr`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .coding.encode import Codes, sparse_encode
+    from .coding.problems import BPDN, OMP, Lasso, Ridge
+    from .dictionary import Dictionary, Queries
+    from .evidence import class_residuals, residual_ratio, sparsity_concentration
+    from .exceptions import CertificateWarning, SROSRWarning
+    from .src import SRCClassifier
+
+_HOME = {
+    "Dictionary": "dictionary",
+    "Queries": "dictionary",
+    "BPDN": "coding.problems",
+    "Lasso": "coding.problems",
+    "Ridge": "coding.problems",
+    "OMP": "coding.problems",
+    "Codes": "coding.encode",
+    "sparse_encode": "coding.encode",
+    "class_residuals": "evidence",
+    "sparsity_concentration": "evidence",
+    "residual_ratio": "evidence",
+    "SRCClassifier": "src",
+    "SROSRWarning": "exceptions",
+    "CertificateWarning": "exceptions",
+}
+
+__all__ = [
+    "BPDN",
+    "OMP",
+    "CertificateWarning",
+    "Codes",
+    "Dictionary",
+    "Lasso",
+    "Queries",
+    "Ridge",
+    "SRCClassifier",
+    "SROSRWarning",
+    "__version__",
+    "class_residuals",
+    "residual_ratio",
+    "sparse_encode",
+    "sparsity_concentration",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,194 @@
+"""The command line. Only click is imported here: a command loads what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from srosr._version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from srosr.demo import DemoResult
+
+FIGURE_FORMATS = ("png", "pdf", "svg")
+LARGEST_SEED = 2**32 - 1  # what scikit-learn's random_state takes
+
+
+class BadInput(click.ClickException):
+    """What the user asked for cannot be done: one sentence, exit status 2."""
+
+    exit_code = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="srosr", message="%(prog)s %(version)s")
+def main() -> None:
+    """Open set recognition by sparse representation.
+
+    Learn the known classes, then say for each new sample which of them it is, or that it is none.
+
+    \b
+    Start here:
+      srosr demo                 see it work on handwritten digits, no download
+      srosr demo --help          what the demo can vary
+    """
+
+
+@main.command()
+@click.option(
+    "--known",
+    metavar="DIGITS",
+    help="The digits to learn, separated by commas; the others are strangers. [default: six, by the seed]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, LARGEST_SEED),
+    default=0,
+    show_default=True,
+    help="Chooses the known digits and splits them into training and test.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("srosr-demo.png"),
+    show_default=True,
+    help="Where the figure goes; the ending (.png, .pdf or .svg) chooses the format.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of the table.")
+def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
+    """Learn six digits, meet all ten, refuse the strangers.
+
+    Codes scikit-learn's bundled digits over a dictionary of known digits by the Lasso, names the class
+    with the smallest residual (SRC), and refuses a sample whose code is spread over many classes: one
+    with a low sparsity concentration index (SCI). The threshold comes from known digits only. Prints
+    a table and writes one figure.
+
+    \b
+    Examples:
+      srosr demo
+      srosr demo --seed 7 --out digits.svg
+      srosr demo --known 0,1,2,3,4,5
+      srosr demo --json | python -m json.tool
+    """
+    digits = None if known is None else _parse_digits(known)
+    _check_figure_path(out)
+
+    from rich.console import Console
+
+    from srosr.demo import choose_digits, plot_demo, run_demo
+
+    try:
+        choose_digits(seed, digits)
+    except ValueError as error:
+        raise BadInput(f"--known {known}: {error}") from None
+
+    with Console(stderr=True).status("Coding digits (the first run also compiles the solver) …"):
+        result = run_demo(seed, digits)
+        try:
+            plot_demo(result, out)
+        except OSError as error:
+            raise _unwritable(out, error.strerror or str(error)) from None
+
+    if as_json:
+        import json
+
+        click.echo(json.dumps(result.summary() | {"figure": str(out)}, indent=2))
+    else:
+        console = Console()
+        for part in _render(result):
+            console.print(part)
+        console.print(f"Figure: {out}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _parse_digits(text: str) -> tuple[int, ...]:
+    """Read ``0,1,2`` into numbers; whether they make sense is for the demo to say."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not (part.isascii() and part.isdigit()):
+            raise BadInput(f"--known {text}: {part!r} is not a digit; write digits separated by commas, as in 0,1,2.")
+    return tuple(int(part) for part in parts)
+
+
+def _check_figure_path(path: Path) -> None:
+    """Refuse, before any work is done, a path the figure cannot be written to."""
+    if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
+        endings = ", ".join(f".{ending}" for ending in FIGURE_FORMATS)
+        raise _unwritable(path, f"the name must end in one of {endings}")
+    try:
+        if not path.parent.is_dir():
+            raise _unwritable(path, f"there is no folder {path.parent}")
+        if path.is_dir():
+            raise _unwritable(path, "it is a folder")
+        if path.exists() and not path.is_file():
+            raise _unwritable(path, "it is not a regular file")
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise _unwritable(path, error.strerror or str(error)) from None
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise _unwritable(path, f"the folder {path.parent} is not writable")
+
+
+def _unwritable(path: Path, reason: str) -> BadInput:
+    return BadInput(f"cannot write the figure to {path}: {reason}; choose another path with --out.")
+
+
+def _render(result: DemoResult) -> list[RenderableType]:
+    """The demo's numbers as a table of classes and a short summary, for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    def count(n: int, style: str) -> Text:
+        return Text(str(n), style=style if n else "dim")
+
+    known = ", ".join(map(str, result.known))
+    table = Table(
+        title=f"Known digits: {known}",
+        title_style="bold",
+        title_justify="left",
+        header_style="bold",
+    )
+    table.add_column("digit")
+    for heading in ("samples", "recognised", "refused", "wrong"):
+        table.add_column(heading, justify="right")
+    for tallies, name in ((result.known_tallies, "known"), (result.unknown_tallies, "unknown")):
+        for tally in tallies:
+            table.add_row(
+                f"{tally.digit}  {name}",
+                str(tally.samples),
+                count(tally.right, "green") if name == "known" else Text("–", style="dim"),
+                count(tally.refused, "yellow" if name == "known" else "green"),
+                count(tally.wrong, "red"),
+            )
+        right, refused, wrong = (sum(getattr(t, f) for t in tallies) for f in ("right", "refused", "wrong"))
+        table.add_row(
+            f"all {name}",
+            str(sum(t.samples for t in tallies)),
+            str(right) if name == "known" else "–",
+            str(refused),
+            str(wrong),
+            style="bold",
+            end_section=True,
+        )
+
+    summary = Table.grid(padding=(0, 2))
+    summary.add_column()
+    summary.add_column(justify="right", style="bold")
+    summary.add_column(style="dim")
+    for row in (
+        ("closed-set accuracy", f"{result.closed_set_accuracy:.1%}", "of known samples, nothing refused"),
+        (
+            "known, accepted and right",
+            f"{result.known_accepted_right:.1%}",
+            f"SCI ≥ {result.threshold:.3f}, set to lose {result.target_refusal:.0%} of knowns",
+        ),
+        ("unknown refused", f"{result.unknown_refused:.1%}", "no unknown had a part in the threshold"),
+        ("AUROC of SCI", f"{result.auroc:.3f}", "known against unknown, any threshold"),
+        ("worst duality gap", f"{result.worst_gap:.1e}", f"certified, over {result.n_codes:,} codes"),
+        ("time", f"{result.seconds:.1f} s", "with any compilation"),
+    ):
+        summary.add_row(*row)
+    return [table, summary]

@@ -1,0 +1,707 @@
+r"""Homotopy: the exact path of Lasso solutions, walked over Gram quantities alone.
+
+For one sample the coder sees ``gram`` :math:`G = Y^TY`, its correlations ``corr`` :math:`c = Y^Ty` and
+:math:`\|y\|^2`. As the level :math:`\lambda` falls from :math:`\max|c|`, the minimiser of
+:math:`\tfrac12\|y - Yx\|^2 + \lambda\|x\|_1` moves along straight pieces: with active atoms :math:`A` and signs
+:math:`s`,
+
+.. math:: x_A(\lambda) = G_{AA}^{-1}(c_A - \lambda s), \qquad |c_j - G_{jA}x_A| \le \lambda \ (j \notin A),
+
+and a piece ends where an active coefficient reaches zero or another atom's correlation reaches
+:math:`\pm\lambda`. ``Lasso`` stops at :math:`\lambda = \alpha`; ``BPDN`` stops where the residual is
+:math:`\epsilon`, which on a piece is a quadratic equation in :math:`\lambda`; an :math:`\epsilon` out of reach
+ends at :math:`\lambda \to 0`.
+
+What makes it fast
+------------------
+A plain homotopy reads the Gram rows of all active atoms over all N atoms at every step and is bound by memory.
+Here each step looks only at a *working set* W of promising atoms whose Gram entries are gathered into a small
+block that stays in cache. From time to time (every quarter more of active atoms, and at the end) all N
+correlations are computed. Atoms outside W that should have entered meanwhile, the *late* ones, are not repaired
+by starting again: their own level t, first the largest late correlation, is lowered to :math:`\lambda` while
+everybody else's level rests. That is a homotopy too, with the same steps, so the walk goes on exactly from
+where it is. The inverse of :math:`G_{AA}` and the direction are updated, not solved for.
+
+Degenerate atoms
+----------------
+An atom that depends linearly on the active ones and reaches its level either runs along with it (a duplicate
+does) and is masked until an active atom leaves, or crosses it and takes the place of the active atom that
+first reaches zero along the null direction. Nothing is assumed about rank.
+
+References
+----------
+M. R. Osborne, B. Presnell, B. A. Turlach, "A new approach to variable selection in least squares problems",
+IMA J. Numer. Anal. 20, 2000. D. L. Donoho, Y. Tsaig, "Fast solution of l1-norm minimization problems when the
+solution may be sparse", IEEE Trans. Inf. Theory 54, 2008.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .inverse import append, combine, enlarged, new_inverse, remove, times
+
+# How a walk ended.
+REACHED = 0  # the level, or the residual, asked for
+UNREACHABLE = 1  # BPDN: the level is down to zero and the residual is still above epsilon
+OUT_OF_STEPS = 2
+LOST = 3  # numerically stuck; the safe solver takes over
+STOPPED = 4  # the caller's stop flag was raised
+
+# What happens at the end of a piece.
+_END, _LEAVES, _ENTERS = 0, 1, 2
+
+# Working set: half as many atoms as are active, within these bounds.
+_EXTRA_MIN, _EXTRA_MAX = 48, 128
+# Active atoms added before all correlations are looked at again: a quarter of those there, at least this many.
+_REFRESH_MIN = 8
+# An atom whose squared distance to the span of the active ones is below this share of its squared length counts
+# as dependent on them.
+_DEPENDENT = 1e-10
+# Below this share the distance is computed again, more carefully.
+_CLOSE = 1e-4
+# Rounding of a Gram entry, with a margin, relative to the longest atom.
+_ROUNDING = 32 * 2.2e-16
+# Rates of approach below this are rounding: the atom runs along with its level.
+_PARALLEL = 1e-10
+# The level, relative to the first one, at which an unreachable epsilon counts as level zero.
+_LEVEL_ZERO = 1e-8
+# Times the last check may find late atoms before the walk counts as lost.
+_MAX_CHECKS = 200
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+def correlations(gram, corr, atoms, x, k, out):
+    """out = corr - sum over i < k of x[i] * gram[atoms[i]]: what the residual has in common with every atom."""
+    n = corr.shape[0]
+    for j in range(n):
+        out[j] = corr[j]
+    i = 0
+    while i + 4 <= k:
+        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        ra, rb, rc, rd = gram[atoms[i]], gram[atoms[i + 1]], gram[atoms[i + 2]], gram[atoms[i + 3]]
+        for j in range(n):
+            out[j] -= a * ra[j] + b * rb[j] + c * rc[j] + d * rd[j]
+        i += 4
+    while i < k:
+        a = x[i]
+        ra = gram[atoms[i]]
+        for j in range(n):
+            out[j] -= a * ra[j]
+        i += 1
+
+
+@njit(cache=True, nogil=True)
+def _independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
+    """Squared distance of an atom to the span of the active ones, 0 where rounding hides it; u its coordinates.
+
+    Short distances are computed anew to second order, :math:`g_{jj} - 2g^Tu + u^TGu` with refined u. What the rounding
+    of the Gram entries leaves uncertain, :math:`(1 + \\|u\\|_1)^2` times that of an entry, counts as nothing.
+    """
+    squared_length = gram[atom, atom]
+    times(inverse, counts, k, g, u)
+    schur = squared_length
+    for i in range(k):
+        schur -= g[i] * u[i]
+    if schur > _CLOSE * squared_length:
+        return schur
+    e = np.empty(k)
+    step = np.empty(k)
+    for attempt in range(2):
+        if attempt == 1:
+            times(inverse, counts, k, e, step)
+            for i in range(k):
+                u[i] += step[i]
+        for i in range(k):
+            row = gram[atoms[i]]
+            t = g[i]
+            for j in range(k):
+                t -= row[atoms[j]] * u[j]
+            e[i] = t
+    size = 1.0
+    schur = squared_length
+    for i in range(k):
+        schur -= u[i] * (g[i] + e[i])
+        size += abs(u[i])
+    if schur <= max(_DEPENDENT * squared_length, _ROUNDING * size * size * longest):
+        return 0.0
+    return schur
+
+
+@njit(cache=True, nogil=True)
+def _inverse_from_scratch(gram, atoms, k, capacity):
+    """The inverse of G_AA, and whether it exists numerically."""
+    inverse, counts = new_inverse(capacity)
+    u = np.empty(k)
+    g = np.empty(k)
+    for m in range(k):
+        row = gram[atoms[m]]
+        for i in range(m):
+            g[i] = row[atoms[i]]
+        times(inverse, counts, m, g, u)
+        schur = row[atoms[m]]
+        for i in range(m):
+            schur -= g[i] * u[i]
+        if schur <= 1e-14 * row[atoms[m]]:
+            return inverse, counts, False
+        append(inverse, counts, m, u, schur)
+    return inverse, counts, True
+
+
+@njit(cache=True, nogil=True)
+def _promising(residual_corr, active, k, histogram):
+    """A bound on |correlation| that about the wanted number of inactive atoms exceed, and how many do."""
+    n = residual_corr.shape[0]
+    top = 0.0
+    for j in range(n):
+        t = abs(residual_corr[j])
+        if not active[j] and t > top:
+            top = t
+    extra = min(max(k // 2, _EXTRA_MIN), _EXTRA_MAX)
+    bins = histogram.shape[0] - 1
+    scale = bins / top if top > 0.0 else 0.0
+    if not np.isfinite(scale):
+        scale = 0.0
+    histogram[:] = 0
+    for j in range(n):
+        if not active[j]:
+            histogram[int(abs(residual_corr[j]) * scale)] += 1
+    count = histogram[bins]
+    b = bins - 1
+    while b >= 0 and (count == 0 or count + histogram[b] <= extra):
+        count += histogram[b]
+        b -= 1
+    bound = (b + 1) / scale if scale > 0.0 else 0.0
+    return top, bound * (1.0 - 1e-12), min(count, 2 * extra)
+
+
+@njit(cache=True, nogil=True)
+def resized(array, size, used):
+    out = np.empty(size, array.dtype)
+    out[:used] = array[:used]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def resized_rows(array, rows, columns, used_rows, used_columns):
+    out = np.empty((rows, columns), array.dtype)
+    for i in range(used_rows):
+        out[i, :used_columns] = array[i, :used_columns]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _first_to_zero(x, sign, u, new_sign, k):
+    """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
+    largest = 0.0
+    least = 0.0  # what is smaller in u is rounding
+    for i in range(k):
+        largest = max(largest, abs(x[i]))
+        least = max(least, 1e-6 * abs(u[i]))
+    reach = np.inf
+    for i in range(k):
+        t = new_sign * u[i] * sign[i]
+        if t > least:
+            reach = min(reach, (max(sign[i] * x[i], 0.0) + 1e-12 * largest) / t)
+    leaving = -1
+    pivot = 0.0
+    for i in range(k):
+        t = new_sign * u[i] * sign[i]
+        if t > least and max(sign[i] * x[i], 0.0) <= reach * t and t > pivot:
+            leaving = i
+            pivot = t
+    return leaving
+
+
+@njit(cache=True, nogil=True)
+def _settle(gram, full, target, atoms, inverse, counts, k, scale, x, out, g, u):
+    """Find x such that out = full - Gx equals target on the active atoms, refined; returns the largest error left."""
+    for i in range(k):
+        g[i] = full[atoms[i]] - target[i]
+    times(inverse, counts, k, g, x)
+    error = 0.0
+    for attempt in range(3):
+        correlations(gram, full, atoms, x, k, out)
+        error = 0.0
+        for i in range(k):
+            g[i] = out[atoms[i]] - target[i]
+            error = max(error, abs(g[i]))
+        if error <= 1e-13 * scale or attempt == 2:
+            break
+        times(inverse, counts, k, g, u)
+        for i in range(k):
+            x[i] += u[i]
+    return error
+
+
+@njit(cache=True, nogil=True)
+def _settle_low(gram, corr, sign, atoms, inverse, counts, k, scale, longest, level, noise, x, out):
+    """The same where the level drowns in the rounding of c - Gx: least squares and slope apart.
+
+    c - G(fit - level slope) is the sum of c - G fit, zero but for atoms that can still lessen the residual, and of
+    level times G slope, which is exact relative to the level. Returns the rounding of the sum.
+    """
+    g = np.empty(k)
+    u = np.empty(k)
+    slope = np.empty(k)
+    tilt = np.empty_like(out)
+    _settle(gram, corr, np.zeros(k), atoms, inverse, counts, k, scale, x, out, g, u)
+    _settle(gram, np.zeros_like(out), -sign[:k], atoms, inverse, counts, k, 1.0, slope, tilt, g, u)
+    for j in range(out.shape[0]):
+        if abs(out[j]) <= noise:
+            out[j] = 0.0
+        out[j] -= level * tilt[j]
+    size = 1.0
+    for i in range(k):
+        x[i] -= level * slope[i]
+        size += longest * abs(slope[i])
+    return 2e-15 * level * size
+
+
+@njit(cache=True, nogil=True)
+def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
+    """Walk the path of one sample.
+
+    Parameters
+    ----------
+    gram : ndarray (N, N)
+    longest : float
+        The largest squared length of an atom.
+    corr : ndarray (N,)
+    squared_norm : float
+    is_bpdn : bool
+        Whether ``goal`` is epsilon, else it is alpha.
+    goal : float
+    max_steps : int
+    stop : uint8 ndarray (1,)
+        Raised (non-zero) by the caller to end the walk early.
+
+    Returns
+    -------
+    atoms : int64 ndarray (k,)
+    x : ndarray (k,)
+    dual : ndarray (k,)
+        For BPDN, z_A of the dual point v = Yz in the span of the active atoms, for the certificate.
+    steps : int
+    ending : int
+        One of REACHED, UNREACHABLE, OUT_OF_STEPS, LOST, STOPPED.
+    """
+    n = corr.shape[0]
+    k = 0  # active atoms: their numbers, coefficients and signs, and whether they walk on the late level
+    k_cap = 32
+    atoms = np.empty(k_cap, np.int64)
+    x = np.empty(k_cap)
+    sign = np.empty(k_cap)
+    is_late = np.empty(k_cap)
+    drive = np.empty(k_cap)  # right-hand side of the direction: sign times the speed of the atom's level
+    direction = np.empty(k_cap)
+    target = np.empty(k_cap)
+    u = np.empty(k_cap)
+    g = np.empty(k_cap)
+    inverse, counts = new_inverse(k_cap)
+    w = 0  # the working set: inactive atoms, their correlations, and how fast those fall
+    w_cap = 2 * _EXTRA_MIN + _EXTRA_MAX
+    work = np.empty(w_cap, np.int64)
+    work_corr = np.empty(w_cap)
+    work_rate = np.empty(w_cap)
+    late = np.empty(w_cap)
+    masked = np.empty(w_cap, np.bool_)
+    block = np.empty((k_cap, w_cap))  # Gram of active atoms (rows) against the working set (columns)
+    active = np.zeros(n, np.bool_)
+    residual_corr = corr.copy()
+    histogram = np.empty(129, np.int64)
+
+    level = 0.0
+    for j in range(n):
+        level = max(level, abs(corr[j]))
+    first_level = level
+    epsilon2 = goal * goal
+    if level == 0.0 or (is_bpdn and squared_norm <= epsilon2) or (not is_bpdn and level <= goal):
+        reached = not is_bpdn or squared_norm <= epsilon2
+        return atoms[:0].copy(), x[:0].copy(), x[:0].copy(), 0, REACHED if reached else UNREACHABLE
+    last_level = _LEVEL_ZERO * first_level if is_bpdn else goal
+    # An epsilon lost in the rounding of a squared residual is as good as zero: walk to the end.
+    seeks_epsilon = is_bpdn and epsilon2 > 1e-15 * squared_norm
+
+    residual2 = squared_norm
+    steps = 0
+    checks = 0
+    arrived = False
+    ending = REACHED
+    unreachable = False
+    while True:
+        # ---- All correlations, exact; the coefficients are brought to rounding level first.
+        if stop[0] != 0:
+            ending = STOPPED
+            break
+        noise = 2e-15 * first_level
+        if k > 0:
+            for i in range(k):
+                target[i] = level * sign[i]
+            error = _settle(gram, corr, target, atoms, inverse, counts, k, first_level, x, residual_corr, g, u)
+            if error > 1e-6 * first_level:
+                inverse, counts, exists = _inverse_from_scratch(gram, atoms, k, k_cap)
+                if exists:
+                    error = _settle(gram, corr, target, atoms, inverse, counts, k, first_level, x, residual_corr, g, u)
+                if not exists or error > 1e-6 * first_level:
+                    ending = LOST
+                    break
+            for i in range(k):
+                noise += 2e-15 * longest * abs(x[i])
+            if noise > 1e-11 * level:
+                noise = _settle_low(
+                    gram, corr, sign, atoms, inverse, counts, k, first_level, longest, level, noise, x, residual_corr
+                )
+            residual2 = squared_norm
+            for i in range(k):
+                residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
+        top, bound, count = _promising(residual_corr, active, k, histogram)
+        too_high = level * (1.0 + 1e-9) + noise
+        if arrived:
+            if top <= too_high:
+                break
+            checks += 1
+            if checks > _MAX_CHECKS:
+                ending = LOST
+                break
+
+        # ---- The working set: late atoms and the most promising others, with room for all active ones to leave.
+        if count + k > w_cap:
+            w_cap = 2 * (count + k)
+            work = np.empty(w_cap, np.int64)
+            work_corr = np.empty(w_cap)
+            work_rate = np.empty(w_cap)
+            late = np.empty(w_cap)
+            masked = np.empty(w_cap, np.bool_)
+            block = np.empty((k_cap, w_cap))
+        w = 0
+        late_level = 0.0
+        for j in range(n):
+            t = abs(residual_corr[j])
+            if t >= bound and not active[j] and w < count:
+                work[w] = j
+                work_corr[w] = residual_corr[j]
+                masked[w] = False
+                late[w] = 0.0
+                if t > too_high:
+                    late[w] = 1.0
+                    late_level = max(late_level, t)
+                w += 1
+        for i in range(k):
+            is_late[i] = 0.0
+            row, out = gram[atoms[i]], block[i]
+            for j in range(w):
+                out[j] = row[work[j]]
+
+        # ---- Walk: first the late atoms' level down to the common one, then the common level.
+        lowering_late = late_level > 0.0
+        added = 0
+        refresh = max(_REFRESH_MIN, k // 4)
+        look_again = False
+        while not look_again:
+            speed = 1.0  # of the common level, downwards
+            if not lowering_late and seeks_epsilon and residual2 < epsilon2:
+                speed = -1.0
+            for i in range(k):
+                drive[i] = sign[i] * (is_late[i] if lowering_late else speed)
+            times(inverse, counts, k, drive, direction)
+            while True:
+                steps += 1
+                if steps > max_steps:
+                    ending = OUT_OF_STEPS
+                    break
+                if steps % 64 == 0 and stop[0] != 0:
+                    ending = STOPPED
+                    break
+                combine(block, direction, k, w, work_rate)
+
+                # The first event along the piece.
+                event = _END
+                who = -1
+                new_sign = 1.0
+                if lowering_late:
+                    step = late_level - level
+                elif speed > 0.0:
+                    step = level - last_level
+                else:
+                    step = np.inf
+                fall = 0.0
+                curve = 0.0
+                at_epsilon = False
+                if seeks_epsilon and not lowering_late and k > 0:
+                    for i in range(k):
+                        fall += level * sign[i] * direction[i]
+                        curve += drive[i] * direction[i]
+                    above = residual2 - epsilon2
+                    spread = fall * fall - curve * above
+                    if spread >= 0.0:
+                        root = np.sqrt(spread)
+                        t = above / (fall + root) if speed > 0.0 else above / (fall - root)
+                        if 0.0 <= t < step:
+                            step = t
+                            at_epsilon = True
+                for i in range(k):
+                    shrink = -sign[i] * direction[i]
+                    if shrink > 0.0:
+                        t = sign[i] * x[i]
+                        if t < step * shrink:
+                            step = max(t, 0.0) / shrink
+                            event = _LEAVES
+                            who = i
+                for j in range(w):
+                    if not masked[j]:
+                        if lowering_late:
+                            own_speed = late[j]
+                            own = late_level if own_speed > 0.0 else level
+                        else:
+                            own_speed = speed
+                            own = level
+                        closing = own_speed - work_rate[j]
+                        room = own - work_corr[j]
+                        if closing > _PARALLEL and room < step * closing:
+                            step = max(room, 0.0) / closing
+                            event = _ENTERS
+                            who = j
+                            new_sign = 1.0
+                        closing = own_speed + work_rate[j]
+                        room = own + work_corr[j]
+                        if closing > _PARALLEL and room < step * closing:
+                            step = max(room, 0.0) / closing
+                            event = _ENTERS
+                            who = j
+                            new_sign = -1.0
+                if not np.isfinite(step):
+                    ending = LOST
+                    break
+
+                # Go there.
+                for i in range(k):
+                    x[i] += step * direction[i]
+                for j in range(w):
+                    work_corr[j] -= step * work_rate[j]
+                if lowering_late:
+                    late_level -= step
+                else:
+                    level -= step * speed
+                    residual2 += step * (step * curve - 2.0 * fall)
+                if event == _END:
+                    break
+
+                leaving = who if event == _LEAVES else -1
+                theta = 0.0
+                entering = -1
+                if event == _ENTERS:
+                    entering = work[who]
+                    row = gram[entering]
+                    for i in range(k):
+                        g[i] = block[i, who]
+                    schur = _independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
+                    entering_late = late[who]
+                    own_speed = entering_late if lowering_late else speed
+                    rate = work_rate[who]
+                    if schur == 0.0:
+                        # Exchange along the null direction: the first active atom to reach zero makes room.
+                        if abs(own_speed - new_sign * rate) > 1e-6:
+                            leaving = _first_to_zero(x, sign, u, new_sign, k)
+                            if leaving >= 0:
+                                theta = max(x[leaving] / (new_sign * u[leaving]), 0.0)
+                        if leaving < 0:  # it runs along, like a duplicate
+                            masked[who] = True
+                            continue
+                        for i in range(k):
+                            x[i] -= theta * new_sign * u[i]
+                    # Out of the working set: the last one takes its column.
+                    w -= 1
+                    work[who] = work[w]
+                    work_corr[who] = work_corr[w]
+                    late[who] = late[w]
+                    masked[who] = masked[w]
+                    for i in range(k):
+                        block[i, who] = block[i, w]
+
+                if leaving >= 0:
+                    left = atoms[leaving]
+                    t = direction[leaving]
+                    last = k - 1
+                    active[left] = False
+                    work[w] = left
+                    work_corr[w] = sign[leaving] * (late_level if lowering_late and is_late[leaving] > 0.0 else level)
+                    late[w] = is_late[leaving]
+                    masked[w] = False
+                    w += 1
+                    remove(inverse, counts, k, leaving, g)
+                    if leaving != last:
+                        atoms[leaving] = atoms[last]
+                        x[leaving] = x[last]
+                        sign[leaving] = sign[last]
+                        is_late[leaving] = is_late[last]
+                        drive[leaving] = drive[last]
+                        direction[leaving] = direction[last]
+                        for j in range(w - 1):
+                            block[leaving, j] = block[last, j]
+                    k = last
+                    row = gram[left]
+                    for i in range(k):
+                        direction[i] -= g[i] * t
+                        block[i, w - 1] = row[atoms[i]]
+                    for j in range(w):
+                        masked[j] = False
+                    if event == _ENTERS:
+                        row = gram[entering]
+                        for i in range(k):
+                            g[i] = row[atoms[i]]
+                        schur = _independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
+                        rate = 0.0
+                        for i in range(k):
+                            rate += g[i] * direction[i]
+                        if schur == 0.0:
+                            ending = LOST
+                            break
+                if event == _ENTERS:
+                    if k == k_cap:
+                        k_cap *= 2
+                        atoms = resized(atoms, k_cap, k)
+                        x = resized(x, k_cap, k)
+                        sign = resized(sign, k_cap, k)
+                        is_late = resized(is_late, k_cap, k)
+                        drive = resized(drive, k_cap, k)
+                        direction = resized(direction, k_cap, k)
+                        u = resized(u, k_cap, k)
+                        g = np.empty(k_cap)
+                        target = np.empty(k_cap)
+                        inverse = enlarged(inverse, counts, k_cap)
+                        block = resized_rows(block, k_cap, w_cap, k, w)
+                    drive[k] = new_sign * own_speed
+                    direction[k] = (drive[k] - rate) / schur
+                    for i in range(k):
+                        direction[i] -= u[i] * direction[k]
+                    append(inverse, counts, k, u, schur)
+                    atoms[k] = entering
+                    active[entering] = True
+                    x[k] = theta * new_sign
+                    sign[k] = new_sign
+                    is_late[k] = entering_late
+                    row, out = gram[entering], block[k]
+                    for j in range(w):
+                        out[j] = row[work[j]]
+                    k += 1
+                    added += 1
+                    if added >= refresh and not arrived and not lowering_late:
+                        look_again = True
+                        break
+            if ending != REACHED or look_again:
+                break
+            if lowering_late:
+                # Everybody is on the common level again; Lasso that had arrived has arrived again.
+                lowering_late = False
+                for i in range(k):
+                    is_late[i] = 0.0
+                for j in range(w):
+                    late[j] = 0.0
+                    masked[j] = False
+                if is_bpdn:
+                    residual2 = squared_norm
+                    for i in range(k):
+                        residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
+                if arrived and (not is_bpdn or (unreachable and residual2 > epsilon2)):
+                    look_again = True
+            else:
+                arrived = True
+                unreachable = is_bpdn and not at_epsilon
+                look_again = True
+        if ending != REACHED:
+            break
+
+    dual = np.zeros(k)
+    if ending == REACHED and is_bpdn:
+        if unreachable:
+            ending = UNREACHABLE
+        _finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual)
+    return atoms[:k].copy(), x[:k].copy(), dual, steps, ending
+
+
+@njit(cache=True, nogil=True)
+def _refined(gram, atoms, inverse, counts, k, rhs, out):
+    """out = G_AA^-1 rhs with two rounds of iterative refinement."""
+    e = np.empty(k)
+    step = np.empty(k)
+    times(inverse, counts, k, rhs, out)
+    for _ in range(2):
+        for i in range(k):
+            row = gram[atoms[i]]
+            t = rhs[i]
+            for j in range(k):
+                t -= row[atoms[j]] * out[j]
+            e[i] = t
+        times(inverse, counts, k, e, step)
+        for i in range(k):
+            out[i] += step[i]
+
+
+@njit(cache=True, nogil=True)
+def _finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual):
+    """BPDN's last piece in closed form, at epsilon to rounding; ``dual`` is the slope of the piece."""
+    c = np.empty(k)
+    fit = np.empty(k)
+    for i in range(k):
+        c[i] = corr[atoms[i]]
+    _refined(gram, atoms, inverse, counts, k, c, fit)
+    _refined(gram, atoms, inverse, counts, k, sign, dual)
+    if unreachable:
+        largest = 0.0
+        for i in range(k):
+            largest = max(largest, abs(fit[i]))
+        for i in range(k):  # what ends in zero carries rounding
+            x[i] = fit[i] if abs(fit[i]) > 1e-14 * largest else 0.0
+        return
+    # residual^2(level) = residual^2(0) + level^2 * sign.dual
+    floor2 = squared_norm
+    curve = 0.0
+    for i in range(k):
+        floor2 -= c[i] * fit[i]
+        curve += sign[i] * dual[i]
+    if curve > 0.0 and epsilon2 > floor2:
+        exact = np.sqrt((epsilon2 - floor2) / curve)
+        if abs(exact - level) <= 1e-3 * level:
+            for i in range(k):
+                x[i] = fit[i] - exact * dual[i]
+
+
+@njit(cache=True, nogil=True)
+def walk_batch(gram, corr, squared_norms, is_bpdn, goal, max_steps, stop):
+    """Walk for every row of ``corr``.
+
+    Codes and dual points come back as two CSR arrays on one pattern (indptr, indices, data, dual), with steps and
+    endings.
+    """
+    n_samples = corr.shape[0]
+    indptr = np.zeros(n_samples + 1, np.int64)
+    capacity = 32 * n_samples + 64
+    indices = np.empty(capacity, np.int64)
+    data = np.empty(capacity)
+    dual = np.empty(capacity)
+    steps = np.zeros(n_samples, np.int64)
+    endings = np.zeros(n_samples, np.int64)
+    used = 0
+    longest = 0.0
+    for j in range(gram.shape[0]):
+        longest = max(longest, gram[j, j])
+    for b in range(n_samples):
+        atoms, x, z, steps[b], endings[b] = walk(
+            gram, longest, corr[b], squared_norms[b], is_bpdn, goal, max_steps, stop
+        )
+        k = atoms.shape[0]
+        if used + k > capacity:
+            capacity = 2 * (used + k)
+            indices = resized(indices, capacity, used)
+            data = resized(data, capacity, used)
+            dual = resized(dual, capacity, used)
+        order = np.argsort(atoms)
+        for i in range(k):
+            indices[used] = atoms[order[i]]
+            data[used] = x[order[i]]
+            dual[used] = z[order[i]]
+            used += 1
+        indptr[b + 1] = used
+    return indptr, indices[:used].copy(), data[:used].copy(), dual[:used].copy(), steps, endings

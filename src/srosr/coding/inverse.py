@@ -1,0 +1,173 @@
+r"""The inverse of a Gram block that gains and loses one atom at a time.
+
+Gaining atom j with :math:`u = G_{AA}^{-1}g` and squared distance :math:`\delta = g_{jj} - g^Tu` to the span of A adds
+:math:`ww^T/\delta`, :math:`w = (-u, 1)`; losing atom i subtracts :math:`hh^T/h_i`, h its column. Writing each of
+these into the matrix would read and write all of it at every step. So they wait, as vectors, and are written
+together: a product with the inverse costs one reading of the matrix, and the matrix is written once in `_WAIT` steps.
+
+An inverse is a pair of arrays (compiled code passes them faster than an object): ``table``, whose first rows are the
+matrix and whose last `_WAIT` rows are the waiting vectors with their weights in the last column, and ``counts``, the
+size of the matrix and the number of vectors that wait.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Updates that wait, and the size below which none does: a small matrix is in the nearest cache anyway.
+_WAIT = 16
+_SMALL = 48
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+def combine(rows, coef, k, n, out):
+    """out[:n] = sum over i < k of coef[i] * rows[i, :n], four rows at a time."""
+    for j in range(n):
+        out[j] = 0.0
+    i = 0
+    while i + 4 <= k:
+        a, b, c, d = coef[i], coef[i + 1], coef[i + 2], coef[i + 3]
+        ra, rb, rc, rd = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        for j in range(n):
+            out[j] += a * ra[j] + b * rb[j] + c * rc[j] + d * rd[j]
+        i += 4
+    while i < k:
+        a = coef[i]
+        ra = rows[i]
+        for j in range(n):
+            out[j] += a * ra[j]
+        i += 1
+
+
+@njit(cache=True, nogil=True)
+def new_inverse(capacity):
+    """The inverse of no atom, with room for some: table and counts."""
+    return np.empty((capacity + _WAIT, capacity + 8)), np.zeros(2, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def enlarged(table, counts, capacity):
+    """The same table with room for more atoms."""
+    old = table.shape[0] - _WAIT
+    out = np.empty((capacity + _WAIT, capacity + 8))
+    for i in range(counts[0]):
+        out[i, : counts[0]] = table[i, : counts[0]]
+    for p in range(counts[1]):
+        out[capacity + p, :old] = table[old + p, :old]
+        out[capacity + p, -1] = table[old + p, -1]
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def times(table, counts, k, g, out):
+    """out[:k] = inverse @ g[:k]."""
+    n = counts[0]
+    combine(table, g, n, n, out)
+    for i in range(n, k):
+        out[i] = 0.0
+    first = table.shape[0] - _WAIT
+    for p in range(counts[1]):
+        w = table[first + p]
+        t = 0.0
+        for i in range(k):
+            t += w[i] * g[i]
+        t *= w[-1]
+        for i in range(k):
+            out[i] += t * w[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+def _write(table, counts, k):
+    """Write the waiting updates into the matrix, now of size k."""
+    n, count = counts[0], counts[1]
+    first = table.shape[0] - _WAIT
+    for i in range(k):
+        row = table[i]
+        for j in range(n if i < n else 0, k):
+            row[j] = 0.0
+        p = first
+        while p + 4 <= first + count:
+            wa, wb, wc, wd = table[p], table[p + 1], table[p + 2], table[p + 3]
+            a, b, c, d = wa[-1] * wa[i], wb[-1] * wb[i], wc[-1] * wc[i], wd[-1] * wd[i]
+            for j in range(k):
+                row[j] += a * wa[j] + b * wb[j] + c * wc[j] + d * wd[j]
+            p += 4
+        while p < first + count:
+            wa = table[p]
+            a = wa[-1] * wa[i]
+            for j in range(k):
+                row[j] += a * wa[j]
+            p += 1
+    counts[0] = k
+    counts[1] = 0
+
+
+@njit(cache=True, nogil=True)
+def append(table, counts, k, u, schur):
+    """Gain an atom: u = inverse @ g its coordinates, schur its squared distance; the size becomes k + 1."""
+    if k < _SMALL and counts[1] == 0:
+        r = 1.0 / schur
+        for i in range(k):
+            f = u[i] * r
+            row = table[i]
+            for j in range(k):
+                row[j] += f * u[j]
+            row[k] = -f
+            table[k, i] = -f
+        table[k, k] = r
+        counts[0] = k + 1
+        return
+    first = table.shape[0] - _WAIT
+    p = counts[1]
+    for q in range(p):
+        table[first + q, k] = 0.0
+    w = table[first + p]
+    for i in range(k):
+        w[i] = -u[i]
+    w[k] = 1.0
+    w[-1] = 1.0 / schur
+    counts[1] = p + 1
+    if p + 1 == _WAIT:
+        _write(table, counts, k + 1)
+
+
+@njit(cache=True, nogil=True)
+def remove(table, counts, k, i, column):
+    """Lose atom i of k; the last takes its place. ``column`` returns its column over its own entry, for the others."""
+    first = table.shape[0] - _WAIT
+    n, count = counts[0], counts[1]
+    last = k - 1
+    for j in range(k):
+        column[j] = table[i, j] if i < n and j < n else 0.0
+    for p in range(first, first + count):
+        w = table[p]
+        t = w[-1] * w[i]
+        for j in range(k):
+            column[j] += t * w[j]
+    pivot = column[i]
+    w = table[first + count]
+    for j in range(k):
+        w[j] = column[j]
+    w[-1] = -1.0 / pivot
+    # The last atom moves to place i, in the matrix and in all that waits.
+    if i < n:
+        if last < n:
+            corner = table[last, last]
+            for j in range(n):
+                table[i, j] = table[last, j]
+                table[j, i] = table[j, last]
+            table[i, i] = corner
+        else:
+            for j in range(n):
+                table[i, j] = 0.0
+                table[j, i] = 0.0
+    for p in range(first, first + count + 1):
+        table[p, i] = table[p, last]
+    column[i] = column[last]
+    for j in range(last):
+        column[j] /= pivot
+    counts[0] = min(n, last)
+    counts[1] = count + 1
+    if last < _SMALL or count + 1 == _WAIT:
+        _write(table, counts, last)

@@ -1,0 +1,53 @@
+r"""Least squares and ridge: one factorisation of the Gram matrix for a whole batch.
+
+With linearly independent atoms :math:`x_{LS} = G^{-1}c` is the only code with :math:`Yx = Py`. So for an epsilon out of
+reach it is the answer, and a batch of them costs two matrix products. Independence is decided by the Cholesky factor:
+the squared distance of each atom to the span of those before it must exceed ``INDEPENDENT`` times its squared length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from .._types import Array
+
+#: Rank tolerance: squared relative distance below which an atom counts as dependent on others.
+INDEPENDENT = 1e-10
+
+
+def inverse_gram(gram: Array) -> Array | None:
+    """The inverse of the Gram matrix, or None where its atoms are (numerically) dependent."""
+    try:
+        factor = linalg.cholesky(gram, lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        return None
+    if (np.diagonal(factor) ** 2 <= INDEPENDENT * np.diagonal(gram)).any():
+        return None
+    inverse, info = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        return None
+    upper = np.triu_indices(len(gram), 1)
+    inverse[upper] = inverse.T[upper]
+    return np.ascontiguousarray(inverse)
+
+
+def solve_least_squares(gram: Array, inverse: Array, cross: Array) -> Array:
+    """Least-squares codes of a batch, with one round of iterative refinement."""
+    codes = cross @ inverse
+    return codes + (cross - codes @ gram) @ inverse
+
+
+def solve_ridge(gram: Array, alpha: float, cross: Array) -> Array:
+    """Ridge codes of a batch: (G + alpha I) x = c."""
+    shifted = gram.copy()
+    shifted[np.diag_indices_from(shifted)] += alpha
+    return np.ascontiguousarray(linalg.solve(shifted, cross.T, assume_a="pos", check_finite=False).T)
+
+
+def solve_ridge_by_features(atoms: Array, alpha: float, cross: Array) -> Array:
+    r"""Ridge codes without the Gram matrix: :math:`x = (c - Y^T(\alpha I + YY^T)^{-1}Yc)/\alpha`."""
+    inner = atoms.T @ atoms
+    inner[np.diag_indices_from(inner)] += alpha
+    lifted = linalg.solve(inner, (cross @ atoms).T, assume_a="pos", check_finite=False)
+    return (cross - (atoms @ lifted).T) / alpha

@@ -1,0 +1,83 @@
+"""Products with the Gram matrix, with or without the matrix.
+
+Checks and large dictionaries need :math:`Gx` for many codes x and small blocks of G; neither needs all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from .._types import Array, IntArray
+from ..dictionary import Dictionary
+
+# Bytes one block of Gram columns may take.
+_BLOCK_BYTES = 128 * 2**20
+
+
+class Products(Protocol):
+    """What is asked of a Gram matrix."""
+
+    lengths: Array
+    """Lengths of the atoms, 1 for zero atoms."""
+    largest_square: float
+    """The largest squared length of an atom."""
+
+    def times(self, codes: Any) -> Array:
+        """``codes @ G`` for codes (n, N), sparse or dense."""
+        ...
+
+    def block(self, rows: IntArray, columns: IntArray) -> Array:
+        """``G[rows][:, columns]``."""
+        ...
+
+
+def _lengths(squares: Array) -> Array:
+    return np.sqrt(np.where(squares > 0, squares, 1.0))
+
+
+class StoredGram:
+    """All of the Gram matrix is in memory."""
+
+    def __init__(self, gram: Array) -> None:
+        self.gram = gram
+        self.lengths = _lengths(np.diagonal(gram))
+        self.largest_square = float(np.diagonal(gram).max())
+
+    def times(self, codes: Any) -> Array:
+        """``codes @ G``."""
+        return np.asarray(codes @ self.gram)
+
+    def block(self, rows: IntArray, columns: IntArray) -> Array:
+        """``G[rows][:, columns]``."""
+        return self.gram[np.ix_(rows, columns)]
+
+
+class OnDemandGram:
+    """Columns of the Gram matrix are computed when they are needed and not kept."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+        squares = dictionary.squared_norms
+        self.lengths = _lengths(squares)
+        self.largest_square = float(squares.max())
+
+    def times(self, codes: Any) -> Array:
+        """``codes @ G``."""
+        atoms = self.dictionary.linear_atoms
+        if atoms is not None:
+            return np.asarray((codes @ atoms) @ atoms.T)
+        codes = sparse.csc_array(codes)
+        used = np.flatnonzero(np.diff(codes.indptr))
+        out = np.zeros(codes.shape)
+        size = max(1, _BLOCK_BYTES // (8 * self.dictionary.n_atoms))
+        for start in range(0, len(used), size):
+            part = used[start : start + size]
+            out += codes[:, part] @ self.dictionary.columns(part).T
+        return out
+
+    def block(self, rows: IntArray, columns: IntArray) -> Array:
+        """``G[rows][:, columns]``."""
+        return self.dictionary.block(rows, columns)

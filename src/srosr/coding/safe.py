@@ -1,0 +1,113 @@
+r"""The safe solver: slower, and built on nothing the homotopy uses.
+
+Samples whose certificate does not hold come here. Lasso and BPDN go to Clarabel, an interior point solver for conic
+programmes, an epsilon out of reach is a linear programme and goes to HiGHS. Both work in the coordinates of
+:mod:`.spectrum`, on features instead of Gram quantities: nearly dependent atoms are told apart by their singular
+values, not by the squares of them.
+
+References
+----------
+P. J. Goulart, Y. Chen, "Clarabel: an interior-point solver for conic programs with quadratic objectives", 2024.
+Q. Huangfu, J. A. J. Hall, "Parallelizing the dual revised simplex method", Math. Program. Comput. 10, 2018 (HiGHS).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import linalg, optimize, sparse
+
+from .._types import Array
+from .problems import BPDN, Lasso, Problem
+from .spectrum import Spectrum
+
+# Accuracy asked of the solvers; what they reach is for the certificate to say.
+_ACCURACY = 1e-11
+# Codes smaller than this share of the largest are an interior point method's zeros.
+_ZERO = 1e-9
+
+
+def solve_safely(spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem) -> tuple[Array, Array | None]:
+    """Code of one sample, and for BPDN the image of a dual point, for the certificate."""
+    if isinstance(problem, Lasso):
+        if np.abs(corr).max() <= problem.alpha:
+            return np.zeros_like(corr), None
+        return _conic(spectrum, corr, alpha=problem.alpha)[0], None
+    if not isinstance(problem, BPDN):
+        raise TypeError(f"no safe solver for {problem!r}")
+    if squared_norm <= problem.epsilon**2 or not np.any(corr):
+        return np.zeros_like(corr), None
+    floor = float(spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0])
+    if problem.epsilon <= floor + 1e-7 * math.sqrt(squared_norm):
+        return _linear_programme(spectrum, spectrum.coordinates(corr[None])[0])
+    return _conic(spectrum, corr, epsilon=math.sqrt(problem.epsilon**2 - floor**2))
+
+
+def _conic(
+    spectrum: Spectrum, corr: Array, *, alpha: float | None = None, epsilon: float = 0.0
+) -> tuple[Array, Array | None]:
+    """x = p - q with p, q >= 0: min |b - Fx|^2 / 2 + alpha |x|_1, or min |x|_1 subject to |b - Fx| <= epsilon.
+
+    For the latter also Y'v of the dual point v.
+    """
+    import clarabel
+
+    target = spectrum.along(corr[None])[0]
+    scale, length = float(spectrum.lengths.max()), float(np.linalg.norm(target))
+    features = spectrum.features / scale
+    F = sparse.csc_array(features)
+    b = target / length
+    rank, n = F.shape
+    price = 1.0 if alpha is None else alpha / (scale * length)
+    both = sparse.hstack([F, -F])
+    positive = -sparse.eye_array(2 * n)
+    if alpha is None:
+        P = sparse.csc_array((2 * n, 2 * n))
+        A = sparse.vstack([positive, sparse.csc_array((1, 2 * n)), both])
+        bounds = np.concatenate([np.zeros(2 * n), [epsilon / length], b])
+        cones = [clarabel.NonnegativeConeT(2 * n), clarabel.SecondOrderConeT(rank + 1)]
+        prices = np.ones(2 * n)
+    else:
+        P = sparse.block_diag([sparse.csc_array((2 * n, 2 * n)), sparse.eye_array(rank)])
+        A = sparse.block_array([[positive, None], [both, sparse.eye_array(rank)]])
+        bounds = np.concatenate([np.zeros(2 * n), b])
+        cones = [clarabel.NonnegativeConeT(2 * n), clarabel.ZeroConeT(rank)]
+        prices = np.concatenate([np.full(2 * n, price), np.zeros(rank)])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _ACCURACY
+    answer = clarabel.DefaultSolver(sparse.csc_matrix(P), prices, sparse.csc_matrix(A), bounds, cones, settings).solve()
+    both_parts = np.asarray(answer.x)[: 2 * n]
+    x = (both_parts[:n] - both_parts[n:]) * (length / scale)
+    if not np.isfinite(x).all():
+        return np.zeros(n), None
+    x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
+    if alpha is not None:
+        return x, None
+    image = np.asarray(answer.z)[2 * n + 1 :] @ features
+    return x, image if image @ x > 0 else -image
+
+
+def _linear_programme(spectrum: Spectrum, target: Array) -> tuple[Array, Array | None]:
+    """min |x|_1 subject to V'Lx = target."""
+    rows = spectrum.vectors.T * spectrum.lengths
+    n = rows.shape[1]
+    result = optimize.linprog(
+        np.ones(2 * n),
+        A_eq=np.hstack([rows, -rows]),
+        b_eq=target,
+        bounds=(0, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if result.x is None:
+        return np.zeros(n), None
+    x = result.x[:n] - result.x[n:]
+    support = np.flatnonzero(np.abs(x) > _ZERO * max(np.abs(x).max(), 1e-300))
+    polished = linalg.lstsq(rows[:, support], target, check_finite=False)[0]
+    if (np.sign(polished) == np.sign(x[support])).all():
+        x = np.zeros(n)
+        x[support] = polished
+    return x, result.eqlin.marginals @ rows

@@ -1,0 +1,87 @@
+r"""The span of dependent atoms: singular vectors, and basis pursuit in their coordinates.
+
+The atoms scaled to unit length, :math:`Y = \hat Y L`, have :math:`\hat Y^T\hat Y = V\Sigma^2V^T`. (Scaled first, so
+that a short atom counts as much for the rank as a long one.) An epsilon out of reach asks for :math:`\min\|x\|_1`
+subject to :math:`Yx = Py`, which is :math:`V^TLx = t` with :math:`t = \Sigma^{-2}V^TL^{-1}c` over the singular values
+above ``RANK``. In these coordinates the atoms have the Gram matrix :math:`LVV^TL`, for unit atoms a projector: however
+nearly dependent the atoms are, it is perfectly conditioned, and the same homotopy walks its path to level zero, where
+only the constraint counts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from .._types import Array
+
+#: Rank tolerance: squared singular values of unit atoms below this share of the largest count as zero.
+RANK = 1e-13
+
+
+class Spectrum:
+    """Singular vectors and values of a dictionary's unit atoms.
+
+    Parameters
+    ----------
+    gram : ndarray (N, N)
+    atoms : ndarray (N, M), optional
+        Where the kernel is linear, the atoms: their singular values have all digits, of which the Gram matrix keeps
+        half.
+
+    Attributes
+    ----------
+    lengths : ndarray (N,)
+        Of the atoms, 1 for zero atoms.
+    vectors : ndarray (N, R)
+    values : ndarray (R,)
+        Squared singular values above the rank tolerance, the largest first.
+    fine_vectors : ndarray (N, S)
+    singular : ndarray (S,)
+        Singular values down to rounding, for problems that need no rank: a direction that hardly exists does no harm.
+    """
+
+    def __init__(self, gram: Array, atoms: Array | None = None) -> None:
+        lengths = np.sqrt(np.diagonal(gram))
+        self.lengths: Array = np.where(lengths > 0, lengths, 1.0)
+        eps = np.finfo(np.float64).eps
+        if atoms is None:
+            squares, vectors = linalg.eigh(gram / (self.lengths[:, None] * self.lengths), check_finite=False)
+            squares, vectors = squares[::-1], vectors[:, ::-1]
+            singular = np.sqrt(np.maximum(squares, 0.0))
+            fine = squares > len(gram) * eps * squares[0]
+        else:
+            vectors, singular, _ = linalg.svd(atoms / self.lengths[:, None], full_matrices=False, check_finite=False)
+            fine = singular > max(atoms.shape) * eps * singular[0]
+        self.singular: Array = singular[fine]
+        self.fine_vectors: Array = np.ascontiguousarray(vectors[:, fine])
+        counts = self.singular**2 > RANK * self.singular.max(initial=0.0) ** 2
+        self.values: Array = self.singular[counts] ** 2
+        self.vectors: Array = np.ascontiguousarray(self.fine_vectors[:, counts])
+
+    @cached_property
+    def gram(self) -> Array:
+        """The Gram matrix of the atoms in the span's coordinates."""
+        scaled = self.vectors * self.lengths[:, None]
+        out = scaled @ scaled.T
+        return 0.5 * (out + out.T)
+
+    @cached_property
+    def features(self) -> Array:
+        """The atoms as columns in orthonormal coordinates of their span, (S, N)."""
+        return self.singular[:, None] * self.fine_vectors.T * self.lengths
+
+    def along(self, cross: Array) -> Array:
+        """Samples in those coordinates, (n, S)."""
+        return (cross / self.lengths) @ self.fine_vectors / self.singular
+
+    def coordinates(self, cross: Array) -> Array:
+        """t of each sample: what a code must satisfy, V'Lx = t, to reconstruct its projection."""
+        return (cross / self.lengths) @ self.vectors / self.values
+
+    def least_squares_residual(self, cross: Array, squared_norms: Array) -> Array:
+        """Distance of each sample to the span."""
+        along = (cross / self.lengths) @ self.vectors
+        return np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", along, along / self.values), 0.0))

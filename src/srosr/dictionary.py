@@ -1,0 +1,455 @@
+r"""The dictionary: labelled atoms, a kernel, and the Gram matrix everything else is computed from.
+
+*Gram in, codes out.* A coder never sees features, only inner products: :math:`G = Y^TY` of the atoms,
+:math:`C = Y^TQ` with the queries, and the squared lengths of the queries. So a kernel dictionary is coded by the
+same code as a linear one, part of a dictionary is an index set into one Gram matrix, and adding or removing a class
+is adding or dropping rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.utils import check_array
+
+from ._types import AnyArray, Array, IntArray
+from .kernels import Kernel, NamedKernel, evaluate, resolve_kernel, self_similarity
+
+__all__ = ["Dictionary", "Queries"]
+
+# How negative an eigenvalue of a Gram matrix may be, relative to its trace, before it counts as indefinite.
+_INDEFINITE = 1e-9
+# How unsymmetric a Gram matrix may be, relative to its largest entry.
+_ASYMMETRIC = 1e-6
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What a coder sees of samples: their similarities to the atoms and to themselves.
+
+    :meth:`Dictionary.query` makes it from features. With ``kernel="precomputed"`` you make it yourself and pass
+    it wherever samples are expected.
+
+    Parameters
+    ----------
+    cross : array-like (n_samples, n_atoms)
+        Similarity of each sample to each atom, in the order of the dictionary's atoms (where you have them in
+        the order of your own rows: ``K[:, dictionary.order]``).
+    squared_norms : array-like (n_samples,)
+        Similarity of each sample to itself.
+
+    Attributes
+    ----------
+    scaled : bool
+        Whether a dictionary has already applied its unit-length scaling.
+    """
+
+    cross: Array
+    squared_norms: Array
+    scaled: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        cross = _array(self.cross, "cross")
+        norms = _array(self.squared_norms, "squared_norms", ensure_2d=False)
+        if norms.shape != (len(cross),):
+            raise ValueError(
+                f"squared_norms must have one value a row of cross ({len(cross)}), got shape {norms.shape}."
+            )
+        if (norms < 0).any():
+            raise ValueError("squared_norms must not be negative: they are squared lengths.")
+        object.__setattr__(self, "cross", np.ascontiguousarray(cross))
+        object.__setattr__(self, "squared_norms", norms)
+
+    def __len__(self) -> int:
+        return len(self.cross)
+
+    def __getitem__(self, rows: Any) -> Queries:
+        part = _trusted_queries(self.cross[rows], self.squared_norms[rows])
+        object.__setattr__(part, "scaled", self.scaled)
+        return part
+
+
+def _trusted_queries(cross: Array, squared_norms: Array) -> Queries:
+    queries = object.__new__(Queries)
+    object.__setattr__(queries, "cross", cross)
+    object.__setattr__(queries, "squared_norms", squared_norms)
+    object.__setattr__(queries, "scaled", True)
+    return queries
+
+
+def _array(X: Any, name: str, **options: Any) -> Array:
+    """Numbers as a two-dimensional float64 array, or a ValueError that names them."""
+    try:
+        if getattr(X, "dtype", None) == np.dtype(object):
+            raise ValueError(f"an array of objects; convert it to numbers first, e.g. {name}.astype(float).")
+        return check_array(X, dtype=np.float64, input_name=name, **options)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _samples(X: Any, name: str) -> Array:
+    return _array(X, name, order="C")
+
+
+def _unit(squared: Array) -> Array:
+    """Factors that scale to unit length; what has no length keeps none."""
+    return 1.0 / np.sqrt(np.where(squared > 0, squared, 1.0))
+
+
+class Dictionary:
+    """Labelled atoms in the space of a kernel, with their Gram matrix computed once.
+
+    Atoms are kept sorted by label (stably), so that each class is one slice; :attr:`order` says which input row
+    each atom came from, and codes have their columns in the order of the atoms.
+
+    Parameters
+    ----------
+    atoms : array-like (n_atoms, n_features)
+        One atom a row; with ``kernel="precomputed"`` the (n_atoms, n_atoms) Gram matrix.
+    labels : array-like (n_atoms,), optional
+        Class of each atom. Coding works without; class evidence needs it.
+    kernel : str or callable, default "linear"
+        "linear", "rbf", "poly", "chi2" (exponential), "histogram_intersection", "precomputed", or a function of two
+        arrays of rows that returns their similarities, positive semidefinite.
+    normalize : bool or {"feature", "kernel"}, default False
+        Scale atoms, and queries like them, to unit length: ``True`` or ``"kernel"`` in the space of the kernel,
+        ``"feature"`` before the kernel sees them. (For the linear kernel the two are one.) Rows of length zero
+        stay zero.
+    gamma, degree, coef0 :
+        Parameters of the named kernels, see :mod:`srosr.kernels`.
+
+    Attributes
+    ----------
+    n_atoms, n_features : int
+    labels : ndarray (n_atoms,) or None
+    classes_ : ndarray (n_classes,) or None
+    class_slices : list of slice
+    order : ndarray (n_atoms,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr import Dictionary
+    >>> d = Dictionary([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], ["b", "a", "b"], normalize=True)
+    >>> d.labels, d.class_slices
+    (array(['a', 'b', 'b'], dtype='<U1'), [slice(0, 1, None), slice(1, 3, None)])
+    >>> np.round(d.gram, 2)
+    array([[1. , 0.8, 0. ],
+           [0.8, 1. , 0.6],
+           [0. , 0.6, 1. ]])
+    """
+
+    _values: Array  # rows as the kernel sees them
+    _scale: Array  # factors that give unit length in the kernel's space
+    _gram: Array | None
+
+    def __init__(
+        self,
+        atoms: Any,
+        labels: Any = None,
+        *,
+        kernel: str | Callable[[Array, Array], Array] = "linear",
+        normalize: bool | str = False,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+    ) -> None:
+        if not (isinstance(normalize, (bool, np.bool_)) or normalize in ("feature", "kernel")):
+            raise ValueError(f'normalize must be True, False, "feature" or "kernel", got {normalize!r}.')
+        values = _samples(atoms, "atoms")
+        self.kernel = kernel
+        self.normalize = normalize
+        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.n_features: int = values.shape[1]
+        self._kernel: Kernel = resolve_kernel(kernel, self.n_features, gamma, degree, coef0)
+        known = None if labels is None else _labels(labels, len(values))
+        order = np.arange(len(values)) if known is None else np.argsort(known, kind="stable")
+        gram = None
+        if self.is_precomputed:
+            if values.shape[0] != values.shape[1]:
+                raise ValueError(
+                    f'atoms must be a square Gram matrix with kernel="precomputed", got shape {values.shape}.'
+                )
+            if normalize == "feature":
+                raise ValueError('normalize="feature" needs features; with kernel="precomputed" use "kernel".')
+            gram = _checked_gram(values, "atoms")[np.ix_(order, order)]
+            scale = _unit(np.diagonal(gram)) if normalize else np.ones(len(gram))
+            gram = gram * scale * scale[:, None]
+            values = np.empty((len(gram), 0))
+        else:
+            values, scale = self._scaled(values[order], "atoms")
+        self._set(values, scale, None if known is None else known[order], order, gram)
+
+    # -- what is known -----------------------------------------------------------------------------------
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the user supplies similarities instead of features."""
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self._scale)
+
+    @property
+    def has_gram(self) -> bool:
+        """Whether the Gram matrix has been computed already."""
+        return self._gram is not None
+
+    @property
+    def gram(self) -> Array:
+        """Inner products of the atoms, (n_atoms, n_atoms), computed at the first use and kept."""
+        if self._gram is None:
+            gram = self.block(slice(None), slice(None))
+            if not isinstance(self._kernel, NamedKernel):
+                gram = _checked_gram(gram, "kernel")
+            elif self._kernel.name != "linear":
+                gram = 0.5 * (gram + gram.T)
+            self._gram = gram
+        return self._gram
+
+    @property
+    def linear_atoms(self) -> Array | None:
+        """The atoms as scaled feature rows where the kernel is linear, else None."""
+        linear = isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
+        return self._values if linear and not self.is_precomputed else None
+
+    @property
+    def squared_norms(self) -> Array:
+        """Squared lengths of the atoms: the diagonal of the Gram matrix."""
+        if self._gram is not None:
+            return np.diagonal(self._gram).copy()
+        return self_similarity(self._kernel, self._values) * self._scale**2
+
+    def columns(self, atoms: Any) -> Array:
+        """Columns of the Gram matrix, (n_atoms, len(atoms)), without the rest of it."""
+        return self.block(slice(None), atoms)
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """``gram[rows][:, columns]``, without the rest of it where it has not been computed."""
+        if self._gram is not None:
+            return self._gram[rows][:, columns]
+        left = self._values[rows]
+        same = isinstance(rows, slice) and isinstance(columns, slice) and rows == columns
+        out = evaluate(self._kernel, left, left if same else self._values[columns])
+        return out if self._is_unscaled else out * self._scale[rows][:, None] * self._scale[columns]
+
+    def query(self, X: Any, *, name: str = "X") -> Queries:
+        """What a coder needs of samples, scaled like the atoms.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features) or Queries
+            With ``kernel="precomputed"`` a :class:`Queries`.
+        """
+        if isinstance(X, Queries):
+            if X.cross.shape[1] != self.n_atoms:
+                raise ValueError(
+                    f"{name} has similarities to {X.cross.shape[1]} atoms, the dictionary has {self.n_atoms}."
+                )
+            if X.scaled or not (self.is_precomputed and self.normalize):
+                return X
+            factor = _unit(X.squared_norms)
+            return _trusted_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
+        if self.is_precomputed:
+            raise ValueError(
+                f'{name} must be a srosr.Queries (similarities to atoms and to themselves) with kernel="precomputed".'
+            )
+        return self._query(self.checked(X, name), name)
+
+    def checked(self, X: Any, name: str = "X") -> Array:
+        """Samples as a float64 array with the atoms' number of features, or a ValueError that names them."""
+        values = _samples(X, name)
+        if values.shape[1] != self.n_features:
+            raise ValueError(f"{name} has {values.shape[1]} features, the dictionary's atoms have {self.n_features}.")
+        return values
+
+    # -- making others of it -----------------------------------------------------------------------------
+
+    def subset(self, indices: Any) -> Dictionary:
+        """The dictionary of some of the atoms; what is known of the Gram matrix comes along.
+
+        Parameters
+        ----------
+        indices : array-like of int or bool
+            Atoms to keep, in this dictionary's order.
+        """
+        index = np.asarray(indices)
+        if index.dtype == bool and index.shape != (self.n_atoms,):
+            raise ValueError(f"indices has {index.size} flags for {self.n_atoms} atoms.")
+        index = np.flatnonzero(index) if index.dtype == bool else index
+        if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer) or len(index) == 0:
+            raise ValueError("indices must be a non-empty one-dimensional array of atom numbers or flags.")
+        if index.min() < -self.n_atoms or index.max() >= self.n_atoms:
+            raise ValueError(f"indices must lie between 0 and {self.n_atoms - 1}.")
+        if self.labels is not None:
+            index = index[np.argsort(self.labels[index], kind="stable")]
+        gram = None if self._gram is None else self._gram[np.ix_(index, index)]
+        return self._derived(
+            self._values[index],
+            self._scale[index],
+            None if self.labels is None else self.labels[index],
+            self.order[index],
+            gram,
+        )
+
+    def append(self, X: Any, y: Any = None) -> Dictionary:
+        """The dictionary with more atoms; only their own similarities are computed.
+
+        Parameters
+        ----------
+        X : array-like (n_new, n_features)
+            Numbered after the atoms there are in :attr:`order`.
+        y : array-like (n_new,)
+            Their labels, where the dictionary has labels.
+        """
+        if self.is_precomputed:
+            raise ValueError('append needs features; with kernel="precomputed" build a new Dictionary.')
+        values = self.checked(X)
+        if (y is None) != (self.labels is None):
+            raise ValueError("y must be given exactly where the dictionary has labels.")
+        new_labels = None if y is None else _labels(y, len(values), name="y")
+        if (
+            new_labels is not None
+            and self.labels is not None
+            and ((new_labels.dtype.kind in "OUS") != (self.labels.dtype.kind in "OUS"))
+        ):
+            raise ValueError("y mixes text and numbers with the dictionary's labels; use one kind.")
+        new, new_scale = self._scaled(values, "X")
+        gram = None
+        if self._gram is not None:
+            factor = self._scale[:, None] * new_scale
+            cross = evaluate(self._kernel, self._values, new) * factor
+            own = evaluate(self._kernel, new, new) * new_scale * new_scale[:, None]
+            gram = np.block([[self._gram, cross], [cross.T, 0.5 * (own + own.T)]])
+        labels = None if self.labels is None else np.concatenate([self.labels, new_labels])
+        order = np.concatenate([self.order, self.order.max() + 1 + np.arange(len(new))])
+        sort = np.arange(len(order)) if labels is None else np.argsort(labels, kind="stable")
+        return self._derived(
+            np.concatenate([self._values, new])[sort],
+            np.concatenate([self._scale, new_scale])[sort],
+            None if labels is None else labels[sort],
+            order[sort],
+            None if gram is None else gram[np.ix_(sort, sort)],
+        )
+
+    def drop(self, label: Any) -> Dictionary:
+        """The dictionary without one class."""
+        if self.labels is None or self.classes_ is None:
+            raise ValueError("drop needs labels, and this dictionary has none.")
+        keep = self.labels != label
+        if keep.all():
+            raise ValueError(f"label {label!r} is not one of the dictionary's classes {self.classes_.tolist()}.")
+        if not keep.any():
+            raise ValueError(f"label {label!r} is the only class: dropping it would leave no atom.")
+        return self.subset(keep)
+
+    def __len__(self) -> int:
+        return self.n_atoms
+
+    def __repr__(self) -> str:
+        name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
+        classes = "" if self.classes_ is None else f", {len(self.classes_)} classes"
+        return f"<Dictionary of {self.n_atoms} atoms{classes}, kernel={name!r}, normalize={self.normalize!r}>"
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _is_unscaled(self) -> bool:
+        return bool(np.all(self._scale == 1.0))
+
+    def _scaled(self, values: Array, name: str) -> tuple[Array, Array]:
+        """Rows as the kernel is to see them, and the factors that give unit length in its space."""
+        if isinstance(self._kernel, NamedKernel):
+            self._kernel.check(values, name)
+        in_features = self.normalize == "feature" or (self.normalize and self._is_linear_kernel)
+        if in_features:
+            # Divide by the largest entry first: squares of very large or small features would not be finite.
+            largest = np.abs(values).max(axis=1, keepdims=True)
+            values = values / np.where(largest > 0, largest, 1.0)
+            values *= _unit(np.einsum("ij,ij->i", values, values))[:, None]
+            return values, np.ones(len(values))
+        if self.normalize:
+            return values, _unit(self_similarity(self._kernel, values))
+        return values, np.ones(len(values))
+
+    @property
+    def _is_linear_kernel(self) -> bool:
+        return isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
+
+    def _query(self, values: Array, name: str = "X") -> Queries:
+        """Like :meth:`query` for features that have been checked."""
+        rows, factor = self._scaled(values, name)
+        cross = evaluate(self._kernel, rows, self._values)
+        norms = self_similarity(self._kernel, rows)
+        if not self._is_linear_kernel:
+            cross *= factor[:, None] * self._scale
+            norms = norms * factor**2
+        return _trusted_queries(np.ascontiguousarray(cross), norms)
+
+    def _set(self, values: Array, scale: Array, labels: AnyArray | None, order: IntArray, gram: Array | None) -> None:
+        self._values, self._scale, self._gram = np.ascontiguousarray(values), scale, gram
+        # Coders keep factorisations of the Gram matrix here.
+        self._factor: Any = None
+        self._spectrum: Any = None
+        self.labels, self.order = labels, order
+        self.classes_: AnyArray | None = None
+        self.class_slices: list[slice] = []
+        if labels is not None:
+            self.classes_, starts = np.unique(labels, return_index=True)
+            ends = np.append(starts[1:], len(labels))
+            self.class_slices = [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+
+    def _derived(
+        self, values: Array, scale: Array, labels: AnyArray | None, order: IntArray, gram: Array | None
+    ) -> Dictionary:
+        other = object.__new__(Dictionary)
+        other.kernel, other._kernel, other.normalize = self.kernel, self._kernel, self.normalize
+        other.gamma, other.degree, other.coef0 = self.gamma, self.degree, self.coef0
+        other.n_features = self.n_features
+        other._set(values, scale, labels, order, gram)
+        return other
+
+
+def _labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
+    out = np.asarray(labels)
+    if out.ndim != 1 or len(out) != n:
+        raise ValueError(
+            f"{name} must be one-dimensional with one entry for each of the {n} atoms, got shape {out.shape}."
+        )
+    if out.dtype.kind == "f" and not np.isfinite(out).all():
+        raise ValueError(f"{name} contains NaN or infinity; every atom needs a class.")
+    if out.dtype.kind == "O":
+        kinds = {str if isinstance(v, str) else type(v) for v in out}
+        if str in kinds and len(kinds) > 1:
+            raise ValueError(f"{name} mixes text with other types; use one kind of label.")
+    return out
+
+
+def _checked_gram(gram: Array, name: str) -> Array:
+    """A symmetric positive semidefinite copy, or a ValueError that says what the matrix is instead."""
+    largest = np.abs(gram).max()
+    if np.abs(gram - gram.T).max() > _ASYMMETRIC * largest:
+        raise ValueError(f"{name}: the Gram matrix is not symmetric; similarities must satisfy k(a, b) = k(b, a).")
+    out = 0.5 * (gram + gram.T)
+    trace = np.trace(out)
+    if largest == 0:
+        return out
+    if trace <= 0:
+        raise ValueError(
+            f"{name}: the Gram matrix is indefinite (its trace is {trace:.3g}); it must be positive semidefinite."
+        )
+    shifted = out + _INDEFINITE * trace * np.eye(len(out))
+    try:
+        linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        raise ValueError(
+            f"{name}: the Gram matrix is indefinite; a kernel must be positive semidefinite "
+            "(clip its negative eigenvalues, or choose another similarity)."
+        ) from None
+    return out

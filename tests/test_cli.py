@@ -1,0 +1,254 @@
+"""What the command line promises: light start, clear refusals, complete files, numbers that come back."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+
+from srosr import __version__
+from srosr.cli import main
+from srosr.demo import choose_digits, plot_demo, run_demo
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def srosr(*arguments, cwd=None):
+    """Run the installed package as a user does, in a process of its own."""
+    command = [sys.executable, "-m", "srosr", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def result():
+    return run_demo(seed=0)
+
+
+# --- start ---
+
+
+def loaded_modules(statement):
+    code = f"import sys; {statement}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(answer.stdout.split())
+
+
+def test_importing_the_command_line_loads_nothing_heavy():
+    heavy = {"numpy", "scipy", "sklearn", "numba", "matplotlib", "pandas", "torch", "rich"}
+    assert not loaded_modules("import srosr.cli") & heavy
+
+
+def test_importing_the_package_loads_no_torch_pandas_or_matplotlib():
+    assert not loaded_modules("import srosr") & {"torch", "pandas", "matplotlib"}
+
+
+def test_version_is_the_package_version():
+    answer = srosr("--version")
+    assert answer.returncode == 0
+    assert answer.stdout.strip() == f"srosr {__version__}"
+
+
+def test_the_installed_command_is_this_one():
+    from importlib.metadata import entry_points
+
+    (script,) = entry_points(group="console_scripts", name="srosr")
+    assert script.load() is main
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_the_commands_and_shows_an_example(flag):
+    answer = invoke(flag)
+    assert answer.exit_code == 0
+    assert "srosr demo" in answer.output
+    demo = invoke("demo", flag)
+    assert demo.exit_code == 0
+    for word in ("--known", "--seed", "--out", "--json", "Examples:", "srosr demo --known 0,1,2,3,4,5"):
+        assert word in demo.output
+
+
+# --- the demo: output ---
+
+
+def test_demo_prints_a_table_and_writes_a_complete_figure(tmp_path):
+    out = tmp_path / "figure.png"
+    answer = srosr("demo", "--out", str(out), cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    for word in (
+        "all known",
+        "all unknown",
+        "recognised",
+        "refused",
+        "AUROC",
+        "worst duality gap",
+        "figure.png",
+    ):
+        assert word in answer.stdout
+    figure = out.read_bytes()
+    assert figure.startswith(PNG_SIGNATURE) and figure.rstrip().endswith(b"IEND\xaeB`\x82")
+    assert os.listdir(tmp_path) == ["figure.png"]
+
+
+def test_demo_json_is_numbers_only_and_the_same_for_the_same_seed(tmp_path, result):
+    answer = invoke("demo", "--json", "--seed", 0, "--out", tmp_path / "a.svg")
+    assert answer.exit_code == 0
+    numbers = json.loads(answer.stdout)
+    assert (tmp_path / "a.svg").read_text().rstrip().endswith("</svg>")
+    expected = json.loads(json.dumps(result.summary()))
+    for varies in ("seconds", "figure"):
+        numbers.pop(varies, None), expected.pop(varies, None)
+    assert numbers == expected
+
+
+def test_known_digits_are_taken_from_the_option_in_any_order(tmp_path):
+    answer = invoke("demo", "--json", "--known", "5, 1,0", "--out", tmp_path / "a.png")
+    numbers = json.loads(answer.stdout)
+    assert numbers["known"] == [0, 1, 5]
+    assert numbers["unknown"] == [2, 3, 4, 6, 7, 8, 9]
+
+
+def test_the_seed_chooses_six_known_digits():
+    choices = {choose_digits(seed) for seed in range(20)}
+    assert len(choices) > 10
+    for known, unknown in choices:
+        assert len(known) == 6
+        assert sorted(known + unknown) == list(range(10))
+
+
+# --- the demo: numbers ---
+
+
+def test_tallies_account_for_every_sample(result):
+    available = np.bincount(load_digits().target)
+    for tally in result.known_tallies + result.unknown_tallies:
+        assert tally.samples == tally.right + tally.refused + tally.wrong
+    for tally in result.unknown_tallies:
+        assert (tally.samples, tally.right) == (available[tally.digit], 0)
+    n_test = sum(tally.samples for tally in result.known_tallies)
+    assert n_test + result.n_train == sum(available[list(result.known)])
+    assert n_test / (n_test + result.n_train) == pytest.approx(0.4, abs=0.01)
+
+
+def test_shares_follow_from_the_tallies_and_the_concentrations(result):
+    known, unknown = result.samples.known_concentration, result.samples.unknown_concentration
+    assert result.known_refused == pytest.approx(np.mean(known < result.threshold))
+    assert result.unknown_refused == pytest.approx(np.mean(unknown < result.threshold))
+    right = sum(tally.right for tally in result.known_tallies)
+    assert result.known_accepted_right == pytest.approx(right / len(known))
+    assert result.known_accepted_right <= result.closed_set_accuracy
+    is_known = np.r_[np.ones(len(known)), np.zeros(len(unknown))]
+    assert result.auroc == pytest.approx(roc_auc_score(is_known, np.r_[known, unknown]))
+
+
+def test_codes_are_certified_and_the_threshold_keeps_its_promise(result):
+    assert 0 <= result.worst_gap <= 1e-6
+    # 430 test samples: 5 % within four standard errors, and cross-coding has fewer atoms.
+    assert result.known_refused < 0.05 + 4 * np.sqrt(0.05 * 0.95 / len(result.samples.known_concentration))
+    assert result.unknown_refused > 0.75
+    assert result.closed_set_accuracy > 0.95
+
+
+def test_the_threshold_does_not_depend_on_the_unknown_samples(result, monkeypatch):
+    digits = load_digits()
+    stranger = np.isin(digits.target, result.unknown)
+    digits.data = np.where(stranger[:, None], digits.data[::-1] + 1.0, digits.data)
+    monkeypatch.setattr("srosr.demo.load_digits", lambda: digits)
+    changed = run_demo(seed=0)
+    assert changed.threshold == result.threshold
+    assert not np.array_equal(changed.samples.unknown_concentration, result.samples.unknown_concentration)
+
+
+def test_examples_are_accepted_knowns_and_refused_unknowns(result):
+    assert {example.is_known for example in result.samples.examples} == {True, False}
+    for example in result.samples.examples:
+        assert example.is_known == (example.concentration >= result.threshold)
+        assert example.is_known == (example.digit in result.known)
+        assert example.predicted == result.known[np.argmin(example.residuals)]
+
+
+# --- bad input: one sentence, status 2, nothing written ---
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        ("3", "at least two"),
+        ("", "not a digit"),
+        ("3,x", "'x' is not a digit"),
+        ("3,", "not a digit"),
+        ("-1,2", "'-1' is not a digit"),
+        ("3,10", "10 is not a digit"),
+        ("3,²", "not a digit"),
+        ("3,4,3", "more than once"),
+        ("0,1,2,3,4,5,6,7,8,9", "leaves no unknown"),
+    ],
+)
+def test_known_digits_that_make_no_sense_are_refused_in_one_sentence(known, says, tmp_path):
+    answer = invoke("demo", f"--known={known}", "--out", tmp_path / "a.png")
+    assert answer.exit_code == 2
+    assert says in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+    assert not answer.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_figure_paths_that_cannot_be_written_are_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("srosr.demo.run_demo", lambda *_: pytest.fail("the demo ran"))
+    folder, plain = tmp_path / "folder.png", tmp_path / "plain"
+    folder.mkdir()
+    plain.write_text("not a folder")
+    long_name = tmp_path / ("x" * 300 + ".png")
+    for path, says in (
+        (tmp_path / "absent" / "a.png", "there is no folder"),
+        (plain / "a.png", "there is no folder"),
+        (folder, "it is a folder"),
+        (tmp_path / "a.txt", ".png, .pdf, .svg"),
+        (tmp_path / "a", ".png, .pdf, .svg"),
+        (long_name, "File name too long"),
+    ):
+        answer = invoke("demo", "--out", path)
+        assert answer.exit_code == 2
+        assert says in answer.stderr and "--out" in answer.stderr
+        assert len(answer.stderr.strip().splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == [folder, plain]
+
+
+@pytest.mark.parametrize("arguments", [("--known", "3"), ("--out", "absent/a.png"), ("--seed", "-1"), ("--nonsense",)])
+def test_bad_input_ends_with_status_2_and_no_traceback(arguments, tmp_path):
+    answer = srosr("demo", *arguments, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "Error: " in answer.stderr and "Traceback" not in answer.stderr
+    assert not answer.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_that_fails_midway_leaves_the_old_file_and_no_other(result, tmp_path, monkeypatch):
+    out = tmp_path / "figure.png"
+    out.write_text("the old figure")
+
+    def fail(self, path, **_):
+        Path(path).write_text("half a fig")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
+    monkeypatch.setattr("srosr.demo.run_demo", lambda *_: result)
+    answer = invoke("demo", "--out", out)
+    assert answer.exit_code == 2
+    assert "No space left on device" in answer.stderr and "Traceback" not in answer.stderr
+    assert out.read_text() == "the old figure"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("known", [(3, 8), (0, 1, 2, 3, 4, 5, 6, 7, 8)])
+def test_the_figure_can_be_drawn_with_few_and_with_many_known_digits(known, tmp_path):
+    plot_demo(run_demo(1, known), tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(PNG_SIGNATURE)

@@ -1,0 +1,530 @@
+"""A dictionary's inner products are those of plain loops, computed once and never again."""
+
+import numpy as np
+import pytest
+import reference
+from reference import kernel_matrix, unit_rows
+
+from srosr import Dictionary, Lasso, Queries, sparse_encode
+
+GAMMA, DEGREE, COEF0 = 0.7, 2, 1.3
+KERNELS = {
+    "linear": reference.linear,
+    "rbf": lambda a, b: reference.rbf(a, b, GAMMA),
+    "poly": lambda a, b: reference.poly(a, b, GAMMA, DEGREE, COEF0),
+    "chi2": lambda a, b: reference.chi2(a, b, GAMMA),
+    "histogram_intersection": reference.histogram_intersection,
+}
+RNG = np.random.default_rng(20)
+ATOMS = np.abs(RNG.standard_normal((11, 5))) * RNG.integers(1, 4, (11, 1))
+ATOMS[3] = 0.0
+ATOMS[5] = ATOMS[1]
+LABELS = np.array(["b", "a", "c", "a", "b", "c", "a", "b", "a", "c", "b"])
+QUERIES = np.abs(RNG.standard_normal((4, 5))) * np.array([[1.0], [5.0], [0.1], [0.0]])
+
+
+def build(kernel="linear", normalize=False, atoms=ATOMS, labels=LABELS):
+    return Dictionary(atoms, labels, kernel=kernel, normalize=normalize, gamma=GAMMA, degree=DEGREE, coef0=COEF0)
+
+
+def scaled(kernel, normalize, left, right):
+    """Kernel matrix by loops after scaling in the space asked for."""
+    k = KERNELS[kernel]
+    if normalize == "feature":
+        return kernel_matrix(k, unit_rows(left), unit_rows(right))
+    matrix = kernel_matrix(k, left, right)
+    if normalize is False:
+        return matrix
+    own_left = np.sqrt([k(a, a) for a in left])
+    own_right = np.sqrt([k(b, b) for b in right])
+    lengths = np.outer(own_left, own_right)
+    return np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
+
+
+class Counting:
+    """An RBF kernel that remembers which pairs of samples it was asked for."""
+
+    def __init__(self, gamma=GAMMA):
+        self.gamma = gamma
+        self.pairs = []
+
+    def __call__(self, left, right):
+        self.pairs += [(a.tobytes(), b.tobytes()) for a in np.asarray(left) for b in np.asarray(right)]
+        return kernel_matrix(lambda a, b: reference.rbf(a, b, self.gamma), left, right)
+
+    def forget(self):
+        self.pairs.clear()
+
+
+# --- kernels and scaling ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", [False, True, "feature", "kernel"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gram_and_queries_equal_plain_loops(kernel, normalize):
+    dictionary = build(kernel, normalize)
+    atoms = ATOMS[dictionary.order]
+    np.testing.assert_allclose(dictionary.gram, scaled(kernel, normalize, atoms, atoms), atol=1e-12)
+    queries = dictionary.query(QUERIES)
+    np.testing.assert_allclose(queries.cross, scaled(kernel, normalize, QUERIES, atoms), atol=1e-12)
+    own = np.diag(scaled(kernel, normalize, QUERIES, QUERIES))
+    np.testing.assert_allclose(queries.squared_norms, own, atol=1e-12)
+
+
+def test_linear_scaling_is_the_same_in_both_spaces():
+    feature, kernel = build(normalize="feature"), build(normalize="kernel")
+    np.testing.assert_allclose(feature.gram, kernel.gram, atol=1e-14)
+    np.testing.assert_allclose(feature.query(QUERIES).cross, kernel.query(QUERIES).cross, atol=1e-14)
+
+
+def test_scaled_atoms_and_queries_have_unit_length_and_zero_stays_zero():
+    dictionary = build(normalize=True)
+    nonzero = np.any(ATOMS[dictionary.order], axis=1)
+    np.testing.assert_allclose(np.diag(dictionary.gram), nonzero.astype(float), atol=1e-14)
+    np.testing.assert_allclose(dictionary.query(QUERIES).squared_norms, [1, 1, 1, 0], atol=1e-14)
+    assert np.isfinite(dictionary.gram).all()
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-30, 1e30, 1e150])
+def test_unit_scaling_survives_extreme_lengths(scale):
+    """Squares of such entries leave the range of floating point; directions do not."""
+    plain = build(normalize=True)
+    extreme = build(normalize=True, atoms=ATOMS * scale)
+    np.testing.assert_allclose(extreme.gram, plain.gram, atol=1e-12)
+
+
+def test_default_gamma_of_rbf_and_poly_is_one_over_the_number_of_features():
+    for kernel, exact in (
+        ("rbf", lambda a, b: reference.rbf(a, b, 1 / 5)),
+        ("poly", lambda a, b: reference.poly(a, b, 1 / 5, 3, 1.0)),
+    ):
+        dictionary = Dictionary(ATOMS, kernel=kernel)
+        np.testing.assert_allclose(dictionary.gram, kernel_matrix(exact, ATOMS, ATOMS))
+
+
+def test_callable_kernel_is_used_as_given():
+    dictionary = build(Counting(), False)
+    np.testing.assert_allclose(dictionary.gram, build("rbf").gram)
+    np.testing.assert_allclose(dictionary.query(QUERIES).cross, build("rbf").query(QUERIES).cross)
+    np.testing.assert_allclose(dictionary.query(QUERIES).squared_norms, 1.0)
+
+
+def test_gram_is_symmetric_to_the_last_bit():
+    for kernel in KERNELS:
+        gram = build(kernel, True).gram
+        np.testing.assert_array_equal(gram, gram.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
+def test_other_number_types_are_accepted_and_computed_in_double(dtype):
+    atoms = (ATOMS * 40).astype(dtype)
+    gram = Dictionary(atoms).gram
+    assert gram.dtype == np.float64
+    exact = atoms.astype(float) @ atoms.astype(float).T
+    np.testing.assert_allclose(gram, exact, rtol=1e-12)
+
+
+def test_input_is_neither_changed_nor_shared():
+    atoms, labels = ATOMS.copy(), LABELS.copy()
+    dictionary = Dictionary(atoms, labels, normalize=True)
+    np.testing.assert_array_equal(atoms, ATOMS)
+    before = dictionary.query(QUERIES).cross.copy()
+    atoms[:] = 7.0
+    labels[:] = "z"
+    np.testing.assert_array_equal(dictionary.query(QUERIES).cross, before)
+    assert set(dictionary.labels) == {"a", "b", "c"}
+
+
+# --- classes ----------------------------------------------------------------
+
+
+def test_classes_are_contiguous_and_rows_keep_their_order_within_a_class():
+    dictionary = build()
+    assert list(dictionary.classes_) == ["a", "b", "c"]
+    assert list(dictionary.labels) == sorted(LABELS)
+    np.testing.assert_array_equal(dictionary.order, np.argsort(LABELS, kind="stable"))
+    np.testing.assert_array_equal(LABELS[dictionary.order], dictionary.labels)
+    assert len(dictionary.class_slices) == 3
+    stop = 0
+    for label, part in zip(dictionary.classes_, dictionary.class_slices, strict=True):
+        assert part.start == stop
+        assert set(dictionary.labels[part]) == {label}
+        stop = part.stop
+    assert stop == dictionary.n_atoms == len(ATOMS)
+
+
+def test_rows_keep_their_order_within_large_classes():
+    labels = np.random.default_rng(2).integers(0, 3, 500)
+    dictionary = Dictionary(np.arange(500.0)[:, None], labels)
+    for label, part in zip(dictionary.classes_, dictionary.class_slices, strict=True):
+        np.testing.assert_array_equal(dictionary.order[part], np.flatnonzero(labels == label))
+
+
+def test_without_labels_atoms_keep_their_order():
+    dictionary = Dictionary(ATOMS)
+    np.testing.assert_array_equal(dictionary.order, np.arange(len(ATOMS)))
+    np.testing.assert_allclose(dictionary.gram, ATOMS @ ATOMS.T)
+
+
+@pytest.mark.parametrize("labels", [[3, 1, 1, 3], [2.0, 0.5, 0.5, 2.0], ["y", "x", "x", "y"], [True, False] * 2])
+def test_labels_of_any_sortable_kind(labels):
+    dictionary = Dictionary(ATOMS[:4], labels)
+    assert list(dictionary.labels) == sorted(labels)
+    assert list(dictionary.classes_) == sorted(set(labels))
+
+
+# --- nothing known is computed again ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_gram_is_computed_once(normalize):
+    kernel = Counting()
+    dictionary = build(kernel, normalize)
+    first = dictionary.gram
+    once = len(kernel.pairs)
+    n = dictionary.n_atoms
+    assert once <= n * n + n  # every pair, and where it scales the n lengths
+    assert dictionary.gram is first or np.shares_memory(dictionary.gram, first)
+    dictionary.query(QUERIES)
+    kernel.forget()
+    dictionary.query(QUERIES)
+    sparse_encode(QUERIES, dictionary, Lasso(0.1))
+    queries = {row.tobytes() for row in QUERIES}
+    assert all(a in queries or b in queries for a, b in kernel.pairs)
+
+
+def test_self_similarities_of_queries_do_not_need_all_pairs_of_queries():
+    kernel = Counting()
+    dictionary = build(kernel)
+    many = np.abs(np.random.default_rng(1).standard_normal((60, 5)))
+    _ = dictionary.gram
+    kernel.forget()
+    dictionary.query(many)
+    assert len(kernel.pairs) <= 60 * dictionary.n_atoms + 60 * 30
+
+
+def same(left, right):
+    assert list(left.labels) == list(right.labels)
+    assert list(left.classes_) == list(right.classes_)
+    assert left.class_slices == right.class_slices
+    assert left.n_atoms == right.n_atoms
+    np.testing.assert_allclose(left.gram, right.gram, atol=1e-13)
+    ours, theirs = left.query(QUERIES), right.query(QUERIES)
+    np.testing.assert_allclose(ours.cross, theirs.cross, atol=1e-13)
+    np.testing.assert_allclose(ours.squared_norms, theirs.squared_norms, atol=1e-13)
+
+
+EVERY_SETTING = [(kernel, normalize) for kernel in KERNELS for normalize in (False, "feature", "kernel")]
+
+
+@pytest.mark.parametrize(("kernel", "normalize"), EVERY_SETTING)
+@pytest.mark.parametrize("gram_first", [True, False])
+def test_subset_equals_building_from_scratch(kernel, normalize, gram_first):
+    dictionary = build(kernel, normalize)
+    if gram_first:
+        _ = dictionary.gram
+    indices = [9, 0, 4, 1, 7]  # not sorted by class
+    picked = dictionary.order[indices]
+    same(dictionary.subset(indices), build(kernel, normalize, ATOMS[picked], LABELS[picked]))
+
+
+@pytest.mark.parametrize(("kernel", "normalize"), EVERY_SETTING)
+@pytest.mark.parametrize("gram_first", [True, False])
+def test_append_equals_building_from_scratch(kernel, normalize, gram_first):
+    """A known class grows, a new one comes between the old ones."""
+    new, new_labels = ATOMS[[2, 0, 6]] + 0.25, np.array(["bb", "a", "bb"])
+    dictionary = build(kernel, normalize)
+    if gram_first:
+        _ = dictionary.gram
+    scratch = build(kernel, normalize, np.vstack([ATOMS, new]), np.concatenate([LABELS.astype(object), new_labels]))
+    same(dictionary.append(new, new_labels), scratch)
+
+
+@pytest.mark.parametrize(("kernel", "normalize"), EVERY_SETTING)
+@pytest.mark.parametrize("gram_first", [True, False])
+def test_drop_equals_building_from_scratch(kernel, normalize, gram_first):
+    dictionary = build(kernel, normalize)
+    if gram_first:
+        _ = dictionary.gram
+    kept = LABELS != "b"
+    same(dictionary.drop("b"), build(kernel, normalize, ATOMS[kept], LABELS[kept]))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_subset_and_drop_ask_the_kernel_for_nothing(normalize):
+    kernel = Counting()
+    dictionary = build(kernel, normalize)
+    _ = dictionary.gram
+    kernel.forget()
+    _ = dictionary.subset([8, 1, 2]).gram
+    _ = dictionary.drop("a").gram
+    _ = dictionary.drop("a").subset([0, 5]).drop("c").gram
+    assert kernel.pairs == []
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_append_asks_the_kernel_for_new_pairs_only(normalize):
+    kernel = Counting()
+    dictionary = build(kernel, normalize)
+    _ = dictionary.gram
+    kernel.forget()
+    new = ATOMS[:2] + 0.25
+    _ = dictionary.append(new, ["a", "d"]).gram
+    fresh = {row.tobytes() for row in new}
+    assert kernel.pairs
+    assert all(a in fresh or b in fresh for a, b in kernel.pairs)
+    assert len(kernel.pairs) <= 2 * (2 * dictionary.n_atoms + 4)
+
+
+def test_the_original_is_left_as_it_was():
+    dictionary = build()
+    gram, labels = dictionary.gram.copy(), list(dictionary.labels)
+    dictionary.append(ATOMS[:1] + 1, ["a"])
+    dictionary.drop("a")
+    dictionary.subset([0, 1]).gram[:] = 5.0
+    np.testing.assert_array_equal(dictionary.gram, gram)
+    assert list(dictionary.labels) == labels
+
+
+def test_append_then_drop_is_where_we_began():
+    dictionary = build("rbf", True)
+    same(dictionary.append(ATOMS[:3] + 1, ["d", "d", "d"]).drop("d"), dictionary)
+
+
+def test_a_boolean_mask_is_a_subset_too():
+    dictionary = build()
+    mask = np.zeros(dictionary.n_atoms, bool)
+    mask[[1, 4, 9]] = True
+    same(dictionary.subset(mask), dictionary.subset([1, 4, 9]))
+
+
+# --- precomputed ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_precomputed_similarities_code_like_the_kernel_they_come_from(normalize):
+    exact = build("rbf", normalize)
+    gram = kernel_matrix(KERNELS["rbf"], ATOMS, ATOMS)
+    given = Dictionary(gram, LABELS, kernel="precomputed", normalize=normalize)
+    np.testing.assert_allclose(given.gram, exact.gram, atol=1e-13)
+    cross = kernel_matrix(KERNELS["rbf"], QUERIES, ATOMS[given.order])
+    queries = Queries(cross, np.ones(len(QUERIES)))
+    ours = sparse_encode(queries, given, Lasso(0.05))
+    theirs = sparse_encode(QUERIES, exact, Lasso(0.05))
+    np.testing.assert_allclose(ours.objective, theirs.objective, rtol=1e-9)
+    np.testing.assert_allclose(ours.codes.toarray(), theirs.codes.toarray(), atol=1e-7)
+
+
+def test_precomputed_queries_are_scaled_like_the_atoms():
+    """Self-similarities other than one: each side is divided by its own length."""
+    gram = kernel_matrix(KERNELS["poly"], ATOMS, ATOMS)
+    given = Dictionary(gram, LABELS, kernel="precomputed", normalize=True)
+    own = [KERNELS["poly"](q, q) for q in QUERIES]
+    queries = Queries(kernel_matrix(KERNELS["poly"], QUERIES, ATOMS[given.order]), np.array(own))
+    ours = sparse_encode(queries, given, Lasso(0.05))
+    theirs = sparse_encode(QUERIES, build("poly", True), Lasso(0.05))
+    np.testing.assert_allclose(ours.residual_norm, theirs.residual_norm, atol=1e-9)
+
+
+def test_precomputed_subset_and_drop():
+    gram = kernel_matrix(KERNELS["rbf"], ATOMS, ATOMS)
+    given = Dictionary(gram, LABELS, kernel="precomputed")
+    exact = build("rbf")
+    np.testing.assert_allclose(given.drop("b").gram, exact.drop("b").gram, atol=1e-13)
+    np.testing.assert_allclose(given.subset([5, 0]).gram, exact.subset([5, 0]).gram, atol=1e-13)
+
+
+def test_a_precomputed_gram_that_is_singular_is_fine():
+    low = RNG.standard_normal((30, 2))
+    Dictionary(low @ low.T, kernel="precomputed")
+
+
+# --- bad input ----------------------------------------------------------------
+
+WITH_NAN = np.where(np.arange(55).reshape(11, 5) == 7, np.nan, ATOMS)
+WITH_INF = np.where(np.arange(55).reshape(11, 5) == 7, np.inf, ATOMS)
+
+
+@pytest.mark.parametrize(
+    "atoms",
+    [
+        WITH_NAN,
+        WITH_INF,
+        np.empty((0, 5)),
+        np.empty((5, 0)),
+        ATOMS[0],
+        ATOMS[None],
+        np.array([["a", "b"], ["c", "d"]]),
+        np.array([[{}, 1.0], [2.0, 3.0]], dtype=object),
+        [[1.0, 2.0], [3.0]],
+        ATOMS + 1j,
+        None,
+        3.0,
+    ],
+    ids=[
+        "nan",
+        "inf",
+        "no atoms",
+        "no features",
+        "1-d",
+        "3-d",
+        "text",
+        "object",
+        "ragged",
+        "complex",
+        "None",
+        "scalar",
+    ],
+)
+def test_bad_atoms_are_refused_by_name(atoms):
+    with pytest.raises(ValueError, match="atoms"):
+        Dictionary(atoms)
+
+
+@pytest.mark.parametrize("labels", [LABELS[:-1], np.concatenate([LABELS, ["a"]]), LABELS[:, None], "a", []])
+def test_labels_that_do_not_fit_are_refused_by_name(labels):
+    with pytest.raises(ValueError, match="labels"):
+        Dictionary(ATOMS, labels)
+
+
+def test_missing_labels_are_refused_by_name():
+    with pytest.raises(ValueError, match="labels"):
+        Dictionary(ATOMS, [np.nan] + [1.0] * 10)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "", None, 3])
+def test_unknown_kernel_is_refused_by_name(kernel):
+    with pytest.raises(ValueError, match="kernel"):
+        Dictionary(ATOMS, kernel=kernel)
+
+
+@pytest.mark.parametrize("normalize", ["unit", 2, None])
+def test_unknown_scaling_is_refused_by_name(normalize):
+    with pytest.raises(ValueError, match="normalize"):
+        Dictionary(ATOMS, normalize=normalize)
+
+
+@pytest.mark.parametrize(("name", "value"), [("gamma", -1.0), ("gamma", np.nan), ("degree", 0), ("degree", -2)])
+def test_bad_kernel_parameters_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=name):
+        Dictionary(ATOMS, kernel="poly", **{name: value})
+
+
+def test_a_negative_offset_would_make_the_polynomial_kernel_indefinite():
+    with pytest.raises(ValueError, match="coef0"):
+        Dictionary(ATOMS, kernel="poly", coef0=-1.0)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "histogram_intersection"])
+def test_histogram_kernels_refuse_negative_features(kernel):
+    with pytest.raises(ValueError, match="atoms"):
+        Dictionary(-ATOMS, kernel=kernel)
+    with pytest.raises(ValueError, match="X"):
+        Dictionary(ATOMS, kernel=kernel).query(-QUERIES)
+
+
+@pytest.mark.parametrize(
+    "gram",
+    [
+        np.array([[1.0, 2.0], [2.0, 1.0]]),
+        np.array([[1.0, 0.5], [0.4, 1.0]]),
+        np.array([[-1.0, 0.0], [0.0, 1.0]]),
+        np.ones((2, 3)),
+    ],
+    ids=["indefinite", "not symmetric", "negative diagonal", "not square"],
+)
+def test_a_matrix_that_is_no_gram_is_refused_by_name(gram):
+    with pytest.raises(ValueError, match="atoms"):
+        _ = Dictionary(gram, kernel="precomputed").gram
+
+
+def test_an_indefinite_gram_is_found_among_many_atoms():
+    """One small negative eigenvalue hides behind a positive diagonal and positive pairs."""
+    basis, _ = np.linalg.qr(np.random.default_rng(3).standard_normal((60, 60)))
+    spectrum = np.linspace(0.5, 2.0, 60)
+    spectrum[17] = -0.01
+    gram = (basis * spectrum) @ basis.T
+    gram = (gram + gram.T) / 2
+    assert np.diag(gram).min() > 0
+    with pytest.raises(ValueError, match="atoms"):
+        _ = Dictionary(gram, kernel="precomputed").gram
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.where(QUERIES > 0.5, np.nan, QUERIES),
+        np.where(QUERIES > 0.5, np.inf, QUERIES),
+        QUERIES[:, :4],
+        QUERIES[0],
+        np.empty((0, 5)),
+        np.array([["a"] * 5]),
+        None,
+    ],
+    ids=["nan", "inf", "too few features", "1-d", "empty", "text", "None"],
+)
+def test_bad_queries_are_refused_by_name(X):
+    with pytest.raises(ValueError, match="X"):
+        build().query(X)
+
+
+def test_features_where_similarities_are_due_are_refused():
+    gram = kernel_matrix(KERNELS["rbf"], ATOMS, ATOMS)
+    with pytest.raises(ValueError, match="Queries"):
+        Dictionary(gram, kernel="precomputed").query(QUERIES)
+
+
+@pytest.mark.parametrize(
+    ("cross", "squared_norms", "name"),
+    [
+        (np.full((2, 3), np.nan), np.ones(2), "cross"),
+        (np.ones(3), np.ones(1), "cross"),
+        (np.ones((2, 3)), np.ones(3), "squared_norms"),
+        (np.ones((2, 3)), -np.ones(2), "squared_norms"),
+        (np.ones((2, 3)), np.array([1.0, np.inf]), "squared_norms"),
+    ],
+)
+def test_bad_similarities_are_refused_by_name(cross, squared_norms, name):
+    with pytest.raises(ValueError, match=name):
+        Queries(cross, squared_norms)
+
+
+def test_a_callable_kernel_of_the_wrong_shape_is_refused_by_name():
+    with pytest.raises(ValueError, match="kernel"):
+        _ = Dictionary(ATOMS, kernel=lambda a, b: np.ones(3)).gram
+
+
+def test_a_callable_kernel_that_returns_nan_is_refused_by_name():
+    with pytest.raises(ValueError, match="kernel"):
+        _ = Dictionary(ATOMS, kernel=lambda a, b: np.full((len(a), len(b)), np.nan)).gram
+
+
+@pytest.mark.parametrize("indices", [[11], [-12], [], [0.5], [[0, 1]], np.ones(3, bool)])
+def test_indices_that_do_not_exist_are_refused_by_name(indices):
+    with pytest.raises((ValueError, IndexError), match="indices"):
+        build().subset(indices)
+
+
+def test_dropping_an_unknown_class_is_refused_by_name():
+    with pytest.raises(ValueError, match="label"):
+        build().drop("z")
+
+
+def test_dropping_the_last_class_is_refused():
+    with pytest.raises(ValueError, match="label"):
+        Dictionary(ATOMS, ["a"] * 11).drop("a")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "name"),
+    [
+        (ATOMS[:2, :4], ["a", "b"], "X"),
+        (ATOMS[:2], ["a"], "y"),
+        (WITH_NAN[:2], ["a", "b"], "X"),
+        (ATOMS[0], ["a"], "X"),
+    ],
+    ids=["features", "labels", "nan", "1-d"],
+)
+def test_bad_additions_are_refused_by_name(X, y, name):
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        build().append(X, y)
