@@ -35,7 +35,7 @@ from scipy.sparse import sparray, spmatrix
 
 from benchmarks.problems import Array, Problem
 
-OPPONENTS = ("ours", "spams_lars", "spgl1_bpdn", "spgl1_tight", "sklearn_cd", "sklearn_lars")
+OPPONENTS = ("ours", "spams_lars", "spams_products", "spgl1_bpdn", "spgl1_tight", "sklearn_cd", "sklearn_lars")
 """Module names in the order of the tables; ours comes first."""
 
 

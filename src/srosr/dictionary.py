@@ -81,6 +81,15 @@ def _trusted_queries(cross: Array, squared_norms: Array) -> Queries:
     return queries
 
 
+def joined_queries(parts: list[Queries]) -> Queries:
+    """Samples of several parts in one."""
+    if len(parts) == 1:
+        return parts[0]
+    return _trusted_queries(
+        np.concatenate([part.cross for part in parts]), np.concatenate([part.squared_norms for part in parts])
+    )
+
+
 def _array(X: Any, name: str, **options: Any) -> Array:
     """Numbers as a two-dimensional float64 array, or a ValueError that names them."""
     try:

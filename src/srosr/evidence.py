@@ -166,7 +166,7 @@ def _quadratic(x: sparse.csr_array, dictionary: Dictionary, class_of: Any, n_cla
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _quadratic_stored(indptr, indices, data, gram, class_of, n_classes):
     n = indptr.shape[0] - 1
     out = np.zeros((n, n_classes))

@@ -21,7 +21,7 @@ Kernel = Callable[[Array, Array], Array]
 KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection", "precomputed")
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def _histogram_intersection(A: Array, B: Array) -> Array:  # scikit-learn has no such kernel
     out = np.empty((A.shape[0], B.shape[0]))
     for i in range(A.shape[0]):

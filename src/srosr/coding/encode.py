@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from .._types import AnyArray, Array, IntArray
-from ..dictionary import Dictionary, Queries
+from ..dictionary import Dictionary, Queries, joined_queries
 from ..exceptions import CertificateWarning
 from . import homotopy
 from .certificate import Certificate, certify
@@ -34,9 +34,11 @@ __all__ = ["Codes", "sparse_encode"]
 
 # Largest Gram matrix that is computed, in bytes; above it columns are computed on demand.
 _GRAM_BYTES = 2**30
-# Largest block of similarities between a chunk of samples and the atoms, in bytes.
-_CHUNK_BYTES = 32 * 2**20
-_CHUNK = 256
+# Similarities between samples and atoms held at once, in bytes; samples whose similarities are computed together (more
+# cost less each), and samples coded together (fewer share the work among threads more evenly).
+_HELD_BYTES = 64 * 2**20
+_BLOCK = 256
+_CHUNK = 64
 # BPDN starts from least squares where the least-squares residual exceeds this share of epsilon (measured: the two
 # ends cost the same there), and gives up that end where more than this share of the atoms is inactive.
 _NEAR_LEAST_SQUARES = 0.78
@@ -47,6 +49,8 @@ _CHEAP_INVERSE = 1024
 # length, and the eigenvectors that takes are computed from a Gram matrix of at most this size.
 _SMALL_EPSILON = 0.02
 _CHEAP_SPECTRUM = 4096
+# Relative duality gap at which basis pursuit by homotopy counts as solved; else the safe solver is asked.
+_SLACK = 1e-7
 
 
 @dataclass(frozen=True)
@@ -168,15 +172,14 @@ def sparse_encode(
 
     with _blas_threads(jobs):
         coder = _Coder(dictionary, problem, tol, max_iter, n_samples)
-
-    def work(part: slice) -> _Part:
-        return coder.encode(see(samples[part]))
-
-    # The same chunks whatever the number of threads, so that their number does not change a bit of the result.
-    size = min(_CHUNK, max(1, _CHUNK_BYTES // (8 * dictionary.n_atoms)), max(32, math.ceil(n_samples / 16)))
-    chunks = [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
-    with _blas_threads(1):
-        parts = _run(work, chunks, jobs, coder.stop, progress)
+    # The same blocks and chunks whatever the number of threads: that number does not change a bit of the result.
+    parts: list[_Part] = []
+    held = max(_CHUNK, _HELD_BYTES // (8 * dictionary.n_atoms))
+    with _blas_threads(1), _Workers(jobs, coder.stop, n_samples if progress else None) as workers:
+        for rows in _slices(0, n_samples, held):
+            blocks = workers.map(lambda part: see(samples[part]), _slices(rows.start, rows.stop, _BLOCK))
+            work = partial(coder.encode, joined_queries(blocks))
+            parts += workers.map(work, _slices(0, rows.stop - rows.start, _CHUNK), count=True)
     return _assembled(parts, problem, dictionary.n_atoms, tol, sparse_output)
 
 
@@ -218,19 +221,20 @@ class _Coder:
                 "call dictionary.gram first if there is memory for it, or use Lasso."
             )
 
-    def encode(self, queries: Queries) -> _Part:
+    def encode(self, queries: Queries, part: slice) -> _Part:
         """Solve, certify, and hand what does not hold to the safe solver."""
-        cross, squared_norms = queries.cross, queries.squared_norms
+        cross, squared_norms = queries.cross[part], queries.squared_norms[part]
         # What is clearly out of epsilon's reach over dependent atoms has a better solver in _repair.
-        rows = np.flatnonzero(~self._beyond(cross, squared_norms))
-        codes, steps, out_of_steps, witness = self._solve(cross[rows], squared_norms[rows])
-        if len(rows) < len(cross):
+        beyond = self._beyond(cross, squared_norms)
+        if not beyond.any():
+            codes, steps, out_of_steps, witness = self._solve(cross, squared_norms)
+        else:
+            rows = np.flatnonzero(~beyond)
+            codes, steps, out_of_steps, witness = self._solve(cross[rows], squared_norms[rows])
             codes, witness = _spread(codes, rows, len(cross)), _spread(witness, rows, len(cross))
             steps, out_of_steps = _filled(steps, rows, len(cross)), _filled(out_of_steps, rows, len(cross))
         certificate = certify(self.problem, codes, cross, squared_norms, self.products, self.tol, witness)
-        held = certificate.holds(self.tol)
-        held[np.setdiff1d(np.arange(len(cross)), rows)] = False
-        again = np.flatnonzero(~held)
+        again = np.flatnonzero(~certificate.holds(self.tol) | beyond)
         if self.max_iter is not None:
             again = again[~out_of_steps[again]]
         if len(again) and self.stop[0] == 0 and isinstance(self.problem, (BPDN, Lasso)) and self.gram is not None:
@@ -402,10 +406,14 @@ class _Coder:
             0.0,
             self.max_steps,
             self.stop,
+            homotopy.new_desk(len(corr)),
         )
         x = np.zeros(len(corr))
         x[atoms] = values
-        return x, dual @ gram[atoms], steps, ending != homotopy.UNREACHABLE
+        image = dual @ gram[atoms]
+        size = np.abs(x).sum()
+        proved = np.abs(image).max(initial=0.0) <= 1 + _SLACK and image @ x >= (1 - _SLACK) * size
+        return x, image, steps, ending != homotopy.UNREACHABLE or not proved
 
 
 def _spread(part: sparse.csr_array | None, rows: IntArray, n: int) -> Any:
@@ -463,37 +471,48 @@ def _blas_threads(n: int) -> Any:
     return _controller().limit(limits=n, user_api="blas")
 
 
-def _run(
-    work: Callable[[slice], _Part], chunks: list[slice], jobs: int, stop: np.ndarray, progress: bool
-) -> list[_Part]:
-    """Work on chunks in threads while this thread waits for them, and for Ctrl-C."""
-    bar: Any = None
-    if progress:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+def _slices(start: int, stop: int, size: int) -> list[slice]:
+    return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
 
-        bar = Progress("coding", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        bar.start()
-        task = bar.add_task("coding", total=chunks[-1].stop if chunks else 0)
-    pool = ThreadPoolExecutor(max_workers=min(jobs, max(len(chunks), 1)))
-    try:
-        futures: dict[Future[_Part], int] = {pool.submit(work, part): i for i, part in enumerate(chunks)}
-        parts: list[Any] = [None] * len(chunks)
+
+class _Workers:
+    """Threads that work on parts while this thread waits for them, and for Ctrl-C."""
+
+    def __init__(self, jobs: int, stop: np.ndarray, total: int | None) -> None:
+        self.stop = stop
+        self.pool = ThreadPoolExecutor(max_workers=jobs)
+        self.bar: Any = None
+        if total is not None:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+            self.bar = Progress("coding", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self.task = self.bar.add_task("coding", total=total)
+
+    def __enter__(self) -> _Workers:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self.stop[0] = 1
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        if self.bar is not None:
+            self.bar.stop()
+
+    def map(self, work: Callable[[slice], Any], parts: list[slice], count: bool = False) -> list[Any]:
+        """``work`` on every part, in order; ``count`` moves the progress bar."""
+        futures: dict[Future[Any], int] = {self.pool.submit(work, part): i for i, part in enumerate(parts)}
+        results: list[Any] = [None] * len(parts)
         pending = set(futures)
         while pending:
             done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in done:
                 i = futures[future]
-                parts[i] = future.result()
-                if bar is not None:
-                    bar.advance(task, chunks[i].stop - chunks[i].start)
-        return parts
-    except BaseException:
-        stop[0] = 1
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        if bar is not None:
-            bar.stop()
+                results[i] = future.result()
+                if count and self.bar is not None:
+                    self.bar.advance(self.task, parts[i].stop - parts[i].start)
+        return results
 
 
 def _assembled(parts: list[_Part], problem: Problem, n_atoms: int, tol: float, sparse_output: bool) -> Codes:

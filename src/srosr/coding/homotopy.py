@@ -53,9 +53,11 @@ STOPPED = 4  # the caller's stop flag was raised
 _END, _LEAVES, _ENTERS = 0, 1, 2
 
 # Working set: half as many atoms as are active, within these bounds.
-_EXTRA_MIN, _EXTRA_MAX = 48, 128
+_EXTRA_MIN, _EXTRA_MAX = 32, 128
+# Active atoms there is room for at first.
+_ATOMS = 64
 # Active atoms added before all correlations are looked at again: a quarter of those there, at least this many.
-_REFRESH_MIN = 8
+_REFRESH_MIN = 12
 # An atom whose squared distance to the span of the active ones is below this share of its squared length counts
 # as dependent on them.
 _DEPENDENT = 1e-10
@@ -65,13 +67,15 @@ _CLOSE = 1e-4
 _ROUNDING = 32 * 2.2e-16
 # Rates of approach below this are rounding: the atom runs along with its level.
 _PARALLEL = 1e-10
-# The level, relative to the first one, at which an unreachable epsilon counts as level zero.
+# The level, relative to the first one, from which an unreachable epsilon is taken to level zero in one piece, and how
+# far below it the walk goes on where there are more pieces.
 _LEVEL_ZERO = 1e-8
+_LEVEL_LAST = 1e-13
 # Times the last check may find late atoms before the walk counts as lost.
 _MAX_CHECKS = 200
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def correlations(gram, corr, atoms, x, k, out):
     """out = corr - sum over i < k of x[i] * gram[atoms[i]]: what the residual has in common with every atom."""
     n = corr.shape[0]
@@ -92,7 +96,7 @@ def correlations(gram, corr, atoms, x, k, out):
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
     """Squared distance of an atom to the span of the active ones, 0 where rounding hides it; u its coordinates.
 
@@ -129,7 +133,7 @@ def _independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
     return schur
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _inverse_from_scratch(gram, atoms, k, capacity):
     """The inverse of G_AA, and whether it exists numerically."""
     inverse, counts = new_inverse(capacity)
@@ -149,41 +153,46 @@ def _inverse_from_scratch(gram, atoms, k, capacity):
     return inverse, counts, True
 
 
-@njit(cache=True, nogil=True)
-def _promising(residual_corr, active, k, histogram):
-    """A bound on |correlation| that about the wanted number of inactive atoms exceed, and how many do."""
-    n = residual_corr.shape[0]
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+def _largest(values):
+    """The largest size of a finite vector's entries."""
     top = 0.0
-    for j in range(n):
-        t = abs(residual_corr[j])
-        if not active[j] and t > top:
-            top = t
-    extra = min(max(k // 2, _EXTRA_MIN), _EXTRA_MAX)
+    for j in range(values.shape[0]):
+        top = max(top, abs(values[j]))
+    return top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _promising(residual_corr, top, atoms, k, histogram):
+    """A bound on |correlation| that about the wanted number of inactive atoms exceed, and how many do."""
     bins = histogram.shape[0] - 1
     scale = bins / top if top > 0.0 else 0.0
     if not np.isfinite(scale):
         scale = 0.0
-    histogram[:] = 0
-    for j in range(n):
-        if not active[j]:
-            histogram[int(abs(residual_corr[j]) * scale)] += 1
+    for b in range(bins + 1):
+        histogram[b] = 0
+    for j in range(residual_corr.shape[0]):
+        histogram[int(abs(residual_corr[j]) * scale)] += 1
+    for i in range(k):
+        histogram[int(abs(residual_corr[atoms[i]]) * scale)] -= 1
+    extra = min(max(k // 2, _EXTRA_MIN), _EXTRA_MAX)
     count = histogram[bins]
     b = bins - 1
     while b >= 0 and (count == 0 or count + histogram[b] <= extra):
         count += histogram[b]
         b -= 1
     bound = (b + 1) / scale if scale > 0.0 else 0.0
-    return top, bound * (1.0 - 1e-12), min(count, 2 * extra)
+    return bound * (1.0 - 1e-12), min(count, 2 * extra)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def resized(array, size, used):
     out = np.empty(size, array.dtype)
     out[:used] = array[:used]
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def resized_rows(array, rows, columns, used_rows, used_columns):
     out = np.empty((rows, columns), array.dtype)
     for i in range(used_rows):
@@ -191,7 +200,7 @@ def resized_rows(array, rows, columns, used_rows, used_columns):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _first_to_zero(x, sign, u, new_sign, k):
     """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
     largest = 0.0
@@ -214,9 +223,24 @@ def _first_to_zero(x, sign, u, new_sign, k):
     return leaving
 
 
-@njit(cache=True, nogil=True)
-def _settle(gram, full, target, atoms, inverse, counts, k, scale, x, out, g, u):
-    """Find x such that out = full - Gx equals target on the active atoms, refined; returns the largest error left."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def _keeps_signs(x, sign, direction, k, step):
+    """Whether every coefficient has its sign, to rounding, after the step."""
+    largest = 0.0
+    for i in range(k):
+        largest = max(largest, abs(x[i]))
+    kept = True
+    for i in range(k):
+        kept = kept and sign[i] * (x[i] + step * direction[i]) >= -1e-12 * largest
+    return kept
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _settle(gram, full, target, atoms, inverse, counts, k, enough, x, out, g, u):
+    """Find x such that out = full - Gx equals target on the active atoms, refined until the error is small enough.
+
+    Returns the largest error left.
+    """
     for i in range(k):
         g[i] = full[atoms[i]] - target[i]
     times(inverse, counts, k, g, x)
@@ -227,7 +251,7 @@ def _settle(gram, full, target, atoms, inverse, counts, k, scale, x, out, g, u):
         for i in range(k):
             g[i] = out[atoms[i]] - target[i]
             error = max(error, abs(g[i]))
-        if error <= 1e-13 * scale or attempt == 2:
+        if error <= enough or attempt == 2:
             break
         times(inverse, counts, k, g, u)
         for i in range(k):
@@ -235,8 +259,8 @@ def _settle(gram, full, target, atoms, inverse, counts, k, scale, x, out, g, u):
     return error
 
 
-@njit(cache=True, nogil=True)
-def _settle_low(gram, corr, sign, atoms, inverse, counts, k, scale, longest, level, noise, x, out):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, out):
     """The same where the level drowns in the rounding of c - Gx: least squares and slope apart.
 
     c - G(fit - level slope) is the sum of c - G fit, zero but for atoms that can still lessen the residual, and of
@@ -246,8 +270,8 @@ def _settle_low(gram, corr, sign, atoms, inverse, counts, k, scale, longest, lev
     u = np.empty(k)
     slope = np.empty(k)
     tilt = np.empty_like(out)
-    _settle(gram, corr, np.zeros(k), atoms, inverse, counts, k, scale, x, out, g, u)
-    _settle(gram, np.zeros_like(out), -sign[:k], atoms, inverse, counts, k, 1.0, slope, tilt, g, u)
+    _settle(gram, corr, np.zeros(k), atoms, inverse, counts, k, 0.0, x, out, g, u)
+    _settle(gram, np.zeros_like(out), -sign[:k], atoms, inverse, counts, k, 0.0, slope, tilt, g, u)
     for j in range(out.shape[0]):
         if abs(out[j]) <= noise:
             out[j] = 0.0
@@ -256,11 +280,101 @@ def _settle_low(gram, corr, sign, atoms, inverse, counts, k, scale, longest, lev
     for i in range(k):
         x[i] -= level * slope[i]
         size += longest * abs(slope[i])
-    return 2e-15 * level * size
+    return level * (1e-7 + 2e-15 * size)
 
 
-@njit(cache=True, nogil=True)
-def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _working_set(gram, residual_corr, active, atoms, k, bound, count, too_high, work, work_corr, late, masked, block):
+    """Collect inactive atoms above the bound and their Gram block; returns how many, and the level of the late ones."""
+    w = 0
+    late_level = 0.0
+    # Late ones first: where many atoms tie, duplicates say, the others may fill the set.
+    for wanted in (1.0, 0.0):
+        for j in range(residual_corr.shape[0]):
+            t = abs(residual_corr[j])
+            if t >= bound and not active[j] and w < count and (t > too_high) == (wanted > 0.0):
+                work[w] = j
+                work_corr[w] = residual_corr[j]
+                masked[w] = False
+                late[w] = wanted
+                if wanted > 0.0:
+                    late_level = max(late_level, t)
+                w += 1
+    for i in range(k):
+        row, out = gram[atoms[i]], block[i]
+        for j in range(w):
+            out[j] = row[work[j]]
+    return w, late_level
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step_to_epsilon(above, fall, curve, speed):
+    """Where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, first is zero; inf if nowhere."""
+    spread = fall * fall - curve * above
+    if spread < 0.0:
+        return np.inf
+    root = np.sqrt(spread)
+    t = above / (fall + root) if speed > 0.0 else above / (fall - root)
+    return t if t >= 0.0 else np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_to_leave(x, sign, direction, k, step):
+    """The active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
+    who = -1
+    for i in range(k):
+        shrink = -sign[i] * direction[i]
+        if shrink > 0.0:
+            t = sign[i] * x[i]
+            if t < step * shrink:
+                step = max(t, 0.0) / shrink
+                who = i
+    return who, step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
+    """The inactive atom whose correlation reaches its level first within the step (-1: none), its sign, that step."""
+    who = -1
+    sign = 1.0
+    for j in range(w):
+        if masked[j]:
+            continue
+        own, own_speed = own_level, speed
+        if lowering_late:
+            own_speed = late[j]
+            if own_speed == 0.0:
+                own = level
+        closing = own_speed - work_rate[j]
+        room = own - work_corr[j]
+        if closing > _PARALLEL and room < step * closing:
+            step = max(room, 0.0) / closing
+            who = j
+            sign = 1.0
+        closing = own_speed + work_rate[j]
+        room = own + work_corr[j]
+        if closing > _PARALLEL and room < step * closing:
+            step = max(room, 0.0) / closing
+            who = j
+            sign = -1.0
+    return who, sign, step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def new_desk(n):
+    """Room for walks over n atoms: Gram of active atoms (rows) against the working set (columns), the inverse of G_AA,
+    all correlations, which atoms are active, and a histogram. A walk that needs more makes its own."""
+    return (
+        np.empty((_ATOMS, 2 * _EXTRA_MIN + _EXTRA_MAX)),
+        new_inverse(_ATOMS)[0],
+        np.empty(n),
+        np.empty(n, np.bool_),
+        np.empty(129, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk):
     """Walk the path of one sample.
 
     Parameters
@@ -276,6 +390,8 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
     max_steps : int
     stop : uint8 ndarray (1,)
         Raised (non-zero) by the caller to end the walk early.
+    desk : tuple
+        Arrays to work on, from :func:`new_desk`, for one walk after the other.
 
     Returns
     -------
@@ -289,7 +405,8 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
     """
     n = corr.shape[0]
     k = 0  # active atoms: their numbers, coefficients and signs, and whether they walk on the late level
-    k_cap = 32
+    block, inverse, residual_corr, active, histogram = desk
+    k_cap, w_cap = block.shape
     atoms = np.empty(k_cap, np.int64)
     x = np.empty(k_cap)
     sign = np.empty(k_cap)
@@ -299,18 +416,16 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
     target = np.empty(k_cap)
     u = np.empty(k_cap)
     g = np.empty(k_cap)
-    inverse, counts = new_inverse(k_cap)
+    counts = np.zeros(2, np.int64)  # of the inverse of G_AA
     w = 0  # the working set: inactive atoms, their correlations, and how fast those fall
-    w_cap = 2 * _EXTRA_MIN + _EXTRA_MAX
     work = np.empty(w_cap, np.int64)
     work_corr = np.empty(w_cap)
     work_rate = np.empty(w_cap)
     late = np.empty(w_cap)
     masked = np.empty(w_cap, np.bool_)
-    block = np.empty((k_cap, w_cap))  # Gram of active atoms (rows) against the working set (columns)
-    active = np.zeros(n, np.bool_)
-    residual_corr = corr.copy()
-    histogram = np.empty(129, np.int64)
+    for j in range(n):
+        active[j] = False
+        residual_corr[j] = corr[j]
 
     level = 0.0
     for j in range(n):
@@ -339,11 +454,13 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
         if k > 0:
             for i in range(k):
                 target[i] = level * sign[i]
-            error = _settle(gram, corr, target, atoms, inverse, counts, k, first_level, x, residual_corr, g, u)
+            error = _settle(gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u)
             if error > 1e-6 * first_level:
                 inverse, counts, exists = _inverse_from_scratch(gram, atoms, k, k_cap)
                 if exists:
-                    error = _settle(gram, corr, target, atoms, inverse, counts, k, first_level, x, residual_corr, g, u)
+                    error = _settle(
+                        gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u
+                    )
                 if not exists or error > 1e-6 * first_level:
                     ending = LOST
                     break
@@ -351,20 +468,30 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
                 noise += 2e-15 * longest * abs(x[i])
             if noise > 1e-11 * level:
                 noise = _settle_low(
-                    gram, corr, sign, atoms, inverse, counts, k, first_level, longest, level, noise, x, residual_corr
+                    gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr
                 )
             residual2 = squared_norm
             for i in range(k):
                 residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
-        top, bound, count = _promising(residual_corr, active, k, histogram)
+                residual_corr[atoms[i]] = level * sign[i]
+        top = _largest(residual_corr)
         too_high = level * (1.0 + 1e-9) + noise
-        if arrived:
-            if top <= too_high:
+        if arrived and top <= too_high:
+            if not unreachable or last_level < _LEVEL_LAST * first_level:
                 break
+            # The way that is left to level zero must be one piece: no coefficient may change its sign on it.
+            times(inverse, counts, k, sign, direction)
+            if _keeps_signs(x, sign, direction, k, level):
+                break
+            last_level *= 0.01
+            arrived = False
+        elif arrived:
             checks += 1
             if checks > _MAX_CHECKS:
                 ending = LOST
                 break
+
+        bound, count = _promising(residual_corr, top, atoms, k, histogram)
 
         # ---- The working set: late atoms and the most promising others, with room for all active ones to leave.
         if count + k > w_cap:
@@ -375,24 +502,11 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
             late = np.empty(w_cap)
             masked = np.empty(w_cap, np.bool_)
             block = np.empty((k_cap, w_cap))
-        w = 0
-        late_level = 0.0
-        for j in range(n):
-            t = abs(residual_corr[j])
-            if t >= bound and not active[j] and w < count:
-                work[w] = j
-                work_corr[w] = residual_corr[j]
-                masked[w] = False
-                late[w] = 0.0
-                if t > too_high:
-                    late[w] = 1.0
-                    late_level = max(late_level, t)
-                w += 1
         for i in range(k):
             is_late[i] = 0.0
-            row, out = gram[atoms[i]], block[i]
-            for j in range(w):
-                out[j] = row[work[j]]
+        w, late_level = _working_set(
+            gram, residual_corr, active, atoms, k, bound, count, too_high, work, work_corr, late, masked, block
+        )
 
         # ---- Walk: first the late atoms' level down to the common one, then the common level.
         lowering_late = late_level > 0.0
@@ -417,15 +531,12 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
                 combine(block, direction, k, w, work_rate)
 
                 # The first event along the piece.
-                event = _END
-                who = -1
-                new_sign = 1.0
                 if lowering_late:
-                    step = late_level - level
+                    limit = late_level - level
                 elif speed > 0.0:
-                    step = level - last_level
+                    limit = level - last_level
                 else:
-                    step = np.inf
+                    limit = np.inf
                 fall = 0.0
                 curve = 0.0
                 at_epsilon = False
@@ -433,44 +544,16 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
                     for i in range(k):
                         fall += level * sign[i] * direction[i]
                         curve += drive[i] * direction[i]
-                    above = residual2 - epsilon2
-                    spread = fall * fall - curve * above
-                    if spread >= 0.0:
-                        root = np.sqrt(spread)
-                        t = above / (fall + root) if speed > 0.0 else above / (fall - root)
-                        if 0.0 <= t < step:
-                            step = t
-                            at_epsilon = True
-                for i in range(k):
-                    shrink = -sign[i] * direction[i]
-                    if shrink > 0.0:
-                        t = sign[i] * x[i]
-                        if t < step * shrink:
-                            step = max(t, 0.0) / shrink
-                            event = _LEAVES
-                            who = i
-                for j in range(w):
-                    if not masked[j]:
-                        if lowering_late:
-                            own_speed = late[j]
-                            own = late_level if own_speed > 0.0 else level
-                        else:
-                            own_speed = speed
-                            own = level
-                        closing = own_speed - work_rate[j]
-                        room = own - work_corr[j]
-                        if closing > _PARALLEL and room < step * closing:
-                            step = max(room, 0.0) / closing
-                            event = _ENTERS
-                            who = j
-                            new_sign = 1.0
-                        closing = own_speed + work_rate[j]
-                        room = own + work_corr[j]
-                        if closing > _PARALLEL and room < step * closing:
-                            step = max(room, 0.0) / closing
-                            event = _ENTERS
-                            who = j
-                            new_sign = -1.0
+                    t = _step_to_epsilon(residual2 - epsilon2, fall, curve, speed)
+                    if t < limit:
+                        limit = t
+                        at_epsilon = True
+                own_level = late_level if lowering_late else level
+                leaves, step = _first_to_leave(x, sign, direction, k, limit)
+                enters, new_sign, step = _first_to_enter(
+                    work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step
+                )
+                event = _ENTERS if enters >= 0 else _LEAVES if leaves >= 0 else _END
                 if not np.isfinite(step):
                     ending = LOST
                     break
@@ -488,10 +571,11 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
                 if event == _END:
                     break
 
-                leaving = who if event == _LEAVES else -1
+                leaving = leaves if event == _LEAVES else -1
                 theta = 0.0
                 entering = -1
                 if event == _ENTERS:
+                    who = enters
                     entering = work[who]
                     row = gram[entering]
                     for i in range(k):
@@ -621,7 +705,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop):
     return atoms[:k].copy(), x[:k].copy(), dual, steps, ending
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _refined(gram, atoms, inverse, counts, k, rhs, out):
     """out = G_AA^-1 rhs with two rounds of iterative refinement."""
     e = np.empty(k)
@@ -639,7 +723,7 @@ def _refined(gram, atoms, inverse, counts, k, rhs, out):
             out[i] += step[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual):
     """BPDN's last piece in closed form, at epsilon to rounding; ``dual`` is the slope of the piece."""
     c = np.empty(k)
@@ -668,7 +752,7 @@ def _finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign,
                 x[i] = fit[i] - exact * dual[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def walk_batch(gram, corr, squared_norms, is_bpdn, goal, max_steps, stop):
     """Walk for every row of ``corr``.
 
@@ -684,12 +768,13 @@ def walk_batch(gram, corr, squared_norms, is_bpdn, goal, max_steps, stop):
     steps = np.zeros(n_samples, np.int64)
     endings = np.zeros(n_samples, np.int64)
     used = 0
+    desk = new_desk(gram.shape[0])
     longest = 0.0
     for j in range(gram.shape[0]):
         longest = max(longest, gram[j, j])
     for b in range(n_samples):
         atoms, x, z, steps[b], endings[b] = walk(
-            gram, longest, corr[b], squared_norms[b], is_bpdn, goal, max_steps, stop
+            gram, longest, corr[b], squared_norms[b], is_bpdn, goal, max_steps, stop, desk
         )
         k = atoms.shape[0]
         if used + k > capacity:

@@ -20,7 +20,7 @@ _WAIT = 16
 _SMALL = 48
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def combine(rows, coef, k, n, out):
     """out[:n] = sum over i < k of coef[i] * rows[i, :n], four rows at a time."""
     for j in range(n):
@@ -40,26 +40,28 @@ def combine(rows, coef, k, n, out):
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def new_inverse(capacity):
     """The inverse of no atom, with room for some: table and counts."""
     return np.empty((capacity + _WAIT, capacity + 8)), np.zeros(2, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def enlarged(table, counts, capacity):
     """The same table with room for more atoms."""
     old = table.shape[0] - _WAIT
     out = np.empty((capacity + _WAIT, capacity + 8))
     for i in range(counts[0]):
-        out[i, : counts[0]] = table[i, : counts[0]]
+        for j in range(counts[0]):
+            out[i, j] = table[i, j]
     for p in range(counts[1]):
-        out[capacity + p, :old] = table[old + p, :old]
+        for j in range(old):
+            out[capacity + p, j] = table[old + p, j]
         out[capacity + p, -1] = table[old + p, -1]
     return out
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def times(table, counts, k, g, out):
     """out[:k] = inverse @ g[:k]."""
     n = counts[0]
@@ -77,7 +79,7 @@ def times(table, counts, k, g, out):
             out[i] += t * w[i]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _write(table, counts, k):
     """Write the waiting updates into the matrix, now of size k."""
     n, count = counts[0], counts[1]
@@ -103,7 +105,7 @@ def _write(table, counts, k):
     counts[1] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def append(table, counts, k, u, schur):
     """Gain an atom: u = inverse @ g its coordinates, schur its squared distance; the size becomes k + 1."""
     if k < _SMALL and counts[1] == 0:
@@ -132,7 +134,7 @@ def append(table, counts, k, u, schur):
         _write(table, counts, k + 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def remove(table, counts, k, i, column):
     """Lose atom i of k; the last takes its place. ``column`` returns its column over its own entry, for the others."""
     first = table.shape[0] - _WAIT

@@ -15,7 +15,7 @@ _NOTHING_LEFT = 1e-10
 _DEPENDENT = 1e-10
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
     """Codes of every row of ``corr`` in CSR form, and the number of atoms chosen."""
     n_samples, n = corr.shape

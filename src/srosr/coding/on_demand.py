@@ -56,6 +56,7 @@ def walk_on_demand(
                 goal,
                 max_steps,
                 stop,
+                homotopy.new_desk(len(sets[i])),
             )
             if endings[i] == homotopy.LOST:
                 full = solve_safely(Spectrum(grams[i]), cross[i, sets[i]], float(squared_norms[i]), problem)[0]

@@ -18,7 +18,7 @@ from .homotopy import LOST, OUT_OF_STEPS, REACHED, STOPPED, correlations, resize
 from .inverse import append, enlarged, new_inverse, remove, times
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_inactive, max_steps, stop):
     """Walk from the least-squares code ``fit`` (push = H sign(fit)) up to the residual ``epsilon``.
 
@@ -176,7 +176,7 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
     return x, steps, REACHED
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def walk_back_batch(gram, inverse_gram, corr, squared_norms, fits, pushes, epsilon, max_inactive, max_steps, stop):
     """:func:`walk_back` for every row; returns dense codes, steps and endings."""
     n_samples = corr.shape[0]
