@@ -1,6 +1,7 @@
 """Codes against hand-made answers and independent solvers, on the cases where coders go wrong."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,7 @@ from reference import (
     ridge_objective,
     unit_rows,
 )
+from threadpoolctl import threadpool_info
 
 from srosr import BPDN, OMP, Codes, Dictionary, Lasso, Queries, Ridge, sparse_encode
 
@@ -885,3 +887,31 @@ def test_impossible_similarities_are_refused_or_at_least_not_certified():
         assert "X" in str(error)
     else:
         assert not np.isnan(codes.residual_norm).any()
+
+
+@pytest.mark.filterwarnings("ignore::srosr.exceptions.CertificateWarning")
+@pytest.mark.parametrize("epsilon", [0.1, 0.01])
+def test_an_epsilon_that_only_nearly_dependent_atoms_reach_is_not_called_out_of_reach(epsilon):
+    """Codes of 1e5 over atoms 1e-6 apart: certified, or said not to be, but never "infeasible"."""
+    atoms = np.array([[1.0, 0.0], [np.cos(1e-6), np.sin(1e-6)]])
+    y = np.array([1.0, 0.3]) / np.hypot(1.0, 0.3)
+    codes = sparse_encode(y[None], atoms, BPDN(epsilon))
+    assert codes.status[0] in ("ok", "max_iter")
+    if codes.status[0] == "ok":
+        assert np.linalg.norm(y - codes.toarray()[0] @ atoms) == pytest.approx(epsilon, abs=1e-5)
+
+
+def test_samples_too_long_to_square_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"\bX\b"):
+        sparse_encode(np.full((1, 2), 3e160), np.eye(2), Lasso(0.1))
+
+
+def test_concurrent_calls_leave_the_blas_threads_as_they_were():
+    def threads():
+        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+    before = threads()
+    X = np.random.default_rng(0).standard_normal((300, 8))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: sparse_encode(X, X[:40], Lasso(0.1)), range(8)))
+    assert threads() == before

@@ -396,6 +396,10 @@ class Dictionary:
         rows, factor = self._scaled(values, name)
         cross = evaluate(self._kernel, rows, self._values)
         norms = self_similarity(self._kernel, rows)
+        if not np.isfinite(norms).all() or (norms < 0).any():
+            raise ValueError(
+                f"{name}: a squared length is negative or not finite; scale the features or check the kernel."
+            )
         if not self._is_linear_kernel:
             cross *= factor[:, None] * self._scale
             norms = norms * factor**2

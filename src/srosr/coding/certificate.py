@@ -57,7 +57,7 @@ class Certificate:
 
     def holds(self, tol: float) -> np.ndarray:
         """Which codes are certified to ``tol``; a code without a gap counts as certified."""
-        return ~((self.gap > tol) | (self.violation > tol))
+        return (np.isnan(self.gap) | (self.gap <= tol)) & (self.violation <= tol)
 
 
 def certify(
@@ -161,7 +161,9 @@ def _over(a: Array, b: Array, otherwise: float) -> Array:
 
 
 def _gap(objective: Array, bound: Array) -> Array:
-    return np.maximum(_over(objective - bound, objective, otherwise=0.0), 0.0)
+    """Relative gap: 0 where the objective is 0, infinite where a number is missing, since that proves nothing."""
+    gap = np.maximum(_over(objective - bound, objective, otherwise=0.0), 0.0)
+    return np.where(np.isfinite(objective) & ~np.isnan(bound), gap, np.inf)
 
 
 def _dual_from_support(codes: sparse.csr_array, i: Any, products: Products) -> sparse.csr_array | None:

@@ -77,22 +77,26 @@ _MAX_CHECKS = 200
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def correlations(gram, corr, atoms, x, k, out):
-    """out = corr - sum over i < k of x[i] * gram[atoms[i]]: what the residual has in common with every atom."""
+    """out = corr - sum over i < k of x[i] * gram[atoms[i]]: what the residual has in common with every atom.
+
+    Rows are indexed, here and below, not sliced: a slice of the shared Gram matrix counts a reference to it, and
+    threads would wait for each other at that counter.
+    """
     n = corr.shape[0]
     for j in range(n):
         out[j] = corr[j]
     i = 0
     while i + 4 <= k:
         a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
-        ra, rb, rc, rd = gram[atoms[i]], gram[atoms[i + 1]], gram[atoms[i + 2]], gram[atoms[i + 3]]
+        ra, rb, rc, rd = atoms[i], atoms[i + 1], atoms[i + 2], atoms[i + 3]
         for j in range(n):
-            out[j] -= a * ra[j] + b * rb[j] + c * rc[j] + d * rd[j]
+            out[j] -= a * gram[ra, j] + b * gram[rb, j] + c * gram[rc, j] + d * gram[rd, j]
         i += 4
     while i < k:
         a = x[i]
-        ra = gram[atoms[i]]
+        ra = atoms[i]
         for j in range(n):
-            out[j] -= a * ra[j]
+            out[j] -= a * gram[ra, j]
         i += 1
 
 
@@ -118,10 +122,9 @@ def _independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
             for i in range(k):
                 u[i] += step[i]
         for i in range(k):
-            row = gram[atoms[i]]
             t = g[i]
             for j in range(k):
-                t -= row[atoms[j]] * u[j]
+                t -= gram[atoms[i], atoms[j]] * u[j]
             e[i] = t
     size = 1.0
     schur = squared_length
@@ -140,14 +143,13 @@ def _inverse_from_scratch(gram, atoms, k, capacity):
     u = np.empty(k)
     g = np.empty(k)
     for m in range(k):
-        row = gram[atoms[m]]
         for i in range(m):
-            g[i] = row[atoms[i]]
+            g[i] = gram[atoms[m], atoms[i]]
         times(inverse, counts, m, g, u)
-        schur = row[atoms[m]]
+        schur = gram[atoms[m], atoms[m]]
         for i in range(m):
             schur -= g[i] * u[i]
-        if schur <= 1e-14 * row[atoms[m]]:
+        if schur <= 1e-14 * gram[atoms[m], atoms[m]]:
             return inverse, counts, False
         append(inverse, counts, m, u, schur)
     return inverse, counts, True
@@ -301,9 +303,9 @@ def _working_set(gram, residual_corr, active, atoms, k, bound, count, too_high, 
                     late_level = max(late_level, t)
                 w += 1
     for i in range(k):
-        row, out = gram[atoms[i]], block[i]
+        atom = atoms[i]
         for j in range(w):
-            out[j] = row[work[j]]
+            block[i, j] = gram[atom, work[j]]
     return w, late_level
 
 
@@ -455,17 +457,20 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
             for i in range(k):
                 target[i] = level * sign[i]
             error = _settle(gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u)
-            if error > 1e-6 * first_level:
+            if not error <= 1e-6 * first_level:  # or not a number
                 inverse, counts, exists = _inverse_from_scratch(gram, atoms, k, k_cap)
                 if exists:
                     error = _settle(
                         gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u
                     )
-                if not exists or error > 1e-6 * first_level:
+                if not (exists and error <= 1e-6 * first_level):
                     ending = LOST
                     break
             for i in range(k):
                 noise += 2e-15 * longest * abs(x[i])
+            if not np.isfinite(noise):
+                ending = LOST
+                break
             if noise > 1e-11 * level:
                 noise = _settle_low(
                     gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr
@@ -577,7 +582,6 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                 if event == _ENTERS:
                     who = enters
                     entering = work[who]
-                    row = gram[entering]
                     for i in range(k):
                         g[i] = block[i, who]
                     schur = _independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
@@ -625,16 +629,14 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                         for j in range(w - 1):
                             block[leaving, j] = block[last, j]
                     k = last
-                    row = gram[left]
                     for i in range(k):
                         direction[i] -= g[i] * t
-                        block[i, w - 1] = row[atoms[i]]
+                        block[i, w - 1] = gram[left, atoms[i]]
                     for j in range(w):
                         masked[j] = False
                     if event == _ENTERS:
-                        row = gram[entering]
                         for i in range(k):
-                            g[i] = row[atoms[i]]
+                            g[i] = gram[entering, atoms[i]]
                         schur = _independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
                         rate = 0.0
                         for i in range(k):
@@ -666,9 +668,8 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                     x[k] = theta * new_sign
                     sign[k] = new_sign
                     is_late[k] = entering_late
-                    row, out = gram[entering], block[k]
                     for j in range(w):
-                        out[j] = row[work[j]]
+                        block[k, j] = gram[entering, work[j]]
                     k += 1
                     added += 1
                     if added >= refresh and not arrived and not lowering_late:
@@ -713,10 +714,9 @@ def _refined(gram, atoms, inverse, counts, k, rhs, out):
     times(inverse, counts, k, rhs, out)
     for _ in range(2):
         for i in range(k):
-            row = gram[atoms[i]]
             t = rhs[i]
             for j in range(k):
-                t -= row[atoms[j]] * out[j]
+                t -= gram[atoms[i], atoms[j]] * out[j]
             e[i] = t
         times(inverse, counts, k, e, step)
         for i in range(k):

@@ -38,16 +38,31 @@ def solve_least_squares(gram: Array, inverse: Array, cross: Array) -> Array:
     return codes + (cross - codes @ gram) @ inverse
 
 
-def solve_ridge(gram: Array, alpha: float, cross: Array) -> Array:
-    """Ridge codes of a batch: (G + alpha I) x = c."""
-    shifted = gram.copy()
-    shifted[np.diag_indices_from(shifted)] += alpha
-    return np.ascontiguousarray(linalg.solve(shifted, cross.T, assume_a="pos", check_finite=False).T)
+class RidgeSolver:
+    r"""Ridge codes, :math:`(G + \alpha I)x = c`, with one factorisation for all batches.
 
+    Parameters
+    ----------
+    alpha : float
+    gram : ndarray (N, N), optional
+    atoms : ndarray (N, M), optional
+        Instead of the Gram matrix: :math:`x = (c - Y^T(\alpha I + YY^T)^{-1}Yc)/\alpha`.
+    """
 
-def solve_ridge_by_features(atoms: Array, alpha: float, cross: Array) -> Array:
-    r"""Ridge codes without the Gram matrix: :math:`x = (c - Y^T(\alpha I + YY^T)^{-1}Yc)/\alpha`."""
-    inner = atoms.T @ atoms
-    inner[np.diag_indices_from(inner)] += alpha
-    lifted = linalg.solve(inner, (cross @ atoms).T, assume_a="pos", check_finite=False)
-    return (cross - (atoms @ lifted).T) / alpha
+    def __init__(self, alpha: float, *, gram: Array | None = None, atoms: Array | None = None) -> None:
+        self.alpha, self.atoms = alpha, atoms
+        if atoms is not None:
+            system = atoms.T @ atoms
+        elif gram is not None:
+            system = gram.copy()
+        else:
+            raise TypeError("either gram or atoms is needed")
+        system[np.diag_indices_from(system)] += alpha
+        self.factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+
+    def solve(self, cross: Array) -> Array:
+        """Codes of a batch."""
+        if self.atoms is None:
+            return np.ascontiguousarray(linalg.cho_solve(self.factor, cross.T, check_finite=False).T)
+        lifted = linalg.cho_solve(self.factor, (cross @ self.atoms).T, check_finite=False)
+        return (cross - (self.atoms @ lifted).T) / self.alpha

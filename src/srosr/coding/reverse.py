@@ -103,7 +103,6 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
         level += step
         if who < 0:
             break
-        row = inverse_gram[who]
         if slot[who] < 0:  # an active atom has reached zero
             if m >= max_inactive:
                 return x, steps, LOST
@@ -115,12 +114,12 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
                 g = np.empty(cap)
                 u = np.empty(cap)
             for i in range(m):
-                g[i] = row[inactive[i]]
+                g[i] = inverse_gram[who, inactive[i]]
             times(inner, counts, m, g, u)
-            schur = row[who]
+            schur = inverse_gram[who, who]
             for i in range(m):
                 schur -= g[i] * u[i]
-            if schur <= 1e-12 * row[who]:
+            if schur <= 1e-12 * inverse_gram[who, who]:
                 return x, steps, LOST
             append(inner, counts, m, u, schur)
             inactive[m] = who
@@ -129,7 +128,7 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
             rho[who] = sign[who] * level
             x[who] = 0.0
             for i in range(n):
-                push[i] -= sign[who] * row[i]
+                push[i] -= sign[who] * inverse_gram[who, i]
         else:  # an inactive atom's correlation has reached the level
             at = slot[who]
             remove(inner, counts, m, at, g)
@@ -141,7 +140,7 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
             sign[who] = new_sign
             x[who] = 0.0
             for i in range(n):
-                push[i] += new_sign * row[i]
+                push[i] += new_sign * inverse_gram[who, i]
 
     # Refine: the active correlations are to equal level * sign, the residual epsilon.
     active = np.empty(n, np.int64)
