@@ -64,5 +64,5 @@ def load() -> list[Opponent]:
 def missing(module: str, distribution: str) -> str | None:
     """Reason to skip where ``module`` cannot be imported, else None."""
     if importlib.util.find_spec(module) is None:
-        return f"{distribution} is not installed: pip install 'srosr[bench]'"
+        return f"{distribution} is not installed: pip install '.[bench]'"
     return None

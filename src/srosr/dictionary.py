@@ -439,8 +439,8 @@ def _labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
         raise ValueError(f"{name} contains NaN or infinity; every atom needs a class.")
     if out.dtype.kind == "O":
         kinds = {str if isinstance(v, str) else type(v) for v in out}
-        if str in kinds and len(kinds) > 1:
-            raise ValueError(f"{name} mixes text with other types; use one kind of label.")
+        if len(kinds) > 1 or kinds == {type(None)}:
+            raise ValueError(f"{name} mixes types, or leaves some out; use one kind of label, and one for every atom.")
     return out
 
 

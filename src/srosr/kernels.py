@@ -5,7 +5,9 @@ A kernel is all the library ever asks of features; :class:`srosr.Dictionary` tur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,7 +68,9 @@ class NamedKernel:
             from sklearn.metrics.pairwise import chi2_kernel
 
             return chi2_kernel(A, B, gamma=self.gamma)
-        return _histogram_intersection(np.ascontiguousarray(A), np.ascontiguousarray(B))
+        if self.name == "histogram_intersection":
+            return _histogram_intersection(np.ascontiguousarray(A), np.ascontiguousarray(B))
+        raise ValueError(f"kernel={self.name!r} has no features to compare.")
 
     def check(self, A: Array, name: str) -> None:
         """Refuse features this kernel has no meaning for."""
@@ -102,15 +106,20 @@ def evaluate(kernel: Kernel, A: Array, B: Array) -> Array:
     return out
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
 def resolve_kernel(kernel: Any, n_features: int, gamma: Any, degree: Any, coef0: Any) -> Kernel:
     """The function behind a ``kernel`` argument; a ValueError names what is wrong with it."""
     if callable(kernel):
         return kernel
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)} or a callable, got {kernel!r}.")
-    if gamma is not None and not (np.isreal(gamma) and np.isfinite(gamma) and gamma > 0):
+    if gamma is not None and not (_is_number(gamma) and gamma > 0):
         raise ValueError(f"gamma must be a positive number or None, got {gamma!r}.")
-    if kernel == "poly" and not (degree == int(degree) and degree >= 1 and coef0 >= 0):
+    whole = _is_number(degree) and degree == int(degree) and degree >= 1
+    if kernel == "poly" and not (whole and _is_number(coef0) and coef0 >= 0):
         raise ValueError(
             f"degree must be a positive integer and coef0 must not be negative, got degree={degree!r}, "
             f"coef0={coef0!r}: otherwise the polynomial kernel is not positive semidefinite."

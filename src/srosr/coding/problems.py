@@ -14,13 +14,17 @@ __all__ = ["BPDN", "OMP", "Lasso", "Problem", "Ridge"]
 
 
 def _real(name: str, value: object, *, positive: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"{name} must be a finite real number, got {value!r}.")
-    if positive and value <= 0:
+    if positive and number <= 0:
         raise ValueError(f"{name} must be greater than 0, got {value!r}.")
-    if value < 0:
+    if number < 0:
         raise ValueError(f"{name} must not be negative, got {value!r}.")
-    return float(value)
+    return number
 
 
 @dataclass(frozen=True)
