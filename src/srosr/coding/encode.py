@@ -40,6 +40,8 @@ _GRAM_BYTES = 2**30
 _HELD_BYTES = 64 * 2**20
 _BLOCK = 256
 _CHUNK = 64
+# Multiplications from which on a Gram matrix is worth more than one BLAS thread.
+_LARGE_PRODUCT = 10**9
 # BPDN starts from least squares where the least-squares residual exceeds this share of epsilon (measured: the two
 # ends cost the same there), and gives up that end where more than this share of the atoms is inactive.
 _NEAR_LEAST_SQUARES = 0.78
@@ -171,7 +173,9 @@ def sparse_encode(
     n_samples = len(samples)
     jobs = int(effective_n_jobs(n_jobs))
 
-    with _blas_threads(jobs):
+    # Waking up BLAS threads takes longer than a small Gram matrix.
+    work = dictionary.n_atoms**2 * max(dictionary.n_features, 1)
+    with _blas_threads(jobs if work > _LARGE_PRODUCT else 1):
         coder = _Coder(dictionary, problem, tol, max_iter, n_samples)
     # The same blocks and chunks whatever the number of threads: that number does not change a bit of the result.
     parts: list[_Part] = []
@@ -179,8 +183,8 @@ def sparse_encode(
     with _blas_threads(1), _Workers(jobs, coder.stop, n_samples if progress else None) as workers:
         for rows in _slices(0, n_samples, held):
             blocks = workers.map(lambda part: see(samples[part]), _slices(rows.start, rows.stop, _BLOCK))
-            work = partial(coder.encode, joined_queries(blocks))
-            parts += workers.map(work, _slices(0, rows.stop - rows.start, _CHUNK), count=True)
+            encode = partial(coder.encode, joined_queries(blocks))
+            parts += workers.map(encode, _slices(0, rows.stop - rows.start, _CHUNK), count=True)
     return _assembled(parts, problem, dictionary.n_atoms, tol, sparse_output)
 
 
