@@ -8,7 +8,7 @@ is adding or dropping rows of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,13 @@ __all__ = ["Dictionary", "Queries"]
 _INDEFINITE = 1e-9
 # How unsymmetric a Gram matrix may be, relative to its largest entry.
 _ASYMMETRIC = 1e-6
+# Products are computed in tiles, which threads can share: rows of samples, and atoms (large tiles cost less, but
+# where there are few there must be enough of them to share).
+_ROWS = 256
+_TILE, _SMALL_TILE = 512, 256
+
+#: A map that may use threads: ``spread(work, parts)``.
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -68,12 +75,13 @@ class Queries:
         return len(self.cross)
 
     def __getitem__(self, rows: Any) -> Queries:
-        part = _trusted_queries(self.cross[rows], self.squared_norms[rows])
+        part = scaled_queries(self.cross[rows], self.squared_norms[rows])
         object.__setattr__(part, "scaled", self.scaled)
         return part
 
 
-def _trusted_queries(cross: Array, squared_norms: Array) -> Queries:
+def scaled_queries(cross: Array, squared_norms: Array) -> Queries:
+    """Similarities that are known to be in order, and scaled like the atoms."""
     queries = object.__new__(Queries)
     object.__setattr__(queries, "cross", cross)
     object.__setattr__(queries, "squared_norms", squared_norms)
@@ -81,13 +89,13 @@ def _trusted_queries(cross: Array, squared_norms: Array) -> Queries:
     return queries
 
 
-def joined_queries(parts: list[Queries]) -> Queries:
-    """Samples of several parts in one."""
-    if len(parts) == 1:
-        return parts[0]
-    return _trusted_queries(
-        np.concatenate([part.cross for part in parts]), np.concatenate([part.squared_norms for part in parts])
-    )
+def slices(start: int, stop: int, size: int) -> list[slice]:
+    """Consecutive slices of a range."""
+    return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
+
+
+def _in_turn(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    return [work(part) for part in parts]
 
 
 def _array(X: Any, name: str, **options: Any) -> Array:
@@ -190,7 +198,7 @@ class Dictionary:
             gram = gram * scale * scale[:, None]
             values = np.empty((len(gram), 0))
         else:
-            values, scale = self._scaled(values[order], "atoms")
+            values, scale = self._scaled(values.copy() if known is None else values[order], "atoms")
         self._set(values, scale, None if known is None else known[order], order, gram)
 
     # -- what is known -----------------------------------------------------------------------------------
@@ -214,11 +222,8 @@ class Dictionary:
     def gram(self) -> Array:
         """Inner products of the atoms, (n_atoms, n_atoms), computed at the first use and kept."""
         if self._gram is None:
-            gram = self.block(slice(None), slice(None))
-            if not isinstance(self._kernel, NamedKernel):
-                gram = _checked_gram(gram, "kernel")
-            elif self._kernel.name != "linear":
-                gram = 0.5 * (gram + gram.T)
+            gram, fill, tiles = self._gram_work()
+            _in_turn(fill, tiles)
             self._gram = gram
         return self._gram
 
@@ -261,10 +266,15 @@ class Dictionary:
                 raise ValueError(
                     f"{name} has similarities to {X.cross.shape[1]} atoms, the dictionary has {self.n_atoms}."
                 )
-            if X.scaled or not (self.is_precomputed and self.normalize):
+            if X.scaled or not self.normalize:
                 return X
+            if not self.is_precomputed:
+                raise ValueError(
+                    f"{name} holds similarities that nobody has scaled like this dictionary's atoms "
+                    f"(normalize={self.normalize!r}); give the samples themselves."
+                )
             factor = _unit(X.squared_norms)
-            return _trusted_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
+            return scaled_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
         if self.is_precomputed:
             raise ValueError(
                 f'{name} must be a srosr.Queries (similarities to atoms and to themselves) with kernel="precomputed".'
@@ -336,6 +346,8 @@ class Dictionary:
             cross = evaluate(self._kernel, self._values, new) * factor
             own = evaluate(self._kernel, new, new) * new_scale * new_scale[:, None]
             gram = np.block([[self._gram, cross], [cross.T, 0.5 * (own + own.T)]])
+            if not isinstance(self._kernel, NamedKernel):
+                gram = _checked_gram(gram, "kernel")
         labels = None if self.labels is None else np.concatenate([self.labels, new_labels])
         order = np.concatenate([self.order, self.order.max() + 1 + np.arange(len(new))])
         sort = np.arange(len(order)) if labels is None else np.argsort(labels, kind="stable")
@@ -368,6 +380,33 @@ class Dictionary:
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    def _gram_work(self) -> tuple[Array, Callable[[tuple[slice, slice]], None], list[tuple[slice, slice]]]:
+        """An empty Gram matrix, a function that fills one tile of it, and the tiles.
+
+        A user's function is called once, for all atoms.
+        """
+        gram = np.empty((self.n_atoms, self.n_atoms))
+
+        def fill(tile: tuple[slice, slice]) -> None:
+            rows, columns = tile
+            left, factor = self._values[rows], self._scale[rows]
+            right = left if rows is columns else self._values[columns]
+            part = evaluate(self._kernel, left, right, out=gram[rows, columns])
+            if not self._is_linear_kernel:
+                part = part * factor[:, None] * self._scale[columns]
+                gram[rows, columns] = part if rows is not columns else 0.5 * (part + part.T)
+            if rows is not columns:
+                gram[columns, rows] = gram[rows, columns].T
+
+        def fill_all(tile: tuple[slice, slice]) -> None:
+            gram[tile] = _checked_gram(self.block(*tile), "kernel")
+
+        if not isinstance(self._kernel, NamedKernel):
+            return gram, fill_all, [(slice(None), slice(None))]
+        edges = slices(0, self.n_atoms, _TILE if self.n_atoms > 2 * _TILE else _SMALL_TILE)
+        pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
+        return gram, fill, pairs + [(a, a) for a in edges]  # the long ones first
+
     @property
     def _is_unscaled(self) -> bool:
         return bool(np.all(self._scale == 1.0))
@@ -391,19 +430,33 @@ class Dictionary:
     def _is_linear_kernel(self) -> bool:
         return isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
 
-    def _query(self, values: Array, name: str = "X") -> Queries:
+    def _query(self, values: Array, name: str = "X", spread: Spread = _in_turn) -> Queries:
         """Like :meth:`query` for features that have been checked."""
-        rows, factor = self._scaled(values, name)
-        cross = evaluate(self._kernel, rows, self._values)
-        norms = self_similarity(self._kernel, rows)
-        if not np.isfinite(norms).all() or (norms < 0).any():
-            raise ValueError(
-                f"{name}: a squared length is negative or not finite; scale the features or check the kernel."
-            )
-        if not self._is_linear_kernel:
-            cross *= factor[:, None] * self._scale
-            norms = norms * factor**2
-        return _trusted_queries(np.ascontiguousarray(cross), norms)
+        blocks = slices(0, len(values), _ROWS)
+        cross = np.empty((len(values), self.n_atoms))
+        norms = np.empty(len(values))
+
+        def prepare(block: slice) -> tuple[slice, Array, Array]:
+            rows, factor = self._scaled(values[block], name)
+            squares = self_similarity(self._kernel, rows)
+            if not np.isfinite(squares).all() or (squares < 0).any():
+                raise ValueError(
+                    f"{name}: a squared length is negative or not finite; scale the features or check the kernel."
+                )
+            norms[block] = squares * factor**2
+            return block, rows, factor
+
+        def fill(tile: tuple[tuple[slice, Array, Array], slice]) -> None:
+            (block, rows, factor), columns = tile
+            part = evaluate(self._kernel, rows, self._values[columns], out=cross[block, columns])
+            if not self._is_linear_kernel:
+                cross[block, columns] = part * (factor[:, None] * self._scale[columns])
+
+        whole = not isinstance(self._kernel, NamedKernel)
+        size = self.n_atoms if whole else _TILE if len(blocks) > 1 else _SMALL_TILE
+        tiles = slices(0, self.n_atoms, size)
+        spread(fill, [(rows, columns) for rows in spread(prepare, blocks) for columns in tiles])
+        return scaled_queries(cross, norms)
 
     def _set(self, values: Array, scale: Array, labels: AnyArray | None, order: IntArray, gram: Array | None) -> None:
         self._values, self._scale, self._gram = np.ascontiguousarray(values), scale, gram

@@ -93,9 +93,12 @@ def self_similarity(kernel: Kernel, A: Array) -> Array:
     return np.array([evaluate(kernel, row, row)[0, 0] for row in A[:, None]])
 
 
-def evaluate(kernel: Kernel, A: Array, B: Array) -> Array:
-    """``kernel(A, B)``, checked: users' callables come through here."""
-    out = np.asarray(kernel(A, B), dtype=np.float64)
+def evaluate(kernel: Kernel, A: Array, B: Array, out: Array | None = None) -> Array:
+    """``kernel(A, B)``, checked: users' callables come through here. ``out`` may be filled instead of a new array."""
+    if out is not None and isinstance(kernel, NamedKernel) and kernel.name == "linear":
+        np.matmul(A, B.T, out=out)
+    else:
+        out = np.asarray(kernel(A, B), dtype=np.float64)
     if out.shape != (len(A), len(B)):
         raise ValueError(
             f"kernel returned an array of shape {out.shape} for {len(A)} and {len(B)} rows; "

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ._types import AnyArray, Array
 from .coding.encode import Codes, sparse_encode
 from .coding.problems import Lasso, Problem
-from .dictionary import Dictionary, Queries
+from .dictionary import Dictionary, Queries, scaled_queries
 from .evidence import class_residuals
 
 __all__ = ["SRCClassifier"]
@@ -182,5 +182,5 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         codes = sparse_encode(rows, self._extended, self.problem_, n_jobs=self.n_jobs).codes
         n = self.dictionary_.n_atoms
         clean = rows - codes[:, n:].toarray()
-        queries = Queries(clean @ self.dictionary_._values.T, np.einsum("ij,ij->i", clean, clean))
+        queries = scaled_queries(clean @ self.dictionary_._values.T, np.einsum("ij,ij->i", clean, clean))
         return class_residuals(queries, sparse.csr_array(codes[:, :n]), self.dictionary_)

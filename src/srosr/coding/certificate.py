@@ -27,15 +27,17 @@ Y^Tv`: after projection on the range of G it gives the bound :math:`t^TV^Tp / \|
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from numba import njit
+from scipy import linalg
 
-from .._types import Array
+from .._types import Array, IntArray
 from .problems import BPDN, Lasso, Problem, Ridge
 from .products import Products
+from .rows import Rows
 from .spectrum import Spectrum
 
 # A relative gap below this needs no better dual point.
@@ -59,15 +61,23 @@ class Certificate:
         """Which codes are certified to ``tol``; a code without a gap counts as certified."""
         return (np.isnan(self.gap) | (self.gap <= tol)) & (self.violation <= tol)
 
+    def replaced(self, rows: IntArray, other: Certificate, chosen: np.ndarray) -> Certificate:
+        """This certificate with some rows from another one."""
+        fields = []
+        for mine, theirs in zip(astuple(self), astuple(other), strict=True):
+            mine[rows] = theirs[chosen]
+            fields.append(mine)
+        return Certificate(*fields)
+
 
 def certify(
     problem: Problem,
-    codes: sparse.csr_array,
+    codes: Rows,
     cross: Array,
     squared_norms: Array,
     products: Products,
     tol: float,
-    witness: sparse.csr_array | None = None,
+    witness: Rows | None = None,
     images: Array | None = None,
     spectrum: Spectrum | None = None,
 ) -> Certificate:
@@ -76,7 +86,7 @@ def certify(
     Parameters
     ----------
     problem : Problem
-    codes : csr_array (n, N)
+    codes : Rows (n, N)
     cross : ndarray (n, N)
         Inner products of samples and atoms.
     squared_norms : ndarray (n,)
@@ -84,7 +94,7 @@ def certify(
         Products with the Gram matrix.
     tol : float
         Accuracy aimed at: for BPDN it tells a residual at epsilon from an epsilon out of reach.
-    witness : csr_array (n, N), optional
+    witness : Rows (n, N), optional
         Dual points z proposed by a solver (empty rows where it has none). They are checked, not trusted.
     images : ndarray (n, N), optional
         For an epsilon out of reach, proposed images Y'v of dual points instead (zero where there is none); they are
@@ -92,27 +102,16 @@ def certify(
     spectrum : Spectrum, optional
     """
     n = len(cross)
-    rows = np.repeat(np.arange(n), np.diff(codes.indptr))
-    image = products.times(codes)
-
-    def sums(values: Array) -> Array:
-        return np.bincount(rows, values, minlength=n).astype(np.float64)
-
-    def dot(values: Array) -> Array:
-        return sums(codes.data * values[rows, codes.indices])
-
-    l1 = sums(np.abs(codes.data))
-    aligned = dot(cross)
-    residual2 = np.maximum(squared_norms - 2 * aligned + dot(image), 0.0)
+    seen = _looks(*codes[:3], cross, products.times(codes), products.lengths)
+    l1, squares, aligned, quadratic, highest, peak, slant, power = seen
+    residual2 = np.maximum(squared_norms - 2 * aligned + quadratic, 0.0)
     residual = np.sqrt(residual2)
-    np.subtract(cross, image, out=image)
     toward = squared_norms - aligned  # <y, r>
-    peak = np.abs(image).max(axis=1) if n else np.zeros(0)
     never = np.zeros(n, dtype=bool)
     none = np.zeros(n)
 
     longest = products.largest_square
-    blur = _ROUNDING * (np.abs(cross).max(axis=1, initial=0.0) + l1 * longest)  # of the residual's correlations
+    blur = _ROUNDING * (highest + l1 * longest)  # of the residual's correlations
 
     if isinstance(problem, Lasso):
         objective = 0.5 * residual2 + problem.alpha * l1
@@ -121,9 +120,8 @@ def certify(
         bound = stretch * toward - 0.5 * stretch**2 * residual2
         return Certificate(residual, objective, _gap(objective, bound), none, never)
     if isinstance(problem, Ridge):
-        squares = sums(codes.data**2)
         objective = 0.5 * residual2 + 0.5 * problem.alpha * squares
-        cost = residual2 + np.einsum("ij,ij->i", image, image) / problem.alpha
+        cost = residual2 + power / problem.alpha
         bound = 0.5 * _over(toward**2, cost, otherwise=0.0)
         return Certificate(residual, objective, _gap(objective, bound), none, never)
     if not isinstance(problem, BPDN):
@@ -133,13 +131,12 @@ def certify(
     length = np.sqrt(squared_norms)
     excess = _over(np.maximum(residual - epsilon, 0.0), length, otherwise=0.0)
     infeasible = excess > tol
-    slant = np.abs(image / products.lengths).max(axis=1, initial=0.0) if infeasible.any() else none
     violation = np.where(infeasible, _over(slant, length, otherwise=0.0), excess)
     fair = toward - epsilon * residual - _ROUNDING * (squared_norms + np.abs(aligned))
     bound = np.where(infeasible, -np.inf, _over(fair, peak + blur, otherwise=-np.inf))
     if witness is not None:
-        open_ = np.flatnonzero((_gap(l1, bound) > _CLEAR) & (np.diff(witness.indptr) > 0))
-        found = _bound_in_span(witness[open_], cross[open_], epsilon, infeasible[open_], products)
+        open_ = np.flatnonzero((_gap(l1, bound) > _CLEAR) & (witness.counts > 0))
+        found = _bound_in_span(witness.take(open_), cross[open_], epsilon, infeasible[open_], products)
         bound[open_] = np.maximum(bound[open_], found)
     if images is not None and spectrum is not None:
         open_ = np.flatnonzero((_gap(l1, bound) > _CLEAR) & images.any(axis=1))
@@ -151,6 +148,34 @@ def certify(
             found = _bound_in_span(z, cross[i : i + 1], epsilon, infeasible[i : i + 1], products)
             bound[i] = max(bound[i], found[0])
     return Certificate(residual, l1, _gap(l1, bound), violation, infeasible)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _looks(indptr, indices, data, cross, image, lengths):
+    """What is asked of each code x, its sample's correlations c and its image Gx, in one look at them.
+
+    Returns |x|_1, |x|^2, x'c, x'Gx, and of all atoms the largest |c|, |c - Gx| and |c - Gx| / length, and |c - Gx|^2.
+    """
+    n = cross.shape[0]
+    out = np.zeros((8, n))
+    for r in range(n):
+        for i in range(indptr[r], indptr[r + 1]):
+            x, j = data[i], indices[i]
+            out[0, r] += abs(x)
+            out[1, r] += x * x
+            out[2, r] += x * cross[r, j]
+            out[3, r] += x * image[r, j]
+        highest, peak, slant, power = 0.0, 0.0, 0.0, 0.0
+        for j in range(cross.shape[1]):
+            d = abs(cross[r, j] - image[r, j])
+            highest = max(highest, abs(cross[r, j]))
+            peak = max(peak, d)
+            slant = max(slant, d / lengths[j])
+            power += d * d
+        if not np.isfinite(power):  # a maximum may step over what is not a number
+            highest, peak, slant = np.nan, np.nan, np.nan
+        out[4, r], out[5, r], out[6, r], out[7, r] = highest, peak, slant, power
+    return out
 
 
 def _over(a: Array, b: Array, otherwise: float) -> Array:
@@ -166,7 +191,7 @@ def _gap(objective: Array, bound: Array) -> Array:
     return np.where(np.isfinite(objective) & ~np.isnan(bound), gap, np.inf)
 
 
-def _dual_from_support(codes: sparse.csr_array, i: Any, products: Products) -> sparse.csr_array | None:
+def _dual_from_support(codes: Rows, i: Any, products: Products) -> Rows | None:
     """z with (Gz)_A = sign(x_A), zero elsewhere."""
     part = slice(codes.indptr[i], codes.indptr[i + 1])
     keep = codes.data[part] != 0
@@ -178,23 +203,18 @@ def _dual_from_support(codes: sparse.csr_array, i: Any, products: Products) -> s
         values = linalg.cho_solve(linalg.cho_factor(inner, check_finite=False), signs, check_finite=False)
     except linalg.LinAlgError:
         values = linalg.lstsq(inner, signs, check_finite=False)[0]
-    return sparse.csr_array((values, support, [0, len(support)]), shape=(1, codes.shape[1]))
+    return Rows(np.array([0, len(support)]), support, values, (1, codes.shape[1]))
 
 
-def _bound_in_span(
-    z: sparse.csr_array, cross: Array, epsilon: float, infeasible: np.ndarray, products: Products
-) -> Array:
+def _bound_in_span(z: Rows, cross: Array, epsilon: float, infeasible: np.ndarray, products: Products) -> Array:
     """The bounds that v = Yz gives after scaling to feasibility."""
     n = len(cross)
     if n == 0:
         return np.zeros(0)
-    image = products.times(z if z.nnz < 0.25 * n * z.shape[1] else z.toarray())
-    rows = np.repeat(np.arange(n), np.diff(z.indptr))
-    value = np.bincount(rows, z.data * cross[rows, z.indices], minlength=n)
-    length2 = np.bincount(rows, z.data * image[rows, z.indices], minlength=n)
-    size = np.bincount(rows, np.abs(z.data), minlength=n)
+    image = products.times(z)
+    size, _, value, length2, highest, _, _, _ = _looks(*z[:3], cross, image, products.lengths)
     blur = _ROUNDING * size * products.largest_square
-    value = value - _ROUNDING * size * np.abs(cross).max(axis=1)
+    value = value - _ROUNDING * size * highest
     value = value - np.where(infeasible, 0.0, epsilon) * np.sqrt(np.maximum(length2 + blur * size, 0.0))
     return _over(value, np.abs(image).max(axis=1) + blur, otherwise=-np.inf)
 

@@ -27,14 +27,13 @@ def inverse_gram(gram: Array) -> Array | None:
     inverse, info = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     if info != 0:
         return None
-    upper = np.triu_indices(len(gram), 1)
-    inverse[upper] = inverse.T[upper]
-    return np.ascontiguousarray(inverse)
+    lower = np.tril(inverse)
+    lower += np.tril(lower, -1).T
+    return lower
 
 
-def solve_least_squares(gram: Array, inverse: Array, cross: Array) -> Array:
-    """Least-squares codes of a batch, with one round of iterative refinement."""
-    codes = cross @ inverse
+def solve_least_squares(gram: Array, inverse: Array, cross: Array, codes: Array) -> Array:
+    """Least-squares codes of a batch: ``codes = cross @ inverse`` after a round of iterative refinement."""
     return codes + (cross - codes @ gram) @ inverse
 
 

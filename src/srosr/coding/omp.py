@@ -9,6 +9,7 @@ from .._types import Array, IntArray
 from .homotopy import correlations
 from .inverse import append, new_inverse, times
 from .products import Products
+from .rows import Rows, rows_of
 
 # Correlation, relative to the lengths of sample and atom, below which nothing is left to explain.
 _NOTHING_LEFT = 1e-10
@@ -76,30 +77,29 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
     return indptr, indices[:used].copy(), data[:used].copy(), chosen
 
 
-def pursue_on_demand(
-    products: Products, cross: Array, squared_norms: Array, atom_norms: Array, n_nonzero: int
-) -> Array:
+def pursue_on_demand(products: Products, cross: Array, squared_norms: Array, n_nonzero: int, stop: np.ndarray) -> Rows:
     """The same for dictionaries too large for a Gram matrix: all samples choose their next atom together."""
-    n_samples, n = cross.shape
-    codes = np.zeros((n_samples, n))
-    chosen: list[IntArray] = [np.empty(0, np.int64) for _ in range(n_samples)]
-    open_ = np.ones(n_samples, dtype=bool)
-    weight = np.where(atom_norms > 0, 1.0 / np.where(atom_norms > 0, atom_norms, 1.0), 0.0)
-    left = cross.copy()
-    barred = np.zeros((n_samples, n), dtype=bool)
-    for _ in range(min(n_nonzero, n)):
-        score = np.where(barred, 0.0, left**2 * weight)
+    codes = np.zeros(cross.shape)
+    chosen: list[IntArray] = [np.empty(0, np.int64) for _ in cross]
+    open_ = np.ones(len(cross), dtype=bool)
+    left = cross / products.lengths
+    barred = np.zeros(cross.shape, dtype=bool)
+    most = min(n_nonzero, cross.shape[1])
+    while not stop[0]:
+        score = np.where(barred, 0.0, np.abs(left))
         best = score.argmax(axis=1)
-        open_ &= score.max(axis=1) > _NOTHING_LEFT**2 * squared_norms
+        open_ &= score.max(axis=1) > _NOTHING_LEFT * np.sqrt(squared_norms)
+        open_ &= [len(support) < most for support in chosen]
         if not open_.any():
             break
         for i in np.flatnonzero(open_):
             barred[i, best[i]] = True
             support = np.append(chosen[i], best[i])
             inner = products.block(support, support)
-            if np.linalg.eigvalsh(inner)[0] <= _DEPENDENT * inner.diagonal().max():
+            u = np.linalg.solve(inner[:-1, :-1], inner[:-1, -1])
+            if inner[-1, -1] - inner[:-1, -1] @ u <= _DEPENDENT * inner[-1, -1]:
                 continue
             chosen[i] = support
             codes[i, support] = np.linalg.solve(inner, cross[i, support])
-        left = cross - products.times(codes)
-    return codes
+        left = (cross - products.times(rows_of(codes))) / products.lengths
+    return rows_of(codes)

@@ -1,26 +1,116 @@
-"""Large dictionaries: the same homotopy on the few atoms that matter, without an N x N Gram matrix.
+r"""Large dictionaries: the same homotopy on the few atoms that matter, without an N x N Gram matrix.
 
-A sample is coded over a small set of atoms whose Gram block is computed for it; then the correlations of *all* atoms
-with the residual are computed, for a whole batch of samples as matrix products, and atoms that violate the optimality
-conditions join the set. When none does, the code is optimal for the whole dictionary.
+A sample is coded over a small set of atoms whose Gram block is computed for it; then *all* atoms are held against the
+optimality conditions, for a whole batch of samples as matrix products, and those that violate them join the set. When
+none does, the code is optimal for the whole dictionary.
+
+The conditions are those of the path, :math:`|Y^Tr| \le \lambda`, except where epsilon is out of the set's reach. Then
+first the atoms join that can lessen the residual, :math:`Y^Tr \ne 0`, and when there is none those that violate the
+dual constraint :math:`|Y^Tv| \le 1` of basis pursuit.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from .._types import Array, IntArray
 from . import homotopy
-from .problems import BPDN, Problem
+from .problems import Problem, path_end
 from .products import Products
+from .rows import Rows, rows_of
 from .safe import solve_safely
 from .spectrum import Spectrum
 
-# Atoms a sample starts with, and at most gets at a time.
+# Atoms a sample starts with, and at least gets at a time (else half as many as it has).
 _FIRST = 96
 _MORE = 128
 _ROUNDS = 200
+# Gram blocks of at most this many atoms are kept from round to round.
+_KEPT = 512
+# Violations of the optimality conditions below this are none.
+_SLACK = 1e-9
+_ROUNDING = 4e-15
+
+
+class _Sample:
+    """One sample on its way: its set of atoms, code, dual point and steps."""
+
+    def __init__(self, cross: Array, squared_norm: float) -> None:
+        n = len(cross)
+        count = min(_FIRST, n)
+        self.cross, self.squared_norm = cross, squared_norm
+        self.atoms: IntArray = np.sort(np.argpartition(np.abs(cross), n - count)[n - count :])
+        self.gram: Array | None = None
+        self.code: Array = np.zeros(0)
+        self.dual: Array = np.zeros(0)
+        self.steps = 0
+        self.ending = homotopy.STOPPED
+
+    def walk(self, products: Products, problem: Problem, max_steps: int, stop: np.ndarray) -> None:
+        """The path over this sample's atoms."""
+        gram, corr = self._gram(products), self.cross[self.atoms]
+        is_bpdn, goal = path_end(problem)
+        active, x, dual, steps, self.ending = homotopy.walk(
+            gram,
+            float(np.diagonal(gram).max()),
+            corr,
+            self.squared_norm,
+            is_bpdn,
+            goal,
+            max_steps - self.steps,
+            stop,
+            homotopy.new_desk(len(corr)),
+        )
+        self.steps += steps
+        self.code, self.dual = np.zeros(len(corr)), np.zeros(len(corr))
+        self.code[active], self.dual[active] = x, dual
+
+    def solve_safely(self, products: Products, problem: Problem, atoms: Array | None) -> None:
+        """The same by the safe solver."""
+        rows = None if atoms is None else atoms[self.atoms]
+        gram, corr = self._gram(products), self.cross[self.atoms]
+        spectrum = Spectrum(np.diagonal(gram), gram=gram, atoms=rows)
+        self.code, image = solve_safely(spectrum, corr, self.squared_norm, problem)
+        self.dual = np.zeros(len(corr)) if image is None else spectrum.dual_point(image)
+        floor = spectrum.least_squares_residual(corr[None], np.array([self.squared_norm]))[0]
+        is_bpdn, goal = path_end(problem)
+        self.ending = homotopy.UNREACHABLE if is_bpdn and floor >= goal else homotopy.REACHED
+
+    def _gram(self, products: Products) -> Array:
+        gram = products.block(self.atoms, self.atoms) if self.gram is None else self.gram
+        self.gram = gram if len(gram) <= _KEPT else None
+        return gram
+
+    def violating(
+        self, residual_corr: Array, image: Array, lengths: Array, largest_square: float, goal: float
+    ) -> Array:
+        """How much every atom violates the optimality conditions; ``goal`` is the level, NaN where it is read off."""
+        size = np.abs(residual_corr)
+        rounding = _ROUNDING * (np.abs(self.cross).max() + largest_square * np.abs(self.code).sum())
+        if self.ending == homotopy.UNREACHABLE:
+            excess = size / lengths - _SLACK * np.sqrt(self.squared_norm) - rounding / lengths
+            excess[self.atoms] = 0.0
+            if (excess <= 0.0).all():
+                blur = _ROUNDING * largest_square * np.abs(self.dual).sum()
+                excess = np.abs(image) - (1.0 + _SLACK + blur)
+        else:
+            level = size[self.atoms].max() if np.isnan(goal) else goal
+            excess = size - (level * (1.0 + _SLACK) + rounding)
+        excess[self.atoms] = 0.0
+        return np.maximum(excess, 0.0)
+
+    def admit(self, products: Products, excess: Array) -> None:
+        """The atoms that violate most join the set."""
+        new = np.flatnonzero(excess)
+        most = max(_MORE, len(self.atoms) // 2)
+        if len(new) > most:
+            new = new[np.argpartition(excess[new], len(new) - most)[-most:]]
+        if self.gram is not None and len(self.atoms) + len(new) <= _KEPT:
+            cross = products.block(self.atoms, new)
+            self.gram = np.block([[self.gram, cross], [cross.T, products.block(new, new)]])
+        else:
+            self.gram = None
+        self.atoms = np.concatenate([self.atoms, new])
 
 
 def walk_on_demand(
@@ -30,72 +120,61 @@ def walk_on_demand(
     problem: Problem,
     max_steps: int,
     stop: np.ndarray,
-) -> tuple[sparse.csr_array, IntArray, IntArray]:
-    """Codes of a batch for Lasso or BPDN, with steps and endings as in :mod:`.homotopy`."""
-    n_samples, n = cross.shape
-    is_bpdn = isinstance(problem, BPDN)
-    goal = problem.epsilon if isinstance(problem, BPDN) else problem.alpha  # type: ignore[attr-defined]
-    steps = np.zeros(n_samples, np.int64)
-    endings = np.full(n_samples, homotopy.STOPPED, np.int64)
-    count = min(_FIRST, n)
-    sets = [np.sort(np.argpartition(np.abs(c), n - count)[n - count :]) for c in cross]
-    grams = [products.block(atoms, atoms) for atoms in sets]
-    supports: list[IntArray] = [np.empty(0, np.int64)] * n_samples
-    values: list[Array] = [np.empty(0)] * n_samples
-    left = np.arange(n_samples)
+    *,
+    atoms: Array | None = None,
+    careful: bool = False,
+) -> tuple[Rows, Rows, IntArray, IntArray]:
+    """Codes of a batch for Lasso or BPDN, dual points (as in the certificate), steps, and endings of :mod:`.homotopy`.
+
+    With ``careful`` the sets are solved by the safe solver instead of the homotopy, in the coordinates of ``atoms``
+    where the kernel is linear.
+    """
+    is_bpdn, goal = path_end(problem)
+    samples = [_Sample(c, float(q)) for c, q in zip(cross, squared_norms, strict=True)]
+    left = samples
     for _ in range(_ROUNDS):
-        if len(left) == 0 or stop[0] != 0:
+        for sample in left:
+            if stop[0]:
+                sample.ending = homotopy.STOPPED
+            elif careful:
+                sample.solve_safely(products, problem, atoms)
+            else:
+                sample.walk(products, problem, max_steps, stop)
+                if sample.ending == homotopy.LOST:
+                    sample.solve_safely(products, problem, atoms)
+        left = [s for s in left if s.ending in (homotopy.REACHED, homotopy.UNREACHABLE)]
+        if not left:
             break
-        for i in left:
-            local, x, _, done, endings[i] = homotopy.walk(
-                grams[i],
-                float(np.diagonal(grams[i]).max()),
-                cross[i, sets[i]],
-                squared_norms[i],
-                is_bpdn,
-                goal,
-                max_steps,
-                stop,
-                homotopy.new_desk(len(sets[i])),
-            )
-            if endings[i] == homotopy.LOST:
-                full = solve_safely(Spectrum(grams[i]), cross[i, sets[i]], float(squared_norms[i]), problem)[0]
-                local = np.flatnonzero(full)
-                x = full[local]
-                endings[i] = homotopy.REACHED
-            steps[i] += done
-            supports[i], values[i] = sets[i][local], x
-        residual_corr = cross[left] - products.times(_csr(left, supports, values, n))
+        residual_corr = np.stack([s.cross for s in left]) - products.times(_spread(left, "code", cross.shape[1]))
+        unreachable = any(s.ending == homotopy.UNREACHABLE for s in left)
+        images = products.times(_spread(left, "dual", cross.shape[1])) if unreachable else residual_corr
         remaining = []
-        for row, i in enumerate(left):
-            size = np.abs(residual_corr[row])
-            level = size[sets[i]].max() if is_bpdn else goal
-            slack = 1e-9 * level + 4e-15 * (np.abs(cross[i]).max() + np.abs(values[i]).sum())
-            size[sets[i]] = 0.0
-            late = np.flatnonzero(size > level + slack)
-            if len(late) == 0 or endings[i] in (homotopy.OUT_OF_STEPS, homotopy.STOPPED):
-                continue
-            if len(late) > _MORE:
-                late = late[np.argpartition(size[late], len(late) - _MORE)[-_MORE:]]
-            grams[i] = _extended(products, grams[i], sets[i], late)
-            sets[i] = np.concatenate([sets[i], late])
-            remaining.append(i)
-        left = np.array(remaining, dtype=np.int64)
-    else:
-        endings[left] = homotopy.LOST
-    return _csr(np.arange(n_samples), supports, values, n), steps, endings
+        for sample, correlations, image in zip(left, residual_corr, images, strict=True):
+            excess = sample.violating(
+                correlations, image, products.lengths, products.largest_square, np.nan if is_bpdn else goal
+            )
+            if excess.any():
+                sample.admit(products, excess)
+                remaining.append(sample)
+            else:
+                sample.gram = None
+        left = remaining
+        if not left:
+            break
+    for sample in left:
+        sample.ending = homotopy.LOST
+    return (
+        _spread(samples, "code", cross.shape[1]),
+        _spread(samples, "dual", cross.shape[1]),
+        np.array([s.steps for s in samples], np.int64),
+        np.array([s.ending for s in samples], np.int64),
+    )
 
 
-def _extended(products: Products, gram: Array, atoms: IntArray, new: IntArray) -> Array:
-    cross = products.block(atoms, new)
-    return np.block([[gram, cross], [cross.T, products.block(new, new)]])
-
-
-def _csr(rows: IntArray, supports: list[IntArray], values: list[Array], n: int) -> sparse.csr_array:
-    counts = [len(supports[i]) for i in rows]
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    indices = np.concatenate([supports[i] for i in rows]) if len(rows) else np.empty(0, np.int64)
-    data = np.concatenate([values[i] for i in rows]) if len(rows) else np.empty(0)
-    out = sparse.csr_array((data, indices, indptr), shape=(len(rows), n))
-    out.sort_indices()
-    return out
+def _spread(samples: list[_Sample], name: str, n: int) -> Rows:
+    """A vector of each sample over all atoms."""
+    dense = np.zeros((len(samples), n))
+    for row, sample in zip(dense, samples, strict=True):
+        values = getattr(sample, name)
+        row[sample.atoms[: len(values)]] = values
+    return rows_of(dense)

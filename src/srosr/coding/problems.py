@@ -137,3 +137,12 @@ class OMP(Problem):
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"n_nonzero must be an integer of at least 1, got {value!r}.")
         object.__setattr__(self, "n_nonzero", int(value))
+
+
+def path_end(problem: Problem) -> tuple[bool, float]:
+    """Where a path of Lasso solutions ends: whether at a residual (else at a level), and its value."""
+    if isinstance(problem, BPDN):
+        return True, problem.epsilon
+    if isinstance(problem, Lasso):
+        return False, problem.alpha
+    raise TypeError(f"{problem!r} is not on the path of Lasso solutions")

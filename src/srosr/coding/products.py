@@ -5,13 +5,15 @@ Checks and large dictionaries need :math:`Gx` for many codes x and small blocks 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 
 from .._types import Array, IntArray
 from ..dictionary import Dictionary
+from .rows import Rows
 
 # Bytes one block of Gram columns may take.
 _BLOCK_BYTES = 128 * 2**20
@@ -25,8 +27,8 @@ class Products(Protocol):
     largest_square: float
     """The largest squared length of an atom."""
 
-    def times(self, codes: Any) -> Array:
-        """``codes @ G`` for codes (n, N), sparse or dense."""
+    def times(self, codes: Rows) -> Array:
+        """``codes @ G`` for codes (n, N)."""
         ...
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
@@ -38,6 +40,27 @@ def _lengths(squares: Array) -> Array:
     return np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def _sparse_times(indptr, indices, data, gram):
+    """Like SciPy's product, but other threads need not wait for it."""
+    n_rows, n = indptr.shape[0] - 1, gram.shape[1]
+    out = np.zeros((n_rows, n))
+    for r in range(n_rows):
+        i = indptr[r]
+        while i + 2 <= indptr[r + 1]:
+            a, b = data[i], data[i + 1]
+            p, q = indices[i], indices[i + 1]
+            for j in range(n):
+                out[r, j] += a * gram[p, j] + b * gram[q, j]
+            i += 2
+        if i < indptr[r + 1]:
+            a = data[i]
+            p = indices[i]
+            for j in range(n):
+                out[r, j] += a * gram[p, j]
+    return out
+
+
 class StoredGram:
     """All of the Gram matrix is in memory."""
 
@@ -46,9 +69,11 @@ class StoredGram:
         self.lengths = _lengths(np.diagonal(gram))
         self.largest_square = float(np.diagonal(gram).max())
 
-    def times(self, codes: Any) -> Array:
+    def times(self, codes: Rows) -> Array:
         """``codes @ G``."""
-        return np.asarray(codes @ self.gram)
+        if codes.is_dense:
+            return codes.toarray() @ self.gram
+        return _sparse_times(codes.indptr, codes.indices, codes.data, self.gram)
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
         """``G[rows][:, columns]``."""
@@ -64,18 +89,18 @@ class OnDemandGram:
         self.lengths = _lengths(squares)
         self.largest_square = float(squares.max())
 
-    def times(self, codes: Any) -> Array:
+    def times(self, codes: Rows) -> Array:
         """``codes @ G``."""
         atoms = self.dictionary.linear_atoms
         if atoms is not None:
-            return np.asarray((codes @ atoms) @ atoms.T)
-        codes = sparse.csc_array(codes)
-        used = np.flatnonzero(np.diff(codes.indptr))
+            return np.asarray((codes.csr() @ atoms) @ atoms.T)
+        columns = sparse.csc_array(codes.csr())
+        used = np.flatnonzero(np.diff(columns.indptr))
         out = np.zeros(codes.shape)
         size = max(1, _BLOCK_BYTES // (8 * self.dictionary.n_atoms))
         for start in range(0, len(used), size):
             part = used[start : start + size]
-            out += codes[:, part] @ self.dictionary.columns(part).T
+            out += columns[:, part] @ self.dictionary.columns(part).T
         return out
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:

@@ -38,10 +38,10 @@ def solve_safely(spectrum: Spectrum, corr: Array, squared_norm: float, problem: 
         raise TypeError(f"no safe solver for {problem!r}")
     if squared_norm <= problem.epsilon**2 or not np.any(corr):
         return np.zeros_like(corr), None
-    floor = float(spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0])
-    if problem.epsilon <= floor + 1e-7 * math.sqrt(squared_norm):
+    if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
         return _linear_programme(spectrum, spectrum.coordinates(corr[None])[0])
-    return _conic(spectrum, corr, epsilon=math.sqrt(problem.epsilon**2 - floor**2))
+    outside = max(squared_norm - float((spectrum.along(corr[None]) ** 2).sum()), 0.0)
+    return _conic(spectrum, corr, epsilon=math.sqrt(problem.epsilon**2 - outside))
 
 
 def _conic(

@@ -26,10 +26,12 @@ class Spectrum:
 
     Parameters
     ----------
-    gram : ndarray (N, N)
+    squared_norms : ndarray (N,)
+        Of the atoms.
+    gram : ndarray (N, N), optional
     atoms : ndarray (N, M), optional
-        Where the kernel is linear, the atoms: their singular values have all digits, of which the Gram matrix keeps
-        half.
+        Instead of the Gram matrix, where the kernel is linear: the atoms' singular values have all digits, of which
+        the Gram matrix keeps half.
 
     Attributes
     ----------
@@ -43,18 +45,20 @@ class Spectrum:
         Singular values down to rounding, for problems that need no rank: a direction that hardly exists does no harm.
     """
 
-    def __init__(self, gram: Array, atoms: Array | None = None) -> None:
-        lengths = np.sqrt(np.diagonal(gram))
+    def __init__(self, squared_norms: Array, *, gram: Array | None = None, atoms: Array | None = None) -> None:
+        lengths = np.sqrt(squared_norms)
         self.lengths: Array = np.where(lengths > 0, lengths, 1.0)
         eps = np.finfo(np.float64).eps
-        if atoms is None:
+        if atoms is not None:
+            vectors, singular, _ = linalg.svd(atoms / self.lengths[:, None], full_matrices=False, check_finite=False)
+            fine = singular > max(atoms.shape) * eps * singular[0]
+        elif gram is not None:
             squares, vectors = linalg.eigh(gram / (self.lengths[:, None] * self.lengths), check_finite=False)
             squares, vectors = squares[::-1], vectors[:, ::-1]
             singular = np.sqrt(np.maximum(squares, 0.0))
             fine = squares > len(gram) * eps * squares[0]
         else:
-            vectors, singular, _ = linalg.svd(atoms / self.lengths[:, None], full_matrices=False, check_finite=False)
-            fine = singular > max(atoms.shape) * eps * singular[0]
+            raise TypeError("either gram or atoms is needed")
         self.singular: Array = singular[fine]
         self.fine_vectors: Array = np.ascontiguousarray(vectors[:, fine])
         counts = self.singular**2 > RANK * self.singular.max(initial=0.0) ** 2
@@ -76,6 +80,10 @@ class Spectrum:
     def along(self, cross: Array) -> Array:
         """Samples in those coordinates, (n, S)."""
         return (cross / self.lengths) @ self.fine_vectors / self.singular
+
+    def dual_point(self, image: Array) -> Array:
+        """z whose Yz has the image that is proposed, Y'Yz = image, as far as the span allows."""
+        return self.vectors @ ((image / self.lengths) @ self.vectors / self.values) / self.lengths
 
     def coordinates(self, cross: Array) -> Array:
         """t of each sample: what a code must satisfy, V'Lx = t, to reconstruct its projection."""

@@ -1,0 +1,377 @@
+"""The coder: what a batch shares, and the way of a chunk of samples from similarities to certified codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._types import Array, IntArray
+from ..dictionary import Dictionary, Queries
+from . import homotopy
+from .certificate import Certificate, certify
+from .least_squares import RidgeSolver, inverse_gram, solve_least_squares
+from .omp import pursue_batch, pursue_on_demand
+from .on_demand import walk_on_demand
+from .problems import BPDN, OMP, Lasso, Problem, Ridge, path_end
+from .products import OnDemandGram, StoredGram
+from .reverse import walk_back_batch
+from .rows import Rows, placed, rows_of
+from .safe import solve_safely
+from .spectrum import Spectrum
+from .workers import Task, Workers
+
+# Largest Gram matrix that is computed, in bytes; above it columns are computed on demand.
+_GRAM_BYTES = 2**30
+# BPDN starts from least squares where the least-squares residual exceeds this share of epsilon (measured: the two
+# ends cost the same there), and gives up that end where more than this share of the atoms is inactive.
+_NEAR_LEAST_SQUARES = 0.78
+_MOST_INACTIVE = 0.6
+# The inverse of the Gram matrix is worth its cost up to this many atoms, or for enough samples.
+_CHEAP_INVERSE = 1024
+# Over dependent atoms the reach of epsilon is decided before coding where epsilon is below this share of a sample's
+# length, and the eigenvectors that takes are computed from a Gram matrix of at most this size.
+_SMALL_EPSILON = 0.02
+_CHEAP_SPECTRUM = 4096
+# Relative duality gap at which basis pursuit by homotopy counts as solved; else the safe solver is asked.
+_SLACK = 1e-7
+
+
+@dataclass(frozen=True)
+class Part:
+    """Codes of one chunk."""
+
+    codes: Rows
+    certificate: Certificate
+    steps: IntArray
+
+
+# Codes, steps, which ran out of steps, and dual points where the solver has them.
+_Solution: TypeAlias = tuple[Rows, IntArray, np.ndarray, Rows | None]
+
+
+class Coder:
+    """What the chunks of a batch share: the Gram matrix, factorisations, limits and the stop flag.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+    problem : Problem
+    tol : float
+    max_iter : int or None
+        The user's limit, which is final; None is a generous one of ours.
+    n_samples : int
+        Of the batch, to tell what pays.
+    workers : Workers
+        For the Gram matrix and its factor; :meth:`wait` for them before :meth:`encode`.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        problem: Problem,
+        tol: float,
+        max_iter: int | None,
+        n_samples: int,
+        workers: Workers,
+    ) -> None:
+        self.dictionary, self.problem, self.tol, self.max_iter = dictionary, problem, tol, max_iter
+        self.stop = workers.stop
+        n = dictionary.n_atoms
+        self.max_steps = int(max_iter) if max_iter is not None else 40 * n + 1000
+        self.lock = Lock()
+        self.gram: Array | None = None
+        self.inverse: Array | None = None
+        self.ridge: RidgeSolver | None = None
+        self.products: Any = None  # Products, once the Gram matrix is there
+        self.filling: list[Task] = []
+        if dictionary.has_gram:
+            self.gram = np.ascontiguousarray(dictionary.gram)
+        elif _gram_pays(dictionary, n_samples):
+            self.gram, fill, tiles = dictionary._gram_work()
+            self.filling = [workers.submit(fill, tile) for tile in tiles]
+        self.factoring: Task | None = None
+        if isinstance(problem, (BPDN, Ridge)):
+            self._wait_for_gram()
+            self.factoring = workers.submit(self._factorise, n_samples)
+
+    def wait(self) -> None:
+        """Wait for the Gram matrix and its factor, which are still being computed when the coder is there."""
+        self._wait_for_gram()
+        if self.factoring is not None:
+            self.factoring.result()
+
+    def _wait_for_gram(self) -> None:
+        if self.products is not None:
+            return
+        for task in self.filling:
+            task.result()
+        if self.filling:
+            self.dictionary._gram = self.gram
+        self.products = OnDemandGram(self.dictionary) if self.gram is None else StoredGram(self.gram)
+
+    def _factorise(self, n_samples: int) -> None:
+        dictionary, problem, n = self.dictionary, self.problem, self.dictionary.n_atoms
+        if isinstance(problem, BPDN) and self.gram is not None:
+            self.inverse = _shared_inverse(dictionary, n_samples)
+        if isinstance(problem, Ridge):
+            atoms = dictionary.linear_atoms if self.gram is None else None
+            if self.gram is None and atoms is None:
+                raise ValueError(
+                    f"Ridge over {n} atoms with a non-linear kernel needs their Gram matrix "
+                    f"({8 * n * n / 2**30:.0f} GiB); call dictionary.gram first if memory allows, or use Lasso."
+                )
+            self.ridge = RidgeSolver(problem.alpha, gram=self.gram, atoms=atoms)
+
+    def encode(self, queries: Queries, chunk: slice) -> Part:
+        """Solve, certify, and hand what does not hold to the safe solver."""
+        cross, squared_norms = queries.cross[chunk], queries.squared_norms[chunk]
+        # What is clearly out of epsilon's reach over dependent atoms has a better solver in _repair.
+        beyond = self._beyond(cross, squared_norms)
+        if not beyond.any():
+            codes, steps, out_of_steps, witness = self._solve(cross, squared_norms)
+        else:
+            rows = np.flatnonzero(~beyond)
+            steps, out_of_steps = np.zeros(len(cross), np.int64), np.zeros(len(cross), dtype=bool)
+            codes, steps[rows], out_of_steps[rows], witness = self._solve(cross[rows], squared_norms[rows])
+            codes = placed(cross.shape, (rows, codes))
+            witness = None if witness is None else placed(cross.shape, (rows, witness))
+        certificate = certify(self.problem, codes, cross, squared_norms, self.products, self.tol, witness)
+        self._question_infeasible(certificate, cross, squared_norms)
+        again = np.flatnonzero(~certificate.holds(self.tol) | beyond)
+        if self.max_iter is not None:
+            again = again[~out_of_steps[again]]
+        if len(again) and self.stop[0] == 0 and isinstance(self.problem, (BPDN, Lasso)):
+            codes, certificate = self._repair(again, codes, certificate, cross, squared_norms, steps)
+        return Part(codes, certificate, steps)
+
+    # -- solving -----------------------------------------------------------------------------------------
+
+    def _solve(self, cross: Array, squared_norms: Array) -> _Solution:
+        """The fast solver of the problem at hand."""
+        problem, gram = self.problem, self.gram
+        n_samples = len(cross)
+        never = np.zeros(n_samples, dtype=bool)
+        if self.ridge is not None:
+            return rows_of(self.ridge.solve(cross)), np.ones(n_samples, np.int64), never, None
+        if isinstance(problem, OMP):
+            if gram is not None:
+                indptr, indices, data, chosen = pursue_batch(gram, cross, squared_norms, problem.n_nonzero, self.stop)
+                return Rows(indptr, indices, data, cross.shape), chosen, never, None
+            codes = pursue_on_demand(self.products, cross, squared_norms, problem.n_nonzero, self.stop)
+            return codes, codes.counts, never, None
+        if gram is None:
+            codes, witness, steps, endings = walk_on_demand(
+                self.products, cross, squared_norms, problem, self.max_steps, self.stop
+            )
+            return codes, steps, endings == homotopy.OUT_OF_STEPS, witness
+        if isinstance(problem, BPDN) and self.inverse is not None:
+            return self._solve_bpdn(problem.epsilon, cross, squared_norms)
+        return self._walk(cross, squared_norms)
+
+    def _walk(self, cross: Array, squared_norms: Array) -> _Solution:
+        is_bpdn, goal = path_end(self.problem)
+        indptr, indices, data, dual, steps, endings = homotopy.walk_batch(
+            self.gram, cross, squared_norms, is_bpdn, goal, self.max_steps, self.stop
+        )
+        codes = Rows(indptr, indices, data, cross.shape)
+        witness = Rows(indptr, indices, dual, cross.shape) if is_bpdn else None
+        return codes, steps, endings == homotopy.OUT_OF_STEPS, witness
+
+    def _solve_bpdn(self, epsilon: float, cross: Array, squared_norms: Array) -> _Solution:
+        """Independent atoms: out of reach is least squares, nearly so starts there, the rest walks from the front."""
+        gram, inverse = self.gram, self.inverse
+        assert gram is not None and inverse is not None
+        n_samples, n = cross.shape
+        fit = cross @ inverse
+        floor = np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", cross, fit), 0.0))
+        near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon**2)
+        if not near.any():
+            return self._walk(cross, squared_norms)
+        steps = np.ones(n_samples, np.int64)
+        out_of_steps = np.zeros(n_samples, dtype=bool)
+        beyond, short = np.flatnonzero(near & (floor >= epsilon)), np.flatnonzero(near & (floor < epsilon))
+        order = np.concatenate([beyond, short])
+        fit = solve_least_squares(gram, inverse, cross[order], fit[order])
+        dual = np.sign(fit) @ inverse
+        backwards = slice(len(beyond), None)
+        kept = np.ones(len(order), dtype=bool)
+        if len(short):
+            fit[backwards], steps[short], endings = walk_back_batch(
+                gram,
+                inverse,
+                cross[short],
+                squared_norms[short],
+                fit[backwards],
+                dual[backwards],
+                epsilon,
+                int(_MOST_INACTIVE * n),
+                self.max_steps,
+                self.stop,
+            )
+            out_of_steps[short] = endings == homotopy.OUT_OF_STEPS
+            dual[backwards] = 0.0
+            kept[backwards] = endings != homotopy.LOST
+        done, codes, witness = order[kept], rows_of(fit[kept]), rows_of(dual[kept])
+        front = np.concatenate([np.flatnonzero(~near), order[~kept]])
+        if len(front) == 0:
+            return placed(cross.shape, (done, codes)), steps, out_of_steps, placed(cross.shape, (done, witness))
+        walked, steps[front], out_of_steps[front], duals = self._walk(cross[front], squared_norms[front])
+        assert duals is not None
+        return (
+            placed(cross.shape, (done, codes), (front, walked)),
+            steps,
+            out_of_steps,
+            placed(cross.shape, (done, witness), (front, duals)),
+        )
+
+    # -- solving again -----------------------------------------------------------------------------------
+
+    def _repair(
+        self,
+        again: IntArray,
+        codes: Rows,
+        old: Certificate,
+        cross: Array,
+        squared_norms: Array,
+        steps: IntArray,
+    ) -> tuple[Rows, Certificate]:
+        """Solve samples again, more safely, and keep for each the better certified code; ``steps`` are added to."""
+        problem, spectrum = self.problem, self._spectrum()
+        cross, squared_norms = cross[again], squared_norms[again]
+        fresh = np.zeros(cross.shape)
+        images = np.zeros(cross.shape)
+        hard = np.ones(len(again), dtype=bool)
+        witness = None
+        if isinstance(problem, BPDN) and spectrum is not None:
+            floor = spectrum.least_squares_residual(cross, squared_norms)
+            for i in np.flatnonzero(floor > problem.epsilon):
+                limit = self.max_steps - int(steps[again[i]])
+                fresh[i], images[i], taken, hard[i] = self._pursue(spectrum, cross[i], limit)
+                steps[again[i]] += taken
+        if spectrum is None or self._gram_of(spectrum) is None:
+            rows = np.flatnonzero(hard)
+            careful, duals, walked, _ = walk_on_demand(
+                self.products,
+                cross[rows],
+                squared_norms[rows],
+                problem,
+                self.max_steps,
+                self.stop,
+                atoms=self.dictionary.linear_atoms,
+                careful=True,
+            )
+            fresh[rows] = careful.toarray()
+            witness = placed(cross.shape, (rows, duals))
+            steps[again[rows]] += walked
+        else:
+            for i in np.flatnonzero(hard):
+                if self.stop[0]:
+                    break
+                fresh[i], image = solve_safely(spectrum, cross[i], float(squared_norms[i]), problem)
+                images[i] = 0.0 if image is None else image
+        solved = rows_of(fresh)
+        new = certify(problem, solved, cross, squared_norms, self.products, self.tol, witness, images, spectrum)
+        self._question_infeasible(new, cross, squared_norms)
+        better = np.maximum(new.gap, new.violation) < np.maximum(old.gap[again], old.violation[again])
+        chosen, others = again[better], np.setdiff1d(np.arange(codes.shape[0]), again[better])
+        repaired = placed(codes.shape, (others, codes.take(others)), (chosen, solved.take(np.flatnonzero(better))))
+        return repaired, old.replaced(chosen, new, better)
+
+    def _pursue(self, spectrum: Spectrum, corr: Array, limit: int) -> tuple[Array, Array, int, bool]:
+        """Basis pursuit in the span's coordinates: code, image of its dual point, steps, and whether that failed."""
+        target = spectrum.coordinates(corr[None])[0]
+        x = np.zeros(len(corr))
+        if limit <= 0:
+            return x, x, 0, False
+        gram = self._gram_of(spectrum)
+        seen, length2 = spectrum.lengths * (spectrum.vectors @ target), float(target @ target)
+        if gram is not None:
+            desk, longest = homotopy.new_desk(len(corr)), float(np.diagonal(gram).max())
+            atoms, values, dual, steps, ending = homotopy.walk(
+                gram, longest, seen, length2, True, 0.0, limit, self.stop, desk
+            )
+            x[atoms] = values
+            image = dual @ gram[atoms]
+        else:
+            products = OnDemandGram(Dictionary(spectrum.vectors * spectrum.lengths[:, None]))
+            codes, duals, taken, endings = walk_on_demand(
+                products, seen[None], np.array([length2]), BPDN(0.0), limit, self.stop
+            )
+            x, steps, ending = codes.toarray()[0], int(taken[0]), endings[0]
+            image = products.times(duals)[0]
+        size = np.abs(x).sum()
+        slack = min(_SLACK, 0.1 * self.tol)
+        proved = np.abs(image).max(initial=0.0) <= 1 + slack and image @ x >= (1 - slack) * size
+        failed = ending != homotopy.UNREACHABLE or not proved
+        return x, image, steps, failed and not (ending == homotopy.OUT_OF_STEPS and self.max_iter is not None)
+
+    # -- the span ----------------------------------------------------------------------------------------
+
+    def _question_infeasible(self, certificate: Certificate, cross: Array, squared_norms: Array) -> None:
+        """Withdraw the certificate of codes that miss an epsilon within reach.
+
+        Over atoms that a solver takes for dependent, though they are not quite, a code can be stationary to ``tol`` and
+        short of epsilon all the same. Whether epsilon is in reach is for the rank tolerance of the spectrum to say.
+        """
+        rows = np.flatnonzero(certificate.infeasible & certificate.holds(self.tol))
+        if len(rows) == 0 or not isinstance(self.problem, BPDN) or self.inverse is not None:
+            return
+        spectrum = self._spectrum()
+        if spectrum is not None:
+            floor = spectrum.least_squares_residual(cross[rows], squared_norms[rows])
+            certificate.violation[rows[floor <= self.problem.epsilon]] = np.inf
+
+    def _beyond(self, cross: Array, squared_norms: Array) -> np.ndarray:
+        """Samples out of the reach of a small epsilon over dependent atoms."""
+        none = np.zeros(len(cross), dtype=bool)
+        if not isinstance(self.problem, BPDN) or self.gram is None or self.inverse is not None:
+            return none
+        epsilon = self.problem.epsilon
+        small = epsilon <= _SMALL_EPSILON * np.sqrt(squared_norms)
+        if not small.any() or (self.dictionary.linear_atoms is None and len(self.gram) > _CHEAP_SPECTRUM):
+            return none
+        spectrum = self._spectrum()
+        assert spectrum is not None
+        return small & (spectrum.least_squares_residual(cross, squared_norms) > epsilon)
+
+    def _spectrum(self) -> Spectrum | None:
+        """The span of the atoms, computed by the first thread that needs it; None where it is out of reach."""
+        dictionary = self.dictionary
+        with self.lock:
+            if dictionary._spectrum is None:
+                if dictionary.linear_atoms is None and not (dictionary.has_gram or _gram_fits(dictionary)):
+                    return None
+                gram = dictionary.gram if dictionary.linear_atoms is None else None
+                dictionary._spectrum = Spectrum(dictionary.squared_norms, gram=gram, atoms=dictionary.linear_atoms)
+            return dictionary._spectrum
+
+    def _gram_of(self, spectrum: Spectrum) -> Array | None:
+        """The Gram matrix in the span's coordinates, computed by the first thread that needs it, if it fits."""
+        if self.gram is None and not _gram_fits(self.dictionary):
+            return None
+        with self.lock:
+            return spectrum.gram
+
+
+def _gram_fits(dictionary: Dictionary) -> bool:
+    return 8 * dictionary.n_atoms**2 <= _GRAM_BYTES
+
+
+def _gram_pays(dictionary: Dictionary, n_samples: int) -> bool:
+    """Whether to compute the whole Gram matrix: it must fit, and not dwarf the work on the samples."""
+    n = dictionary.n_atoms
+    return _gram_fits(dictionary) and (n <= 4096 or n_samples * 16 >= n)
+
+
+def _shared_inverse(dictionary: Dictionary, n_samples: int) -> Array | None:
+    """The inverse of the Gram matrix where atoms are independent and it pays; kept with the dictionary."""
+    n = dictionary.n_atoms
+    atoms = dictionary.linear_atoms
+    if (atoms is not None and n > atoms.shape[1]) or not (n <= _CHEAP_INVERSE or n_samples * 8 >= n):
+        return None
+    if dictionary._factor is None:
+        dictionary._factor = (inverse_gram(dictionary.gram),)
+    return dictionary._factor[0]
