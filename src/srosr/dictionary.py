@@ -266,13 +266,23 @@ class Dictionary:
                 raise ValueError(
                     f"{name} has similarities to {X.cross.shape[1]} atoms, the dictionary has {self.n_atoms}."
                 )
-            if X.scaled or not self.normalize:
+            if X.scaled:
                 return X
-            if not self.is_precomputed:
+            if self.normalize and not self.is_precomputed:
                 raise ValueError(
                     f"{name} holds similarities that nobody has scaled like this dictionary's atoms "
                     f"(normalize={self.normalize!r}); give the samples themselves."
                 )
+            # Similarities before unit-length scaling: the atoms' own are 1 / scale^2 where there was any.
+            lengths = np.sqrt(self.squared_norms) / self._scale
+            most = np.sqrt(X.squared_norms)[:, None] * lengths
+            if (np.abs(X.cross) > most * (1.0 + _ASYMMETRIC) + np.finfo(np.float64).tiny).any():
+                raise ValueError(
+                    f"{name} is impossible: a similarity to an atom is larger than the lengths of the two allow, "
+                    "k(a, b)^2 <= k(a, a) k(b, b); check the self-similarities."
+                )
+            if not self.normalize:
+                return X
             factor = _unit(X.squared_norms)
             return scaled_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
         if self.is_precomputed:

@@ -100,11 +100,22 @@ def certify(
         For an epsilon out of reach, proposed images Y'v of dual points instead (zero where there is none); they are
         projected on the range of the Gram matrix, which ``spectrum`` knows.
     spectrum : Spectrum, optional
+        Where it is given residuals are computed in its coordinates: Gram quantities are squares, and over nearly
+        dependent atoms, where codes are large, the residual drowns in their rounding.
     """
     n = len(cross)
-    seen = _looks(*codes[:3], cross, products.times(codes), products.lengths)
+    inside = None
+    if spectrum is None:
+        image = products.times(codes)
+    else:
+        inside = spectrum.residual(codes.csr(), cross)
+        image = cross - inside @ spectrum.features
+    seen = _looks(*codes[:3], cross, image, products.lengths)
     l1, squares, aligned, quadratic, highest, peak, slant, power = seen
     residual2 = np.maximum(squared_norms - 2 * aligned + quadratic, 0.0)
+    if spectrum is not None and inside is not None:
+        outside2 = np.maximum(squared_norms - (spectrum.along(cross) ** 2).sum(axis=1), 0.0)
+        residual2 = outside2 + (inside**2).sum(axis=1)
     residual = np.sqrt(residual2)
     toward = squared_norms - aligned  # <y, r>
     never = np.zeros(n, dtype=bool)
@@ -224,13 +235,20 @@ def _bound_by_image(
 ) -> Array:
     """The bounds that proposed images Y'v give after projection on the range of the Gram matrix.
 
-    The part of v outside the span is chosen best, which leaves of epsilon what the span has to explain.
+    Within reach v may have a part outside the span, b (y - Py) with b chosen best, which leaves of epsilon what the
+    span has to explain. Atoms see that part only by directions below the rank tolerance; what they see counts.
+    Sums lose their rounding; the coordinates of the sample are taken as they are.
     """
-    along = (images / spectrum.lengths) @ spectrum.vectors
-    value = np.einsum("ij,ij->i", along, spectrum.coordinates(cross))
+    vectors, lengths = spectrum.vectors, spectrum.lengths
+    along = (images / lengths) @ vectors
+    terms = along * spectrum.coordinates(cross)
+    value = terms.sum(axis=1) - _ROUNDING * np.abs(terms).sum(axis=1)
     length = np.sqrt(np.einsum("ij,ij->i", along, along / spectrum.values))
     floor = spectrum.least_squares_residual(cross, squared_norms)
-    inside = np.sqrt(np.maximum(epsilon**2 - floor**2, 0.0))
-    value = value - np.where(infeasible, 0.0, inside) * length
-    height = np.abs(along @ spectrum.vectors.T * spectrum.lengths).max(axis=1, initial=0.0)
-    return _over(value, height, otherwise=-np.inf)
+    inside = np.where(infeasible, 0.0, np.sqrt(np.maximum(epsilon**2 - floor**2, 0.0)))
+    value = value - inside * length * (1.0 + _ROUNDING)
+    height = along @ vectors.T * lengths
+    outside = cross - ((cross / lengths) @ vectors) @ vectors.T * lengths
+    height += _over(length, inside, otherwise=0.0)[:, None] * outside
+    blur = _ROUNDING * np.sqrt(np.einsum("ij,ij->i", along, along)) * lengths.max(initial=0.0)
+    return _over(value, np.abs(height).max(axis=1, initial=0.0) + blur, otherwise=-np.inf)

@@ -35,6 +35,8 @@ _CHEAP_INVERSE = 1024
 # length, and the eigenvectors that takes are computed from a Gram matrix of at most this size.
 _SMALL_EPSILON = 0.02
 _CHEAP_SPECTRUM = 4096
+# Squared epsilon, relative to a sample's squared length, that is lost in the rounding of a squared residual.
+_ZERO = 1e-15
 # Relative duality gap at which basis pursuit by homotopy counts as solved; else the safe solver is asked.
 _SLACK = 1e-7
 
@@ -143,6 +145,8 @@ class Coder:
         again = np.flatnonzero(~certificate.holds(self.tol) | beyond)
         if self.max_iter is not None:
             again = again[~out_of_steps[again]]
+        if len(again) and isinstance(self.problem, BPDN):
+            again, certificate = self._prove(again, codes, certificate, cross, squared_norms)
         if len(again) and self.stop[0] == 0 and isinstance(self.problem, (BPDN, Lasso)):
             codes, certificate = self._repair(again, codes, certificate, cross, squared_norms, steps)
         return Part(codes, certificate, steps)
@@ -229,6 +233,25 @@ class Coder:
 
     # -- solving again -----------------------------------------------------------------------------------
 
+    def _prove(
+        self, again: IntArray, codes: Rows, old: Certificate, cross: Array, squared_norms: Array
+    ) -> tuple[IntArray, Certificate]:
+        """Certify codes with the same dual point, the residual, in the span's coordinates; and which are left.
+
+        There its image keeps digits that Gram quantities lose where the residual is nearly orthogonal to all atoms.
+        """
+        close = again[~old.infeasible[again] & (old.violation[again] <= self.tol)]
+        spectrum = self._spectrum() if len(close) else None
+        if spectrum is None:
+            return again, old
+        cross, squared_norms, some = cross[close], squared_norms[close], codes.take(close)
+        images = spectrum.residual(some.csr(), cross) @ spectrum.features
+        images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
+        new = certify(self.problem, some, cross, squared_norms, self.products, self.tol, None, images, spectrum)
+        better = new.gap < old.gap[close]
+        old = old.replaced(close[better], new, better)
+        return again[~old.holds(self.tol)[again]], old
+
     def _repair(
         self,
         again: IntArray,
@@ -246,8 +269,7 @@ class Coder:
         hard = np.ones(len(again), dtype=bool)
         witness = None
         if isinstance(problem, BPDN) and spectrum is not None:
-            floor = spectrum.least_squares_residual(cross, squared_norms)
-            for i in np.flatnonzero(floor > problem.epsilon):
+            for i in np.flatnonzero(_out_of_reach(problem.epsilon, cross, squared_norms, spectrum)):
                 limit = self.max_steps - int(steps[again[i]])
                 fresh[i], images[i], taken, hard[i] = self._pursue(spectrum, cross[i], limit)
                 steps[again[i]] += taken
@@ -295,6 +317,8 @@ class Coder:
             )
             x[atoms] = values
             image = dual @ gram[atoms]
+            if np.abs(image).max(initial=0.0) > 1 + _SLACK:
+                x[atoms], image = spectrum.vertex(atoms, np.sign(values), target)
         else:
             products = OnDemandGram(Dictionary(spectrum.vectors * spectrum.lengths[:, None]))
             codes, duals, taken, endings = walk_on_demand(
@@ -305,6 +329,8 @@ class Coder:
         size = np.abs(x).sum()
         slack = min(_SLACK, 0.1 * self.tol)
         proved = np.abs(image).max(initial=0.0) <= 1 + slack and image @ x >= (1 - slack) * size
+        miss = (spectrum.lengths * x) @ spectrum.vectors - target
+        proved = proved and np.abs(miss).max(initial=0.0) <= slack * np.abs(target).max(initial=0.0)
         failed = ending != homotopy.UNREACHABLE or not proved
         return x, image, steps, failed and not (ending == homotopy.OUT_OF_STEPS and self.max_iter is not None)
 
@@ -335,7 +361,7 @@ class Coder:
             return none
         spectrum = self._spectrum()
         assert spectrum is not None
-        return small & (spectrum.least_squares_residual(cross, squared_norms) > epsilon)
+        return small & _out_of_reach(epsilon, cross, squared_norms, spectrum)
 
     def _spectrum(self) -> Spectrum | None:
         """The span of the atoms, computed by the first thread that needs it; None where it is out of reach."""
@@ -354,6 +380,11 @@ class Coder:
             return None
         with self.lock:
             return spectrum.gram
+
+
+def _out_of_reach(epsilon: float, cross: Array, squared_norms: Array, spectrum: Spectrum) -> np.ndarray:
+    """Samples that no code brings within epsilon, or for which epsilon is as good as zero."""
+    return (spectrum.least_squares_residual(cross, squared_norms) > epsilon) | (epsilon**2 <= _ZERO * squared_norms)
 
 
 def _gram_fits(dictionary: Dictionary) -> bool:

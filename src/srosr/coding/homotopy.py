@@ -71,6 +71,8 @@ _PARALLEL = 1e-10
 # far below it the walk goes on where there are more pieces.
 _LEVEL_ZERO = 1e-8
 _LEVEL_LAST = 1e-13
+# Error of the active correlations, relative to their level, above which the inverse is computed afresh.
+_SETTLED = 1e-9
 # Times the last check may find late atoms before the walk counts as lost.
 _MAX_CHECKS = 200
 
@@ -457,13 +459,12 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
             for i in range(k):
                 target[i] = level * sign[i]
             error = _settle(gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u)
-            if not error <= 1e-6 * first_level:  # or not a number
-                inverse, counts, exists = _inverse_from_scratch(gram, atoms, k, k_cap)
+            if not error <= max(_SETTLED * level, 1e-12 * first_level):  # or not a number
+                fresh, fresh_counts, exists = _inverse_from_scratch(gram, atoms, k, k_cap)
                 if exists:
-                    error = _settle(
-                        gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u
-                    )
-                if not (exists and error <= 1e-6 * first_level):
+                    inverse, counts = fresh, fresh_counts
+                    error = _settle(gram, corr, target, atoms, inverse, counts, k, 0.0, x, residual_corr, g, u)
+                if not error <= 1e-6 * first_level:
                     ending = LOST
                     break
             for i in range(k):
@@ -484,12 +485,18 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
         if arrived and top <= too_high:
             if not unreachable or last_level < _LEVEL_LAST * first_level:
                 break
-            # The way that is left to level zero must be one piece: no coefficient may change its sign on it.
+            # The way that is left to level zero must be one piece: no coefficient may change its sign on it, and at its
+            # end no atom may have anything in common with the residual.
             times(inverse, counts, k, sign, direction)
             if _keeps_signs(x, sign, direction, k, level):
-                break
+                for i in range(k):
+                    u[i] = x[i] + level * direction[i]
+                correlations(gram, corr, atoms, u, k, residual_corr)
+                if _largest(residual_corr) <= 1e-3 * level + 10.0 * noise:
+                    break
             last_level *= 0.01
             arrived = False
+            continue
         elif arrived:
             checks += 1
             if checks > _MAX_CHECKS:
@@ -642,7 +649,11 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                         for i in range(k):
                             rate += g[i] * direction[i]
                         if schur == 0.0:
-                            ending = LOST
+                            # Rounding hides what the exchange has freed. Do without it and look where that leads.
+                            checks += 1
+                            look_again = True
+                            if checks > _MAX_CHECKS:
+                                ending = LOST
                             break
                 if event == _ENTERS:
                     if k == k_cap:

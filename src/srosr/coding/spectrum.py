@@ -11,11 +11,12 @@ only the constraint counts.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from .._types import Array
+from .._types import Array, IntArray
 
 #: Rank tolerance: squared singular values of unit atoms below this share of the largest count as zero.
 RANK = 1e-13
@@ -81,6 +82,10 @@ class Spectrum:
         """Samples in those coordinates, (n, S)."""
         return (cross / self.lengths) @ self.fine_vectors / self.singular
 
+    def residual(self, codes: Any, cross: Array) -> Array:
+        """Residuals of codes (n, N) in those coordinates, (n, S)."""
+        return self.along(cross) - codes @ self.features.T
+
     def dual_point(self, image: Array) -> Array:
         """z whose Yz has the image that is proposed, Y'Yz = image, as far as the span allows."""
         return self.vectors @ ((image / self.lengths) @ self.vectors / self.values) / self.lengths
@@ -88,6 +93,16 @@ class Spectrum:
     def coordinates(self, cross: Array) -> Array:
         """t of each sample: what a code must satisfy, V'Lx = t, to reconstruct its projection."""
         return (cross / self.lengths) @ self.vectors / self.values
+
+    def vertex(self, atoms: IntArray, signs: Array, target: Array) -> tuple[Array, Array]:
+        """The code over some atoms that reconstructs t, and the image of the shortest dual point with these signs.
+
+        From the coordinates themselves, whose condition is the root of the Gram matrix's.
+        """
+        orthonormal, corner = linalg.qr((self.vectors[atoms] * self.lengths[atoms, None]).T, mode="economic")
+        values = linalg.solve_triangular(corner, orthonormal.T @ target)
+        point = orthonormal @ linalg.solve_triangular(corner, signs, trans="T")
+        return values, self.lengths * (self.vectors @ point)
 
     def least_squares_residual(self, cross: Array, squared_norms: Array) -> Array:
         """Distance of each sample to the span."""
