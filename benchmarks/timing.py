@@ -2,7 +2,8 @@
 
 Every run starts from raw arrays, so Gram matrices and correlations are inside the time. Before it is timed a
 solver has solved a few queries of the same problem, so compilation is not. BLAS is held to the number of
-threads in question. Solvers take turns within every repeat, so that noise of the machine meets all of them.
+threads in question. Solvers, and one and two threads, take turns within every repeat, so that noise of the machine meets
+all of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ WARM_UP = 100
 """Most queries of a warm-up: enough to meet, and compile, the ways out of hard samples too."""
 FEWEST = 3
 """Fewest queries a slow solver is timed on, whatever its budget."""
+
+SHORT = 0.25
+"""Seconds below which a run is repeated up to `MOST_TURNS` times, unless a single repeat is asked for."""
+MOST_TURNS = 20
 
 Record = dict[str, Any]
 
@@ -171,26 +176,28 @@ def plan(case: Case, opponents: list[Opponent], budget: float, fewest: int) -> t
 
 
 def time_runs(case: Case, runs: list[Run], repeat: int) -> None:
-    """Time all runs ``repeat`` times, taking turns, and judge the codes of the first time."""
-    threads = max((run.threads for run in runs), default=1)
-    with threadpool_limits(threads):
-        for turn in range(repeat):
-            for run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
-                if run.finished or run.error is not None:
-                    continue
-                queries = case.queries[: run.n]
-                solve = partial(run.opponent.solve, case.data.atoms, queries, case.problem, run.threads)
-                try:
+    """Time all runs ``repeat`` times, taking turns, and judge the codes of the first time.
+
+    Short runs go on taking turns: their shortest time says more on a machine that others use too.
+    """
+    for turn in range(max(repeat, MOST_TURNS if repeat > 1 else 1)):
+        for run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
+            if run.finished or run.error is not None or (turn >= repeat and run.best > SHORT):
+                continue
+            queries = case.queries[: run.n]
+            solve = partial(run.opponent.solve, case.data.atoms, queries, case.problem, run.threads)
+            try:
+                with threadpool_limits(run.threads):
                     seconds, codes = clock(solve)
-                except Exception as error:
-                    if run.opponent is runs[0].opponent:
-                        raise
-                    run.error = f"failed: {type(error).__name__}: {error}"
-                    continue
-                run.seconds.append(seconds)
-                run.finished = run.budget is not None and sum(run.seconds) >= run.budget
-                if run.codes is None:
-                    run.codes = codes
+            except Exception as error:
+                if run.opponent is runs[0].opponent:
+                    raise
+                run.error = f"failed: {type(error).__name__}: {error}"
+                continue
+            run.seconds.append(seconds)
+            run.finished = run.budget is not None and sum(run.seconds) >= run.budget
+            if run.codes is None:
+                run.codes = codes
     with threadpool_limits(1):
         for run in runs:
             if run.error is None:
@@ -216,7 +223,8 @@ def measure(
     opponents : list of Opponent
         Ours first.
     repeat : int
-        Times every run is timed; the shortest counts. Runs that use up their budget are not repeated.
+        Times every run is timed, more often where it is short; the shortest counts. Runs that use up their budget are
+        not repeated.
     budget : float
         Factor on the opponents' own ``BUDGET``.
     fewest : int
@@ -230,7 +238,6 @@ def measure(
     """
     with threadpool_limits(1):
         case, runs, reasons = plan(case, opponents, budget, fewest)
-    time_runs(case, runs, repeat)
     pairs: list[Run] = []
     if two_threads:
         able = [r for r in runs if r.opponent.TWO_THREADS and not r.error]
@@ -239,7 +246,7 @@ def measure(
         with threadpool_limits(2):
             for opponent in {id(run.opponent): run.opponent for run in pairs}.values():
                 opponent.solve(case.data.atoms, case.queries[:fewest], case.problem, 2)
-        time_runs(case, pairs, repeat)
+    time_runs(case, runs + pairs, repeat)
     finished = [run for run in runs + pairs if run.error is None]
     reasons |= {run.opponent.NAME: run.error for run in runs + pairs if run.error is not None}
 

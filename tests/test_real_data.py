@@ -237,16 +237,19 @@ def test_mnist_digits_outside_a_nearly_dependent_span_are_certified(mnist, stran
 def test_mnist_codes_of_a_small_dictionary_at_the_papers_epsilon_are_optimal(mnist):
     """Six hundred atoms, about as many as lit pixels: in reach by singular values down to 1e-6 of the first."""
     atoms, X, *_ = mnist
-    X = X[[0, 120]]
-    assert max(least_squares_residual(atoms, y) for y in X) < 1e-4
-    codes = sparse_encode(X, atoms, BPDN(0.001))
-    assert set(codes.status) == {"ok"}
+    X = X[::10][:20]
+    codes = sparse_encode(X, atoms, BPDN(0.001), n_jobs=2)
+    assert "max_iter" not in set(codes.status)
     assert codes.gap.max() <= TOL
-    for y, x in zip(X, codes.codes.toarray(), strict=True):
-        assert np.linalg.norm(residual(atoms, y, x)) == pytest.approx(0.001, abs=2 * TOL)
-    exact = bpdn_by_conic_solver(atoms, X[1], 0.001)
+    in_reach = codes.status == "ok"
+    assert in_reach.sum() >= 15
+    x = codes.codes.toarray()
+    for i in np.flatnonzero(in_reach):
+        assert np.linalg.norm(residual(atoms, X[i], x[i])) == pytest.approx(0.001, abs=2 * TOL)
+    i = np.flatnonzero(in_reach)[3]
+    exact = bpdn_by_conic_solver(atoms, X[i], 0.001)
     assert exact.gap <= 1e-8
-    assert codes.objective[1] == pytest.approx(exact.upper, rel=2 * TOL)
+    assert codes.objective[i] == pytest.approx(exact.upper, rel=2 * TOL)
 
 
 def test_mnist_recognition(mnist):

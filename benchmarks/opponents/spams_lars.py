@@ -30,20 +30,19 @@ def supports(problem: Problem) -> str | None:
     return None
 
 
-def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> spmatrix:
-    """Codes by ``spams.lasso`` from samples and dictionary, as its users call it."""
+def lasso(queries: Array, problem: Problem, threads: int, **dictionary: Array) -> spmatrix:
+    """Codes by ``spams.lasso`` with the dictionary given as it likes: D, or the products Q and q."""
     import spams
 
     if isinstance(problem, Lasso):
         mode, level = 2, problem.alpha
     else:
         mode, level = 1, problem.epsilon**2
-    codes = spams.lasso(
-        np.asfortranarray(queries.T),
-        D=np.asfortranarray(atoms.T),
-        lambda1=level,
-        mode=mode,
-        L=-1,
-        numThreads=threads,
-    )
+    arrays = {name: np.asfortranarray(values) for name, values in dictionary.items()}
+    codes = spams.lasso(np.asfortranarray(queries.T), **arrays, lambda1=level, mode=mode, L=-1, numThreads=threads)
     return codes.T
+
+
+def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> spmatrix:
+    """Codes from samples and dictionary, as its users call it."""
+    return lasso(queries, problem, threads, D=atoms.T)

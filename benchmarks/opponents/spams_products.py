@@ -5,49 +5,17 @@ Not how its users call it, but up to twice as fast where codes are short: its ow
 
 from __future__ import annotations
 
-import numpy as np
 from scipy.sparse import spmatrix
 
-from benchmarks.opponents import missing
+from benchmarks.opponents.spams_lars import BUDGET, DISTRIBUTION, LICENCE, REFERENCE, lasso, skip_reason, supports
 from benchmarks.problems import Array, Problem
-from srosr import Lasso
+
+__all__ = ["BUDGET", "DISTRIBUTION", "LICENCE", "NAME", "REFERENCE", "TWO_THREADS", "skip_reason", "solve", "supports"]
 
 NAME = "SPAMS, products given"
-REFERENCE = (
-    "Mairal, Bach, Ponce & Sapiro, Online learning for matrix factorization and sparse coding, "
-    "JMLR 11 (2010); https://thoth.inrialpes.fr/people/mairal/spams/"
-)
-LICENCE = "GPL-3.0"
-DISTRIBUTION = "spams-bin"
-BUDGET: float | None = 60.0
 TWO_THREADS = False
 
 
-def skip_reason() -> str | None:
-    """Needs the ``bench`` extra."""
-    return missing("spams", DISTRIBUTION)
-
-
-def supports(problem: Problem) -> str | None:
-    """Both problems: its mode 2 is the Lasso, its mode 1 bounds the squared residual."""
-    return None
-
-
 def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> spmatrix:
-    """Codes by ``spams.lasso`` from products instead of a dictionary."""
-    import spams
-
-    if isinstance(problem, Lasso):
-        mode, level = 2, problem.alpha
-    else:
-        mode, level = 1, problem.epsilon**2
-    codes = spams.lasso(
-        np.asfortranarray(queries.T),
-        Q=np.asfortranarray(atoms @ atoms.T),
-        q=np.asfortranarray(atoms @ queries.T),
-        lambda1=level,
-        mode=mode,
-        L=-1,
-        numThreads=threads,
-    )
-    return codes.T
+    """Codes from products instead of a dictionary."""
+    return lasso(queries, problem, threads, Q=atoms @ atoms.T, q=atoms @ queries.T)

@@ -12,7 +12,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .coding.encode import Codes, sparse_encode
-    from .coding.problems import BPDN, OMP, Lasso, Ridge
+    from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
     from .dictionary import Dictionary, Queries
     from .evidence import class_residuals, residual_ratio, sparsity_concentration
     from .exceptions import CertificateWarning, SROSRWarning
@@ -25,6 +25,7 @@ _HOME = {
     "Lasso": "coding.problems",
     "Ridge": "coding.problems",
     "OMP": "coding.problems",
+    "Problem": "coding.problems",
     "Codes": "coding.encode",
     "sparse_encode": "coding.encode",
     "class_residuals": "evidence",
@@ -42,6 +43,7 @@ __all__ = [
     "Codes",
     "Dictionary",
     "Lasso",
+    "Problem",
     "Queries",
     "Ridge",
     "SRCClassifier",

@@ -22,6 +22,7 @@ from .rows import Rows, placed, rows_of
 from .safe import solve_safely
 from .spectrum import Spectrum
 from .workers import Task, Workers
+from .working_set import new_desk
 
 # Largest Gram matrix that is computed, in bytes; above it columns are computed on demand.
 _GRAM_BYTES = 2**30
@@ -311,7 +312,7 @@ class Coder:
         gram = self._gram_of(spectrum)
         seen, length2 = spectrum.lengths * (spectrum.vectors @ target), float(target @ target)
         if gram is not None:
-            desk, longest = homotopy.new_desk(len(corr)), float(np.diagonal(gram).max())
+            desk, longest = new_desk(len(corr)), float(np.diagonal(gram).max())
             atoms, values, dual, steps, ending = homotopy.walk(
                 gram, longest, seen, length2, True, 0.0, limit, self.stop, desk
             )

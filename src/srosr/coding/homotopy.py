@@ -40,7 +40,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .inverse import append, combine, enlarged, new_inverse, remove, times
+from .active import correlations, finish, independence, inverse_from_scratch, settle, settle_low
+from .events import first_to_enter, first_to_leave, first_to_zero, keeps_signs, step_to_epsilon
+from .inverse import append, combine, enlarged, remove, times
+from .working_set import largest, new_desk, promising, resized, resized_rows, working_set
 
 # How a walk ended.
 REACHED = 0  # the level, or the residual, asked for
@@ -52,21 +55,8 @@ STOPPED = 4  # the caller's stop flag was raised
 # What happens at the end of a piece.
 _END, _LEAVES, _ENTERS = 0, 1, 2
 
-# Working set: half as many atoms as are active, within these bounds.
-_EXTRA_MIN, _EXTRA_MAX = 32, 128
-# Active atoms there is room for at first.
-_ATOMS = 64
 # Active atoms added before all correlations are looked at again: a quarter of those there, at least this many.
 _REFRESH_MIN = 12
-# An atom whose squared distance to the span of the active ones is below this share of its squared length counts
-# as dependent on them.
-_DEPENDENT = 1e-10
-# Below this share the distance is computed again, more carefully.
-_CLOSE = 1e-4
-# Rounding of a Gram entry, with a margin, relative to the longest atom.
-_ROUNDING = 32 * 2.2e-16
-# Rates of approach below this are rounding: the atom runs along with its level.
-_PARALLEL = 1e-10
 # The level, relative to the first one, from which an unreachable epsilon is taken to level zero in one piece, and how
 # far below it the walk goes on where there are more pieces.
 _LEVEL_ZERO = 1e-8
@@ -75,306 +65,6 @@ _LEVEL_LAST = 1e-13
 _SETTLED = 1e-9
 # Times the last check may find late atoms before the walk counts as lost.
 _MAX_CHECKS = 200
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def correlations(gram, corr, atoms, x, k, out):
-    """out = corr - sum over i < k of x[i] * gram[atoms[i]]: what the residual has in common with every atom.
-
-    Rows are indexed, here and below, not sliced: a slice of the shared Gram matrix counts a reference to it, and
-    threads would wait for each other at that counter.
-    """
-    n = corr.shape[0]
-    for j in range(n):
-        out[j] = corr[j]
-    i = 0
-    while i + 4 <= k:
-        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
-        ra, rb, rc, rd = atoms[i], atoms[i + 1], atoms[i + 2], atoms[i + 3]
-        for j in range(n):
-            out[j] -= a * gram[ra, j] + b * gram[rb, j] + c * gram[rc, j] + d * gram[rd, j]
-        i += 4
-    while i < k:
-        a = x[i]
-        ra = atoms[i]
-        for j in range(n):
-            out[j] -= a * gram[ra, j]
-        i += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
-    """Squared distance of an atom to the span of the active ones, 0 where rounding hides it; u its coordinates.
-
-    Short distances are computed anew to second order, :math:`g_{jj} - 2g^Tu + u^TGu` with refined u. What the rounding
-    of the Gram entries leaves uncertain, :math:`(1 + \\|u\\|_1)^2` times that of an entry, counts as nothing.
-    """
-    squared_length = gram[atom, atom]
-    times(inverse, counts, k, g, u)
-    schur = squared_length
-    for i in range(k):
-        schur -= g[i] * u[i]
-    if schur > _CLOSE * squared_length:
-        return schur
-    e = np.empty(k)
-    step = np.empty(k)
-    for attempt in range(2):
-        if attempt == 1:
-            times(inverse, counts, k, e, step)
-            for i in range(k):
-                u[i] += step[i]
-        for i in range(k):
-            t = g[i]
-            for j in range(k):
-                t -= gram[atoms[i], atoms[j]] * u[j]
-            e[i] = t
-    size = 1.0
-    schur = squared_length
-    for i in range(k):
-        schur -= u[i] * (g[i] + e[i])
-        size += abs(u[i])
-    if schur <= max(_DEPENDENT * squared_length, _ROUNDING * size * size * longest):
-        return 0.0
-    return schur
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _inverse_from_scratch(gram, atoms, k, capacity):
-    """The inverse of G_AA, and whether it exists numerically."""
-    inverse, counts = new_inverse(capacity)
-    u = np.empty(k)
-    g = np.empty(k)
-    for m in range(k):
-        for i in range(m):
-            g[i] = gram[atoms[m], atoms[i]]
-        times(inverse, counts, m, g, u)
-        schur = gram[atoms[m], atoms[m]]
-        for i in range(m):
-            schur -= g[i] * u[i]
-        if schur <= 1e-14 * gram[atoms[m], atoms[m]]:
-            return inverse, counts, False
-        append(inverse, counts, m, u, schur)
-    return inverse, counts, True
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
-def _largest(values):
-    """The largest size of a finite vector's entries."""
-    top = 0.0
-    for j in range(values.shape[0]):
-        top = max(top, abs(values[j]))
-    return top
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _promising(residual_corr, top, atoms, k, histogram):
-    """A bound on |correlation| that about the wanted number of inactive atoms exceed, and how many do."""
-    bins = histogram.shape[0] - 1
-    scale = bins / top if top > 0.0 else 0.0
-    if not np.isfinite(scale):
-        scale = 0.0
-    for b in range(bins + 1):
-        histogram[b] = 0
-    for j in range(residual_corr.shape[0]):
-        histogram[int(abs(residual_corr[j]) * scale)] += 1
-    for i in range(k):
-        histogram[int(abs(residual_corr[atoms[i]]) * scale)] -= 1
-    extra = min(max(k // 2, _EXTRA_MIN), _EXTRA_MAX)
-    count = histogram[bins]
-    b = bins - 1
-    while b >= 0 and (count == 0 or count + histogram[b] <= extra):
-        count += histogram[b]
-        b -= 1
-    bound = (b + 1) / scale if scale > 0.0 else 0.0
-    return bound * (1.0 - 1e-12), min(count, 2 * extra)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def resized(array, size, used):
-    out = np.empty(size, array.dtype)
-    out[:used] = array[:used]
-    return out
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def resized_rows(array, rows, columns, used_rows, used_columns):
-    out = np.empty((rows, columns), array.dtype)
-    for i in range(used_rows):
-        out[i, :used_columns] = array[i, :used_columns]
-    return out
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _first_to_zero(x, sign, u, new_sign, k):
-    """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
-    largest = 0.0
-    least = 0.0  # what is smaller in u is rounding
-    for i in range(k):
-        largest = max(largest, abs(x[i]))
-        least = max(least, 1e-6 * abs(u[i]))
-    reach = np.inf
-    for i in range(k):
-        t = new_sign * u[i] * sign[i]
-        if t > least:
-            reach = min(reach, (max(sign[i] * x[i], 0.0) + 1e-12 * largest) / t)
-    leaving = -1
-    pivot = 0.0
-    for i in range(k):
-        t = new_sign * u[i] * sign[i]
-        if t > least and max(sign[i] * x[i], 0.0) <= reach * t and t > pivot:
-            leaving = i
-            pivot = t
-    return leaving
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _keeps_signs(x, sign, direction, k, step):
-    """Whether every coefficient has its sign, to rounding, after the step."""
-    largest = 0.0
-    for i in range(k):
-        largest = max(largest, abs(x[i]))
-    kept = True
-    for i in range(k):
-        kept = kept and sign[i] * (x[i] + step * direction[i]) >= -1e-12 * largest
-    return kept
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _settle(gram, full, target, atoms, inverse, counts, k, enough, x, out, g, u):
-    """Find x such that out = full - Gx equals target on the active atoms, refined until the error is small enough.
-
-    Returns the largest error left.
-    """
-    for i in range(k):
-        g[i] = full[atoms[i]] - target[i]
-    times(inverse, counts, k, g, x)
-    error = 0.0
-    for attempt in range(3):
-        correlations(gram, full, atoms, x, k, out)
-        error = 0.0
-        for i in range(k):
-            g[i] = out[atoms[i]] - target[i]
-            error = max(error, abs(g[i]))
-        if error <= enough or attempt == 2:
-            break
-        times(inverse, counts, k, g, u)
-        for i in range(k):
-            x[i] += u[i]
-    return error
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, out):
-    """The same where the level drowns in the rounding of c - Gx: least squares and slope apart.
-
-    c - G(fit - level slope) is the sum of c - G fit, zero but for atoms that can still lessen the residual, and of
-    level times G slope, which is exact relative to the level. Returns the rounding of the sum.
-    """
-    g = np.empty(k)
-    u = np.empty(k)
-    slope = np.empty(k)
-    tilt = np.empty_like(out)
-    _settle(gram, corr, np.zeros(k), atoms, inverse, counts, k, 0.0, x, out, g, u)
-    _settle(gram, np.zeros_like(out), -sign[:k], atoms, inverse, counts, k, 0.0, slope, tilt, g, u)
-    for j in range(out.shape[0]):
-        if abs(out[j]) <= noise:
-            out[j] = 0.0
-        out[j] -= level * tilt[j]
-    size = 1.0
-    for i in range(k):
-        x[i] -= level * slope[i]
-        size += longest * abs(slope[i])
-    return level * (1e-7 + 2e-15 * size)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _working_set(gram, residual_corr, active, atoms, k, bound, count, too_high, work, work_corr, late, masked, block):
-    """Collect inactive atoms above the bound and their Gram block; returns how many, and the level of the late ones."""
-    w = 0
-    late_level = 0.0
-    # Late ones first: where many atoms tie, duplicates say, the others may fill the set.
-    for wanted in (1.0, 0.0):
-        for j in range(residual_corr.shape[0]):
-            t = abs(residual_corr[j])
-            if t >= bound and not active[j] and w < count and (t > too_high) == (wanted > 0.0):
-                work[w] = j
-                work_corr[w] = residual_corr[j]
-                masked[w] = False
-                late[w] = wanted
-                if wanted > 0.0:
-                    late_level = max(late_level, t)
-                w += 1
-    for i in range(k):
-        atom = atoms[i]
-        for j in range(w):
-            block[i, j] = gram[atom, work[j]]
-    return w, late_level
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _step_to_epsilon(above, fall, curve, speed):
-    """Where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, first is zero; inf if nowhere."""
-    spread = fall * fall - curve * above
-    if spread < 0.0:
-        return np.inf
-    root = np.sqrt(spread)
-    t = above / (fall + root) if speed > 0.0 else above / (fall - root)
-    return t if t >= 0.0 else np.inf
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _first_to_leave(x, sign, direction, k, step):
-    """The active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
-    who = -1
-    for i in range(k):
-        shrink = -sign[i] * direction[i]
-        if shrink > 0.0:
-            t = sign[i] * x[i]
-            if t < step * shrink:
-                step = max(t, 0.0) / shrink
-                who = i
-    return who, step
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
-    """The inactive atom whose correlation reaches its level first within the step (-1: none), its sign, that step."""
-    who = -1
-    sign = 1.0
-    for j in range(w):
-        if masked[j]:
-            continue
-        own, own_speed = own_level, speed
-        if lowering_late:
-            own_speed = late[j]
-            if own_speed == 0.0:
-                own = level
-        closing = own_speed - work_rate[j]
-        room = own - work_corr[j]
-        if closing > _PARALLEL and room < step * closing:
-            step = max(room, 0.0) / closing
-            who = j
-            sign = 1.0
-        closing = own_speed + work_rate[j]
-        room = own + work_corr[j]
-        if closing > _PARALLEL and room < step * closing:
-            step = max(room, 0.0) / closing
-            who = j
-            sign = -1.0
-    return who, sign, step
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def new_desk(n):
-    """Room for walks over n atoms: Gram of active atoms (rows) against the working set (columns), the inverse of G_AA,
-    all correlations, which atoms are active, and a histogram. A walk that needs more makes its own."""
-    return (
-        np.empty((_ATOMS, 2 * _EXTRA_MIN + _EXTRA_MAX)),
-        new_inverse(_ATOMS)[0],
-        np.empty(n),
-        np.empty(n, np.bool_),
-        np.empty(129, np.int64),
-    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -395,7 +85,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
     stop : uint8 ndarray (1,)
         Raised (non-zero) by the caller to end the walk early.
     desk : tuple
-        Arrays to work on, from :func:`new_desk`, for one walk after the other.
+        Arrays to work on, from :func:`.working_set.new_desk`, for one walk after the other.
 
     Returns
     -------
@@ -458,12 +148,12 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
         if k > 0:
             for i in range(k):
                 target[i] = level * sign[i]
-            error = _settle(gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u)
+            error = settle(gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u)
             if not error <= max(_SETTLED * level, 1e-12 * first_level):  # or not a number
-                fresh, fresh_counts, exists = _inverse_from_scratch(gram, atoms, k, k_cap)
+                fresh, fresh_counts, exists = inverse_from_scratch(gram, atoms, k, k_cap)
                 if exists:
                     inverse, counts = fresh, fresh_counts
-                    error = _settle(gram, corr, target, atoms, inverse, counts, k, 0.0, x, residual_corr, g, u)
+                    error = settle(gram, corr, target, atoms, inverse, counts, k, 0.0, x, residual_corr, g, u)
                 if not error <= 1e-6 * first_level:
                     ending = LOST
                     break
@@ -473,14 +163,12 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                 ending = LOST
                 break
             if noise > 1e-11 * level:
-                noise = _settle_low(
-                    gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr
-                )
+                noise = settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr)
             residual2 = squared_norm
             for i in range(k):
                 residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
                 residual_corr[atoms[i]] = level * sign[i]
-        top = _largest(residual_corr)
+        top = largest(residual_corr)
         too_high = level * (1.0 + 1e-9) + noise
         if arrived and top <= too_high:
             if not unreachable or last_level < _LEVEL_LAST * first_level:
@@ -488,11 +176,11 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
             # The way that is left to level zero must be one piece: no coefficient may change its sign on it, and at its
             # end no atom may have anything in common with the residual.
             times(inverse, counts, k, sign, direction)
-            if _keeps_signs(x, sign, direction, k, level):
+            if keeps_signs(x, sign, direction, k, level):
                 for i in range(k):
                     u[i] = x[i] + level * direction[i]
                 correlations(gram, corr, atoms, u, k, residual_corr)
-                if _largest(residual_corr) <= 1e-3 * level + 10.0 * noise:
+                if largest(residual_corr) <= 1e-3 * level + 10.0 * noise:
                     break
             last_level *= 0.01
             arrived = False
@@ -503,7 +191,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                 ending = LOST
                 break
 
-        bound, count = _promising(residual_corr, top, atoms, k, histogram)
+        bound, count = promising(residual_corr, top, atoms, k, histogram)
 
         # ---- The working set: late atoms and the most promising others, with room for all active ones to leave.
         if count + k > w_cap:
@@ -516,7 +204,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
             block = np.empty((k_cap, w_cap))
         for i in range(k):
             is_late[i] = 0.0
-        w, late_level = _working_set(
+        w, late_level = working_set(
             gram, residual_corr, active, atoms, k, bound, count, too_high, work, work_corr, late, masked, block
         )
 
@@ -556,13 +244,13 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                     for i in range(k):
                         fall += level * sign[i] * direction[i]
                         curve += drive[i] * direction[i]
-                    t = _step_to_epsilon(residual2 - epsilon2, fall, curve, speed)
+                    t = step_to_epsilon(residual2 - epsilon2, fall, curve, speed)
                     if t < limit:
                         limit = t
                         at_epsilon = True
                 own_level = late_level if lowering_late else level
-                leaves, step = _first_to_leave(x, sign, direction, k, limit)
-                enters, new_sign, step = _first_to_enter(
+                leaves, step = first_to_leave(x, sign, direction, k, limit)
+                enters, new_sign, step = first_to_enter(
                     work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step
                 )
                 event = _ENTERS if enters >= 0 else _LEAVES if leaves >= 0 else _END
@@ -591,14 +279,14 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                     entering = work[who]
                     for i in range(k):
                         g[i] = block[i, who]
-                    schur = _independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
+                    schur = independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
                     entering_late = late[who]
                     own_speed = entering_late if lowering_late else speed
                     rate = work_rate[who]
                     if schur == 0.0:
                         # Exchange along the null direction: the first active atom to reach zero makes room.
                         if abs(own_speed - new_sign * rate) > 1e-6:
-                            leaving = _first_to_zero(x, sign, u, new_sign, k)
+                            leaving = first_to_zero(x, sign, u, new_sign, k)
                             if leaving >= 0:
                                 theta = max(x[leaving] / (new_sign * u[leaving]), 0.0)
                         if leaving < 0:  # it runs along, like a duplicate
@@ -644,7 +332,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                     if event == _ENTERS:
                         for i in range(k):
                             g[i] = gram[entering, atoms[i]]
-                        schur = _independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
+                        schur = independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
                         rate = 0.0
                         for i in range(k):
                             rate += g[i] * direction[i]
@@ -713,54 +401,8 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
     if ending == REACHED and is_bpdn:
         if unreachable:
             ending = UNREACHABLE
-        _finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual)
+        finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual)
     return atoms[:k].copy(), x[:k].copy(), dual, steps, ending
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _refined(gram, atoms, inverse, counts, k, rhs, out):
-    """out = G_AA^-1 rhs with two rounds of iterative refinement."""
-    e = np.empty(k)
-    step = np.empty(k)
-    times(inverse, counts, k, rhs, out)
-    for _ in range(2):
-        for i in range(k):
-            t = rhs[i]
-            for j in range(k):
-                t -= gram[atoms[i], atoms[j]] * out[j]
-            e[i] = t
-        times(inverse, counts, k, e, step)
-        for i in range(k):
-            out[i] += step[i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual):
-    """BPDN's last piece in closed form, at epsilon to rounding; ``dual`` is the slope of the piece."""
-    c = np.empty(k)
-    fit = np.empty(k)
-    for i in range(k):
-        c[i] = corr[atoms[i]]
-    _refined(gram, atoms, inverse, counts, k, c, fit)
-    _refined(gram, atoms, inverse, counts, k, sign, dual)
-    if unreachable:
-        largest = 0.0
-        for i in range(k):
-            largest = max(largest, abs(fit[i]))
-        for i in range(k):  # what ends in zero carries rounding
-            x[i] = fit[i] if abs(fit[i]) > 1e-14 * largest else 0.0
-        return
-    # residual^2(level) = residual^2(0) + level^2 * sign.dual
-    floor2 = squared_norm
-    curve = 0.0
-    for i in range(k):
-        floor2 -= c[i] * fit[i]
-        curve += sign[i] * dual[i]
-    if curve > 0.0 and epsilon2 > floor2:
-        exact = np.sqrt((epsilon2 - floor2) / curve)
-        if abs(exact - level) <= 1e-3 * level:
-            for i in range(k):
-                x[i] = fit[i] - exact * dual[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

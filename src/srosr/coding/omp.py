@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from .._types import Array, IntArray
-from .homotopy import correlations
+from .active import correlations
 from .inverse import append, new_inverse, times
 from .products import Products
 from .rows import Rows, rows_of

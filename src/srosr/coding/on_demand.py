@@ -20,6 +20,7 @@ from .products import Products
 from .rows import Rows, rows_of
 from .safe import solve_safely
 from .spectrum import Spectrum
+from .working_set import new_desk
 
 # Atoms a sample starts with, and at least gets at a time (else half as many as it has).
 _FIRST = 96
@@ -59,7 +60,7 @@ class _Sample:
             goal,
             max_steps - self.steps,
             stop,
-            homotopy.new_desk(len(corr)),
+            new_desk(len(corr)),
         )
         self.steps += steps
         self.code, self.dual = np.zeros(len(corr)), np.zeros(len(corr))

@@ -14,8 +14,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .homotopy import LOST, OUT_OF_STEPS, REACHED, STOPPED, correlations, resized
+from .active import correlations
+from .homotopy import LOST, OUT_OF_STEPS, REACHED, STOPPED
 from .inverse import append, enlarged, new_inverse, remove, times
+from .working_set import resized
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

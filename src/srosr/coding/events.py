@@ -1,0 +1,97 @@
+"""Where a straight piece of a homotopy ends: which atom enters, which leaves, where the residual is epsilon."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Rates of approach below this are rounding: the atom runs along with its level.
+_PARALLEL = 1e-10
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_to_zero(x, sign, u, new_sign, k):
+    """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
+    largest = 0.0
+    least = 0.0  # what is smaller in u is rounding
+    for i in range(k):
+        largest = max(largest, abs(x[i]))
+        least = max(least, 1e-6 * abs(u[i]))
+    reach = np.inf
+    for i in range(k):
+        t = new_sign * u[i] * sign[i]
+        if t > least:
+            reach = min(reach, (max(sign[i] * x[i], 0.0) + 1e-12 * largest) / t)
+    leaving = -1
+    pivot = 0.0
+    for i in range(k):
+        t = new_sign * u[i] * sign[i]
+        if t > least and max(sign[i] * x[i], 0.0) <= reach * t and t > pivot:
+            leaving = i
+            pivot = t
+    return leaving
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keeps_signs(x, sign, direction, k, step):
+    """Whether every coefficient has its sign, to rounding, after the step."""
+    largest = 0.0
+    for i in range(k):
+        largest = max(largest, abs(x[i]))
+    kept = True
+    for i in range(k):
+        kept = kept and sign[i] * (x[i] + step * direction[i]) >= -1e-12 * largest
+    return kept
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_to_epsilon(above, fall, curve, speed):
+    """Where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, first is zero; inf if nowhere."""
+    spread = fall * fall - curve * above
+    if spread < 0.0:
+        return np.inf
+    root = np.sqrt(spread)
+    t = above / (fall + root) if speed > 0.0 else above / (fall - root)
+    return t if t >= 0.0 else np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_to_leave(x, sign, direction, k, step):
+    """The active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
+    who = -1
+    for i in range(k):
+        shrink = -sign[i] * direction[i]
+        if shrink > 0.0:
+            t = sign[i] * x[i]
+            if t < step * shrink:
+                step = max(t, 0.0) / shrink
+                who = i
+    return who, step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
+    """The inactive atom whose correlation reaches its level first within the step (-1: none), its sign, that step."""
+    who = -1
+    sign = 1.0
+    for j in range(w):
+        if masked[j]:
+            continue
+        own, own_speed = own_level, speed
+        if lowering_late:
+            own_speed = late[j]
+            if own_speed == 0.0:
+                own = level
+        closing = own_speed - work_rate[j]
+        room = own - work_corr[j]
+        if closing > _PARALLEL and room < step * closing:
+            step = max(room, 0.0) / closing
+            who = j
+            sign = 1.0
+        closing = own_speed + work_rate[j]
+        room = own + work_corr[j]
+        if closing > _PARALLEL and room < step * closing:
+            step = max(room, 0.0) / closing
+            who = j
+            sign = -1.0
+    return who, sign, step
