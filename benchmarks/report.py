@@ -176,13 +176,13 @@ def summarise(records: Sequence[Record], ours: str, quick: bool = False) -> list
         reached, where = found if found is not None else (None, "not measured in this run")
         met = None if reached is None or quick else reached >= target
         lines.append({"what": what, "target": f"at least {target:g}", "reached": reached, "where": where, "met": met})
-    given = [r for r in counted if r["solver"] == "SPAMS, products given" and r["part"] != "infeasible"]
+    given = [r for r in counted if r["solver"] == "SPAMS given products" and r["part"] != "infeasible"]
     given = [r for r in given if (r["set"], r["problem"]) != RATIO_ONLY]
     if given:
         least, where = _least(given) or (math.nan, "")
         mean = geometric_mean(r["ratio"] for r in given)
         where = f"{where}; geometric mean {mean:.3g}"
-        what = "least ratio, SPAMS with products given"
+        what = "least ratio, SPAMS given products"
         lines.append({"what": what, "target": "", "reached": least, "where": where, "met": None})
     if two:
         mean = geometric_mean(r["two_thread_speedup"] for r in two)

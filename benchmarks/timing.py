@@ -2,8 +2,8 @@
 
 Every run starts from raw arrays, so Gram matrices and correlations are inside the time. Before it is timed a
 solver has solved a few queries of the same problem, so compilation is not. BLAS is held to the number of
-threads in question. Solvers, and one and two threads, take turns within every repeat, so that noise of the machine meets
-all of them.
+threads in question. Solvers, and one thread and two, take turns within every repeat, so that noise of the
+machine meets all of them.
 """
 
 from __future__ import annotations

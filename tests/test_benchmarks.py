@@ -244,7 +244,7 @@ def test_an_opponent_that_breaks_is_a_reason_and_not_the_end(small_case):
     )
     assert [r["solver"] for r in records] == ["ours"]
     assert records[0]["certified"] == 1.0
-    assert len(records[0]["all_seconds"]) == 2
+    assert len(records[0]["all_seconds"]) == timing.MOST_TURNS  # it is short
     assert "out of order" in skipped[0]["reason"]
 
 

@@ -12,7 +12,7 @@ from benchmarks.problems import Array, Problem
 
 __all__ = ["BUDGET", "DISTRIBUTION", "LICENCE", "NAME", "REFERENCE", "TWO_THREADS", "skip_reason", "solve", "supports"]
 
-NAME = "SPAMS, products given"
+NAME = "SPAMS given products"
 TWO_THREADS = False
 
 
