@@ -528,3 +528,34 @@ def test_dropping_the_last_class_is_refused():
 def test_bad_additions_are_refused_by_name(X, y, name):
     with pytest.raises(ValueError, match=rf"\b{name}\b"):
         build().append(X, y)
+
+
+def test_appending_atoms_that_make_a_users_kernel_indefinite_is_refused():
+    """Definite on the first two atoms only: the third is as similar to both as they are to themselves."""
+
+    def similarity(A, B):
+        return np.where(A[:, :1] == B[:, :1].T, 1.0, np.where((A[:, :1] == 2) | (B[:, :1].T == 2), 0.9, -0.5))
+
+    dictionary = Dictionary([[0.0], [1.0]], kernel=similarity)
+    _ = dictionary.gram
+    with pytest.raises(ValueError, match="indefinite"):
+        dictionary.append([[2.0]])
+
+
+def test_the_gram_matrix_in_tiles_is_the_plain_product():
+    """More atoms than one tile holds, for a kernel that is a product and for one that is not."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1100, 6))
+    np.testing.assert_allclose(Dictionary(X).gram, X @ X.T, rtol=1e-12)
+    squares = ((X[:, None] - X) ** 2).sum(axis=2)
+    rbf = Dictionary(X, kernel="rbf", gamma=0.7)
+    np.testing.assert_allclose(rbf.gram, np.exp(-0.7 * squares), rtol=1e-12)
+    np.testing.assert_array_equal(rbf.gram, rbf.gram.T)
+    np.testing.assert_allclose(rbf.query(X[:600]).cross, rbf.gram[:600], rtol=1e-12)
+
+
+def test_the_dictionary_keeps_its_atoms_when_the_callers_array_changes():
+    X = np.eye(3)
+    dictionary = Dictionary(X)
+    X[:] = 7.0
+    np.testing.assert_array_equal(dictionary.gram, np.eye(3))

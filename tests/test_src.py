@@ -245,6 +245,13 @@ def test_grid_search_over_problems(few_digits):
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
+def test_similarities_are_refused_where_the_error_is_in_the_features(few_digits):
+    X, X_test, y, _ = few_digits
+    src = SRCClassifier(occlusion=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"\bX\b.*occlusion"):
+        src.predict(src.dictionary_.query(X_test))
+
+
 def test_clone_keeps_every_parameter():
     src = SRCClassifier(BPDN(0.3), kernel="poly", gamma=0.5, degree=2, coef0=2.0, normalize="feature", n_jobs=2)
     assert clone(src).get_params() == src.get_params()

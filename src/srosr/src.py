@@ -37,7 +37,9 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         The coding problem; None is ``Lasso(0.05)``.
     kernel : str or callable, default "linear"
         As for :class:`Dictionary`. With "precomputed" fit takes the Gram matrix of the training samples and the other
-        methods a :class:`Queries` with columns in the order of the training samples.
+        methods a :class:`Queries` with columns in the order of the training samples: residuals need the samples' own
+        lengths, which a plain matrix of similarities does not tell. So cross-validation, which hands on plain
+        matrices, needs a kernel that is named or a function.
     gamma, degree, coef0 :
         Parameters of the named kernels.
     normalize : bool or {"feature", "kernel"}, default True
@@ -157,6 +159,8 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         if isinstance(X, Queries):
+            if self._extended is not None:
+                raise ValueError("X must hold features, not similarities, with occlusion=True: the error is in them.")
             if self.dictionary_.is_precomputed and X.cross.shape[1] == self.dictionary_.n_atoms and not X.scaled:
                 return Queries(X.cross[:, self.dictionary_.order], X.squared_norms)
             return X

@@ -95,7 +95,7 @@ def sparse_encode(
     problem : BPDN, Lasso, Ridge or OMP
         What to minimise.
     kernel, normalize :
-        As for :class:`Dictionary`; not to be given together with one.
+        As for :class:`Dictionary`, which has its own: leave them out where ``atoms`` is one.
     n_jobs : int, optional
         Threads over samples: None is one (or what a joblib backend says), -1 is all.
     tol : float, default 1e-6
@@ -103,7 +103,8 @@ def sparse_encode(
         slower, safe solver before it is returned.
     max_iter : int, optional
         Most steps of the homotopy for a sample. By default there is a generous limit and the safe solver beyond it;
-        a limit of your own is final and such samples have the status ``"max_iter"``.
+        a limit of your own is final and samples that reach it have the status ``"max_iter"``. (The safe solver takes
+        no steps; it still mends what ends within the limit and is not certified.)
     progress : bool, default False
         Show a progress bar.
     sparse_output : bool, default True
