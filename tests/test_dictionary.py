@@ -307,7 +307,7 @@ def test_precomputed_similarities_code_like_the_kernel_they_come_from(normalize)
     gram = kernel_matrix(KERNELS["rbf"], ATOMS, ATOMS)
     given = Dictionary(gram, LABELS, kernel="precomputed", normalize=normalize)
     np.testing.assert_allclose(given.gram, exact.gram, atol=1e-13)
-    cross = kernel_matrix(KERNELS["rbf"], QUERIES, ATOMS[given.order])
+    cross = kernel_matrix(KERNELS["rbf"], QUERIES, ATOMS)
     queries = Queries(cross, np.ones(len(QUERIES)))
     ours = sparse_encode(queries, given, Lasso(0.05))
     theirs = sparse_encode(QUERIES, exact, Lasso(0.05))
@@ -320,7 +320,7 @@ def test_precomputed_queries_are_scaled_like_the_atoms():
     gram = kernel_matrix(KERNELS["poly"], ATOMS, ATOMS)
     given = Dictionary(gram, LABELS, kernel="precomputed", normalize=True)
     own = [KERNELS["poly"](q, q) for q in QUERIES]
-    queries = Queries(kernel_matrix(KERNELS["poly"], QUERIES, ATOMS[given.order]), np.array(own))
+    queries = Queries(kernel_matrix(KERNELS["poly"], QUERIES, ATOMS), np.array(own))
     ours = sparse_encode(queries, given, Lasso(0.05))
     theirs = sparse_encode(QUERIES, build("poly", True), Lasso(0.05))
     np.testing.assert_allclose(ours.residual_norm, theirs.residual_norm, atol=1e-9)
@@ -559,3 +559,18 @@ def test_the_dictionary_keeps_its_atoms_when_the_callers_array_changes():
     dictionary = Dictionary(X)
     X[:] = 7.0
     np.testing.assert_array_equal(dictionary.gram, np.eye(3))
+
+
+def test_dropping_several_classes_at_once_is_refused():
+    with pytest.raises(ValueError, match="label"):
+        Dictionary(ATOMS, LABELS).drop(LABELS.tolist())
+
+
+def test_text_and_numbers_in_one_list_of_labels_are_refused():
+    with pytest.raises(ValueError, match="labels"):
+        Dictionary(ATOMS, (["a", 1] * len(ATOMS))[: len(ATOMS)])
+
+
+def test_a_negative_definite_function_is_refused_when_the_dictionary_is_made():
+    with pytest.raises(ValueError, match="kernel"):
+        Dictionary(ATOMS, kernel=lambda A, B: -(A @ B.T), normalize=True)

@@ -16,6 +16,7 @@ from srosr import (
     Lasso,
     Queries,
     Ridge,
+    SRCClassifier,
     class_residuals,
     residual_ratio,
     sparse_encode,
@@ -302,3 +303,27 @@ def test_queries_that_do_not_fit_are_refused_by_name():
 def test_residuals_that_are_none_are_refused_by_name(bad):
     with pytest.raises(ValueError, match="residuals"):
         residual_ratio(bad)
+
+
+def test_evidence_of_precomputed_similarities_is_that_of_the_classifier():
+    """One order for everybody: that of the rows."""
+    rng = np.random.default_rng(3)
+    A, X = rng.standard_normal((20, 5)), rng.standard_normal((6, 5))
+    y = np.array(["b", "a"] * 10)
+    queries = Queries(X @ A.T, np.einsum("ij,ij->i", X, X))
+    src = SRCClassifier(kernel="precomputed").fit(A @ A.T, y)
+    plain = SRCClassifier().fit(A, y)
+    np.testing.assert_allclose(src.residuals(queries), plain.residuals(X), atol=1e-7)
+    codes = src.encode(queries)
+    np.testing.assert_allclose(class_residuals(queries, codes, src.dictionary_), plain.residuals(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("wrong", [np.eye(3), None], ids=["array", "nothing"])
+def test_evidence_says_that_it_needs_a_dictionary(wrong):
+    with pytest.raises(ValueError, match="dictionary"):
+        sparsity_concentration(np.eye(3), wrong)
+
+
+def test_the_ratio_says_that_it_needs_residuals():
+    with pytest.raises(ValueError, match="residuals"):
+        residual_ratio(object())

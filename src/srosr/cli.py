@@ -25,9 +25,10 @@ class BadInput(click.ClickException):
     exit_code = 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, "-V", "--version", prog_name="srosr", message="%(prog)s %(version)s")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Open set recognition by sparse representation.
 
     Learn the known classes, then say for each new sample which of them it is, or that it is none.
@@ -37,6 +38,8 @@ def main() -> None:
       srosr demo                 see it work on handwritten digits, no download
       srosr demo --help          what the demo can vary
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @main.command()
@@ -188,7 +191,7 @@ def _render(result: DemoResult) -> list[RenderableType]:
         ("unknown refused", f"{result.unknown_refused:.1%}", "no unknown had a part in the threshold"),
         ("AUROC of SCI", f"{result.auroc:.3f}", "known against unknown, any threshold"),
         ("worst duality gap", f"{result.worst_gap:.1e}", f"over {result.n_codes:,} codes"),
-        ("time", f"{result.seconds:.1f} s", "with any compilation"),
+        ("coding time", f"{result.seconds:.1f} s", "compiling included, at the first run"),
     ):
         summary.add_row(*row)
     return [table, summary]

@@ -315,7 +315,12 @@ def _draw(figure: Figure, result: DemoResult) -> None:
     groups = [group for group in groups if group]
     if not groups:
         return
-    _heading(figure, 0.565, "b", "Accepted known and refused unknown digits of middle SCI, with their codes")
+    _heading(
+        figure,
+        0.565,
+        "b",
+        "Accepted known and refused unknown digits of middle SCI; in colour the class with most of the code, and the best",
+    )
     # A narrow empty column keeps the known and the unknown samples apart.
     widths = [width for group in groups for width in (*(1.0 for _ in group), 0.2)][:-1]
     grid = figure.add_gridspec(
@@ -369,7 +374,7 @@ def _draw_histograms(ax: Axes, result: DemoResult) -> None:
     ax.set_xlabel("sparsity concentration index (SCI) of the code")
     ax.set_ylabel("% of samples")
     ax.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, borderpad=0)
-    ax.set_title(f"AUROC {result.auroc:.3f}", loc="right", fontsize=9, pad=4)
+    ax.set_title(f"AUROC of SCI {result.auroc:.3f}", loc="right", fontsize=9, pad=4)
 
 
 def _colour(example: Example) -> str:

@@ -44,15 +44,15 @@ class Queries:
     Parameters
     ----------
     cross : array-like (n_samples, n_atoms)
-        Similarity of each sample to each atom, in the order of the dictionary's atoms (where you have them in
-        the order of your own rows: ``K[:, dictionary.order]``).
+        Similarity of each sample to each atom, in the order of the rows the atoms came from (of a subset: of those
+        that are left). The dictionary puts them into its own order.
     squared_norms : array-like (n_samples,)
         Similarity of each sample to itself.
 
     Attributes
     ----------
     scaled : bool
-        Whether a dictionary has already applied its unit-length scaling.
+        Whether a dictionary has made it: its order of the atoms and its unit-length scaling are applied.
     """
 
     cross: Array
@@ -136,8 +136,10 @@ class Dictionary:
         Scale atoms, and queries like them, to unit length: ``True`` or ``"kernel"`` in the space of the kernel,
         ``"feature"`` before the kernel sees them. (For the linear kernel the two are one.) Rows of length zero
         stay zero.
-    gamma, degree, coef0 :
-        Parameters of the named kernels, see :mod:`srosr.kernels`.
+    gamma : float, optional
+        Of "rbf", "poly" and "chi2"; None is 1 / n_features, for "chi2" 1.
+    degree, coef0 :
+        Of "poly".
 
     Attributes
     ----------
@@ -273,6 +275,8 @@ class Dictionary:
                     f"{name} holds similarities that nobody has scaled like this dictionary's atoms "
                     f"(normalize={self.normalize!r}); give the samples themselves."
                 )
+            # The rows' order becomes the atoms'.
+            X = Queries(X.cross[:, np.argsort(np.argsort(self.order))], X.squared_norms)
             # Similarities before unit-length scaling: the atoms' own are 1 / scale^2 where there was any.
             lengths = np.sqrt(self.squared_norms) / self._scale
             most = np.sqrt(X.squared_norms)[:, None] * lengths
@@ -281,9 +285,7 @@ class Dictionary:
                     f"{name} is impossible: a similarity to an atom is larger than the lengths of the two allow, "
                     "k(a, b)^2 <= k(a, a) k(b, b); check the self-similarities."
                 )
-            if not self.normalize:
-                return X
-            factor = _unit(X.squared_norms)
+            factor = _unit(X.squared_norms) if self.normalize else np.ones(len(X))
             return scaled_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
         if self.is_precomputed:
             raise ValueError(
@@ -341,7 +343,11 @@ class Dictionary:
             raise ValueError('append needs features; with kernel="precomputed" build a new Dictionary.')
         values = self.checked(X)
         if (y is None) != (self.labels is None):
-            raise ValueError("y must be given exactly where the dictionary has labels.")
+            raise ValueError(
+                "y is missing: the dictionary's atoms have labels."
+                if y is None
+                else "y must be left out: the dictionary's atoms have no labels."
+            )
         new_labels = None if y is None else _labels(y, len(values), name="y")
         if (
             new_labels is not None
@@ -373,6 +379,8 @@ class Dictionary:
         """The dictionary without one class."""
         if self.labels is None or self.classes_ is None:
             raise ValueError("drop needs labels, and this dictionary has none.")
+        if np.ndim(label) != 0:
+            raise ValueError(f"label must be one class, got {label!r}; drop several one after the other.")
         keep = self.labels != label
         if keep.all():
             raise ValueError(f"label {label!r} is not one of the dictionary's classes {self.classes_.tolist()}.")
@@ -433,7 +441,12 @@ class Dictionary:
             values *= _unit(np.einsum("ij,ij->i", values, values))[:, None]
             return values, np.ones(len(values))
         if self.normalize:
-            return values, _unit(self_similarity(self._kernel, values))
+            squares = self_similarity(self._kernel, values)
+            if not (squares >= 0).all():
+                raise ValueError(
+                    f"kernel: a sample of {name} has a negative similarity to itself; it must be positive semidefinite."
+                )
+            return values, _unit(squares)
         return values, np.ones(len(values))
 
     @property
@@ -493,6 +506,8 @@ class Dictionary:
 
 
 def _labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
+    if isinstance(labels, (list, tuple)) and len({isinstance(v, (str, bytes)) for v in labels}) > 1:
+        raise ValueError(f"{name} mixes text and numbers; use one kind of label.")
     out = np.asarray(labels)
     if out.ndim != 1 or len(out) != n:
         raise ValueError(

@@ -119,7 +119,10 @@ def residual_ratio(residuals: Any) -> Array:
     V. M. Patel, T. Wu, S. Biswas, P. J. Phillips, R. Chellappa, "Dictionary-based face recognition under variable
     lighting and pose", IEEE TIFS 7, 2012.
     """
-    r = np.asarray(residuals, dtype=np.float64)
+    try:
+        r = np.asarray(residuals, dtype=np.float64)
+    except TypeError:
+        raise ValueError(f"residuals must be an array of numbers, got {type(residuals).__name__}.") from None
     if r.ndim != 2 or r.shape[1] < 2:
         raise ValueError(f"residuals must have one row a sample and at least two classes, got shape {r.shape}.")
     if not np.isfinite(r).all() or (r < 0).any():
@@ -129,8 +132,13 @@ def residual_ratio(residuals: Any) -> Array:
 
 
 def _matrix(codes: Any, dictionary: Dictionary) -> sparse.csr_array:
+    if not isinstance(dictionary, Dictionary):
+        raise ValueError(f"dictionary must be a srosr.Dictionary, got {type(dictionary).__name__}.")
     values = codes.codes if isinstance(codes, Codes) else codes
-    out = sparse.csr_array(values if sparse.issparse(values) else np.asarray(values, dtype=np.float64))
+    try:
+        out = sparse.csr_array(values if sparse.issparse(values) else np.asarray(values, dtype=np.float64))
+    except TypeError:
+        raise ValueError(f"codes must be Codes or an array of numbers, got {type(codes).__name__}.") from None
     if not np.isfinite(out.data).all():
         raise ValueError("codes contains NaN or infinity.")
     if out.ndim != 2 or out.shape[1] != dictionary.n_atoms:

@@ -29,12 +29,13 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
     r"""Sparse representation-based classification.
 
     The training samples are the dictionary. A sample is coded over all of them and goes to the class whose own part of
-    the code reconstructs it best, :math:`\arg\min_k \|y - Y_kx_k\|_2`.
+    the code reconstructs it best, :math:`\arg\min_k \|y - Y_kx_k\|_2`. (Where the code is zero, because the penalty is
+    too large for the sample, no class explains anything; all tie and the first is named.)
 
     Parameters
     ----------
     problem : BPDN, Lasso, Ridge or OMP, optional
-        The coding problem; None is ``Lasso(0.05)``.
+        The coding problem; None is ``Lasso(0.05)``. To search over it: ``{"problem": [Lasso(0.01), Lasso(0.05)]}``.
     kernel : str or callable, default "linear"
         As for :class:`Dictionary`. With "precomputed" fit takes the Gram matrix of the training samples and the other
         methods a :class:`Queries` with columns in the order of the training samples: residuals need the samples' own
@@ -114,7 +115,10 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
                 f'occlusion=True needs kernel="linear", got {self.kernel!r}: the error is in the features.'
             )
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except TypeError:
+            raise ValueError("y mixes types of labels that cannot be compared; use one kind.") from None
         self.problem_ = DEFAULT_PROBLEM if self.problem is None else self.problem
         self.dictionary_ = Dictionary(
             X,
@@ -161,9 +165,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Queries):
             if self._extended is not None:
                 raise ValueError("X must hold features, not similarities, with occlusion=True: the error is in them.")
-            if self.dictionary_.is_precomputed and X.cross.shape[1] == self.dictionary_.n_atoms and not X.scaled:
-                return Queries(X.cross[:, self.dictionary_.order], X.squared_norms)
-            return X
+            return self.dictionary_.query(X)
         if self.dictionary_.is_precomputed:
             return self.dictionary_.query(X)  # says what is needed instead
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)

@@ -33,11 +33,13 @@ _MOST_INACTIVE = 0.6
 # The inverse of the Gram matrix is worth its cost up to this many atoms, or for enough samples.
 _CHEAP_INVERSE = 1024
 # Over dependent atoms the reach of epsilon is decided before coding where epsilon is below this share of a sample's
-# length, and the eigenvectors that takes are computed from a Gram matrix of at most this size.
+# length. The span that takes is computed from a Gram matrix of at most this many atoms (or from features).
 _SMALL_EPSILON = 0.02
 _CHEAP_SPECTRUM = 4096
 # Squared epsilon, relative to a sample's squared length, that is lost in the rounding of a squared residual.
 _ZERO = 1e-15
+# The level, relative to the first, at which a walk that has not reached a larger epsilon has its reach decided.
+_DOUBT = 1e-4
 # Relative duality gap at which basis pursuit by homotopy counts as solved; else the safe solver is asked.
 _SLACK = 1e-7
 
@@ -177,13 +179,27 @@ class Coder:
         return self._walk(cross, squared_norms)
 
     def _walk(self, cross: Array, squared_norms: Array) -> _Solution:
+        """From the front. Where that goes so low that epsilon is likely to be out of reach, the span is asked."""
         is_bpdn, goal = path_end(self.problem)
-        indptr, indices, data, dual, steps, endings = homotopy.walk_batch(
-            self.gram, cross, squared_norms, is_bpdn, goal, self.max_steps, self.stop
-        )
-        codes = Rows(indptr, indices, data, cross.shape)
-        witness = Rows(indptr, indices, dual, cross.shape) if is_bpdn else None
-        return codes, steps, endings == homotopy.OUT_OF_STEPS, witness
+        doubt = _DOUBT if is_bpdn and self.inverse is None and not self._asked(squared_norms).all() else 0.0
+
+        def walked(some: Array, norms: Array, doubt: float) -> tuple[Rows, Rows, IntArray, IntArray]:
+            indptr, indices, data, dual, steps, endings = homotopy.walk_batch(
+                self.gram, some, norms, is_bpdn, goal, doubt, self.max_steps, self.stop
+            )
+            return Rows(indptr, indices, data, some.shape), Rows(indptr, indices, dual, some.shape), steps, endings
+
+        codes, witness, steps, endings = walked(cross, squared_norms, doubt)
+        doubtful = np.flatnonzero(endings == homotopy.DOUBTFUL)
+        spectrum = self._spectrum() if len(doubtful) else None
+        if spectrum is not None:
+            doubtful = doubtful[~_out_of_reach(goal, cross[doubtful], squared_norms[doubtful], spectrum)]
+        if len(doubtful):
+            others = np.setdiff1d(np.arange(len(cross)), doubtful)
+            some, duals, steps[doubtful], endings[doubtful] = walked(cross[doubtful], squared_norms[doubtful], 0.0)
+            codes = placed(cross.shape, (others, codes.take(others)), (doubtful, some))
+            witness = placed(cross.shape, (others, witness.take(others)), (doubtful, duals))
+        return codes, steps, endings == homotopy.OUT_OF_STEPS, witness if is_bpdn else None
 
     def _solve_bpdn(self, epsilon: float, cross: Array, squared_norms: Array) -> _Solution:
         """Independent atoms: out of reach is least squares, nearly so starts there, the rest walks from the front."""
@@ -314,7 +330,7 @@ class Coder:
         if gram is not None:
             desk, longest = new_desk(len(corr)), float(np.diagonal(gram).max())
             atoms, values, dual, steps, ending = homotopy.walk(
-                gram, longest, seen, length2, True, 0.0, limit, self.stop, desk
+                gram, longest, seen, length2, True, 0.0, 0.0, limit, self.stop, desk
             )
             x[atoms] = values
             image = dual @ gram[atoms]
@@ -356,20 +372,22 @@ class Coder:
         none = np.zeros(len(cross), dtype=bool)
         if not isinstance(self.problem, BPDN) or self.gram is None or self.inverse is not None:
             return none
-        epsilon = self.problem.epsilon
-        small = epsilon <= _SMALL_EPSILON * np.sqrt(squared_norms)
-        if not small.any() or (self.dictionary.linear_atoms is None and len(self.gram) > _CHEAP_SPECTRUM):
+        asked = self._asked(squared_norms)
+        spectrum = self._spectrum() if asked.any() else None
+        if spectrum is None:
             return none
-        spectrum = self._spectrum()
-        assert spectrum is not None
-        return small & _out_of_reach(epsilon, cross, squared_norms, spectrum)
+        return asked & _out_of_reach(self.problem.epsilon, cross, squared_norms, spectrum)
+
+    def _asked(self, squared_norms: Array) -> np.ndarray:
+        """Samples for which epsilon is so small that its reach is decided before coding."""
+        return np.asarray(path_end(self.problem)[1] <= _SMALL_EPSILON * np.sqrt(squared_norms))
 
     def _spectrum(self) -> Spectrum | None:
-        """The span of the atoms, computed by the first thread that needs it; None where it is out of reach."""
+        """The span of the atoms, computed by the first thread that needs it; None where that takes too long."""
         dictionary = self.dictionary
         with self.lock:
             if dictionary._spectrum is None:
-                if dictionary.linear_atoms is None and not (dictionary.has_gram or _gram_fits(dictionary)):
+                if dictionary.linear_atoms is None and dictionary.n_atoms > _CHEAP_SPECTRUM:
                     return None
                 gram = dictionary.gram if dictionary.linear_atoms is None else None
                 dictionary._spectrum = Spectrum(dictionary.squared_norms, gram=gram, atoms=dictionary.linear_atoms)

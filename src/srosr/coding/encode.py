@@ -29,7 +29,7 @@ _HELD_BYTES = 64 * 2**20
 _CHUNK = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Codes:
     """Codes of a batch of samples and what is certified of each.
 
@@ -65,6 +65,11 @@ class Codes:
     def __len__(self) -> int:
         return len(self.status)
 
+    def __repr__(self) -> str:
+        statuses = ", ".join(f"{n} {s}" for s, n in zip(*np.unique(self.status, return_counts=True), strict=True))
+        gap = "" if np.isnan(self.gap).all() else f", worst gap {np.nanmax(self.gap):.1e}"
+        return f"<Codes of {len(self)} samples over {self.codes.shape[1]} atoms, {self.problem}: {statuses}{gap}>"
+
     def toarray(self) -> Array:
         """The codes as a dense array."""
         return self.codes.toarray() if sparse.issparse(self.codes) else self.codes
@@ -95,7 +100,8 @@ def sparse_encode(
     problem : BPDN, Lasso, Ridge or OMP
         What to minimise.
     kernel, normalize :
-        As for :class:`Dictionary`, which has its own: leave them out where ``atoms`` is one.
+        As for :class:`Dictionary`, which has its own: leave them out where ``atoms`` is one. For parameters of a kernel
+        make a dictionary.
     n_jobs : int, optional
         Threads over samples: None is one (or what a joblib backend says), -1 is all.
     tol : float, default 1e-6

@@ -51,12 +51,14 @@ UNREACHABLE = 1  # BPDN: the level is down to zero and the residual is still abo
 OUT_OF_STEPS = 2
 LOST = 3  # numerically stuck; the safe solver takes over
 STOPPED = 4  # the caller's stop flag was raised
+DOUBTFUL = 5  # BPDN: the level is so low that epsilon is likely to be out of reach
 
 # What happens at the end of a piece.
 _END, _LEAVES, _ENTERS = 0, 1, 2
 
-# Active atoms added before all correlations are looked at again: a quarter of those there, at least this many.
-_REFRESH_MIN = 12
+# Active atoms added before all correlations are looked at again: a quarter of those there, within these bounds (with
+# more, too many come late, and rounding errors of the inverse have longer to grow).
+_REFRESH_MIN, _REFRESH_MAX = 12, 48
 # The level, relative to the first one, from which an unreachable epsilon is taken to level zero in one piece, and how
 # far below it the walk goes on where there are more pieces.
 _LEVEL_ZERO = 1e-8
@@ -68,7 +70,7 @@ _MAX_CHECKS = 200
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk):
+def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, stop, desk):
     """Walk the path of one sample.
 
     Parameters
@@ -81,6 +83,8 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
     is_bpdn : bool
         Whether ``goal`` is epsilon, else it is alpha.
     goal : float
+    doubt : float
+        BPDN: the level, relative to the first, below which the walk ends as DOUBTFUL.
     max_steps : int
     stop : uint8 ndarray (1,)
         Raised (non-zero) by the caller to end the walk early.
@@ -95,7 +99,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
         For BPDN, z_A of the dual point v = Yz in the span of the active atoms, for the certificate.
     steps : int
     ending : int
-        One of REACHED, UNREACHABLE, OUT_OF_STEPS, LOST, STOPPED.
+        One of REACHED, UNREACHABLE, OUT_OF_STEPS, LOST, STOPPED, DOUBTFUL.
     """
     n = corr.shape[0]
     k = 0  # active atoms: their numbers, coefficients and signs, and whether they walk on the late level
@@ -170,6 +174,9 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
                 residual_corr[atoms[i]] = level * sign[i]
         top = largest(residual_corr)
         too_high = level * (1.0 + 1e-9) + noise
+        if is_bpdn and level < doubt * first_level:
+            ending = DOUBTFUL
+            break
         if arrived and top <= too_high:
             if not unreachable or last_level < _LEVEL_LAST * first_level:
                 break
@@ -211,7 +218,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
         # ---- Walk: first the late atoms' level down to the common one, then the common level.
         lowering_late = late_level > 0.0
         added = 0
-        refresh = max(_REFRESH_MIN, k // 4)
+        refresh = min(max(_REFRESH_MIN, k // 4), _REFRESH_MAX)
         look_again = False
         while not look_again:
             speed = 1.0  # of the common level, downwards
@@ -406,7 +413,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, max_steps, stop, desk
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk_batch(gram, corr, squared_norms, is_bpdn, goal, max_steps, stop):
+def walk_batch(gram, corr, squared_norms, is_bpdn, goal, doubt, max_steps, stop):
     """Walk for every row of ``corr``.
 
     Codes and dual points come back as two CSR arrays on one pattern (indptr, indices, data, dual), with steps and
@@ -427,7 +434,7 @@ def walk_batch(gram, corr, squared_norms, is_bpdn, goal, max_steps, stop):
         longest = max(longest, gram[j, j])
     for b in range(n_samples):
         atoms, x, z, steps[b], endings[b] = walk(
-            gram, longest, corr[b], squared_norms[b], is_bpdn, goal, max_steps, stop, desk
+            gram, longest, corr[b], squared_norms[b], is_bpdn, goal, doubt, max_steps, stop, desk
         )
         k = atoms.shape[0]
         if used + k > capacity:

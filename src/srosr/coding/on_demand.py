@@ -58,6 +58,7 @@ class _Sample:
             self.squared_norm,
             is_bpdn,
             goal,
+            0.0,
             max_steps - self.steps,
             stop,
             new_desk(len(corr)),
