@@ -319,7 +319,7 @@ def _draw(figure: Figure, result: DemoResult) -> None:
         figure,
         0.565,
         "b",
-        "Accepted known and refused unknown digits of middle SCI; in colour the class with most of the code, and the best",
+        "Accepted known and refused unknown digits of middle SCI; coloured: most of the code, least residual",
     )
     # A narrow empty column keeps the known and the unknown samples apart.
     widths = [width for group in groups for width in (*(1.0 for _ in group), 0.2)][:-1]

@@ -131,7 +131,8 @@ class Dictionary:
         Class of each atom. Coding works without; class evidence needs it.
     kernel : str or callable, default "linear"
         "linear", "rbf", "poly", "chi2" (exponential), "histogram_intersection", "precomputed", or a function of two
-        arrays of rows that returns their similarities, positive semidefinite.
+        arrays of rows that returns their similarities, positive semidefinite (called from several threads at a time
+        where samples are coded by several).
     normalize : bool or {"feature", "kernel"}, default False
         Scale atoms, and queries like them, to unit length: ``True`` or ``"kernel"`` in the space of the kernel,
         ``"feature"`` before the kernel sees them. (For the linear kernel the two are one.) Rows of length zero

@@ -52,6 +52,7 @@ class Certificate:
     """What is known of each code of a batch."""
 
     residual_norm: Array
+    least_residual: Array  # what is left of it when rounding is taken off
     objective: Array
     gap: Array
     violation: Array
@@ -104,50 +105,61 @@ def certify(
         dependent atoms, where codes are large, the residual drowns in their rounding.
     """
     n = len(cross)
-    inside = None
+    length = np.sqrt(squared_norms)
+    inner, within2 = None, None
     if spectrum is None:
         image = products.times(codes)
     else:
-        inside = spectrum.residual(codes.csr(), cross)
-        image = cross - inside @ spectrum.features
-    seen = _looks(*codes[:3], cross, image, products.lengths)
-    l1, squares, aligned, quadratic, highest, peak, slant, power = seen
-    residual2 = np.maximum(squared_norms - 2 * aligned + quadratic, 0.0)
-    if spectrum is not None and inside is not None:
-        outside2 = np.maximum(squared_norms - (spectrum.along(cross) ** 2).sum(axis=1), 0.0)
-        residual2 = outside2 + (inside**2).sum(axis=1)
+        inner, within2 = spectrum.residual(codes.csr(), cross)
+        image = cross - spectrum.image(inner)
+    seen = _looks(*codes[:3], cross, image, length, products.lengths)
+    l1, squares, aligned, size, quadratic, reach, peak, slant, power, _ = seen
+    # What rounding may have done to <y, r> and to |r|^2.
+    blur = _ROUNDING * (squared_norms + size)
+    blur2 = _ROUNDING * (squared_norms + 2 * size + reach**2)
+    if spectrum is None or inner is None or within2 is None:
+        residual2 = np.maximum(squared_norms - 2 * aligned + quadratic, 0.0)
+        longest, least = np.sqrt(residual2 + blur2), np.sqrt(np.maximum(residual2 - blur2, 0.0))
+    else:
+        residual2 = np.maximum(squared_norms - within2, 0.0) + np.einsum("ij,ij->i", inner, inner)
+        blur2 = _ROUNDING * squared_norms
+        unseen = spectrum.blur * length + (spectrum.dropped + _ROUNDING) * reach
+        longest = np.sqrt(residual2 + blur2) + unseen
+        least = np.maximum(np.sqrt(np.maximum(residual2 - blur2, 0.0)) - unseen, 0.0)
+        blur2 = longest**2 - least**2
     residual = np.sqrt(residual2)
     toward = squared_norms - aligned  # <y, r>
     never = np.zeros(n, dtype=bool)
     none = np.zeros(n)
 
-    longest = products.largest_square
-    blur = _ROUNDING * (highest + l1 * longest)  # of the residual's correlations
-
     if isinstance(problem, Lasso):
         objective = 0.5 * residual2 + problem.alpha * l1
-        limit = _over(np.full(n, problem.alpha), np.where(peak > problem.alpha, peak + blur, peak), otherwise=np.inf)
+        limit = _over(np.full(n, problem.alpha), peak, otherwise=np.inf)
         stretch = np.clip(_over(toward, residual2, otherwise=0.0), -limit, limit)
         bound = stretch * toward - 0.5 * stretch**2 * residual2
-        return Certificate(residual, objective, _gap(objective, bound), none, never)
+        bound -= np.abs(stretch) * blur + 0.5 * (1.0 + stretch**2) * blur2
+        return Certificate(residual, least, objective, _gap(objective, bound), none, never)
     if isinstance(problem, Ridge):
         objective = 0.5 * residual2 + 0.5 * problem.alpha * squares
-        cost = residual2 + power / problem.alpha
-        bound = 0.5 * _over(toward**2, cost, otherwise=0.0)
-        return Certificate(residual, objective, _gap(objective, bound), none, never)
+        unseen = _ROUNDING * (length + reach) * np.linalg.norm(products.lengths)
+        cost = residual2 + blur2 + (np.sqrt(power) + unseen) ** 2 / problem.alpha
+        bound = 0.5 * _over(np.maximum(toward - blur, 0.0) ** 2, cost, otherwise=0.0) - 0.5 * blur2
+        return Certificate(residual, least, objective, _gap(objective, bound), none, never)
     if not isinstance(problem, BPDN):
-        return Certificate(residual, 0.5 * residual2, np.full(n, np.nan), none, never)
+        return Certificate(residual, least, 0.5 * residual2, np.full(n, np.nan), none, never)
 
     epsilon = problem.epsilon
-    length = np.sqrt(squared_norms)
-    excess = _over(np.maximum(residual - epsilon, 0.0), length, otherwise=0.0)
+    excess = np.where(length <= epsilon, residual, longest) - epsilon
+    excess = _over(np.maximum(excess, 0.0), length, otherwise=0.0)
     infeasible = excess > tol
     violation = np.where(infeasible, _over(slant, length, otherwise=0.0), excess)
-    fair = toward - epsilon * residual - _ROUNDING * (squared_norms + np.abs(aligned))
-    bound = np.where(infeasible, -np.inf, _over(fair, peak + blur, otherwise=-np.inf))
+    fair = toward - epsilon * longest - blur
+    bound = np.where(infeasible, -np.inf, _over(fair, peak, otherwise=-np.inf))
     if witness is not None:
         open_ = np.flatnonzero((_gap(l1, bound) > _CLEAR) & (witness.counts > 0))
-        found = _bound_in_span(witness.take(open_), cross[open_], epsilon, infeasible[open_], products)
+        found = _bound_in_span(
+            witness.take(open_), cross[open_], squared_norms[open_], epsilon, infeasible[open_], products
+        )
         bound[open_] = np.maximum(bound[open_], found)
     if images is not None and spectrum is not None:
         open_ = np.flatnonzero((_gap(l1, bound) > _CLEAR) & images.any(axis=1))
@@ -156,36 +168,45 @@ def certify(
     for i in np.flatnonzero(_gap(l1, bound) > tol):
         z = _dual_from_support(codes, i, products)
         if z is not None:
-            found = _bound_in_span(z, cross[i : i + 1], epsilon, infeasible[i : i + 1], products)
+            one = slice(i, i + 1)
+            found = _bound_in_span(z, cross[one], squared_norms[one], epsilon, infeasible[one], products)
             bound[i] = max(bound[i], found[0])
-    return Certificate(residual, l1, _gap(l1, bound), violation, infeasible)
+    return Certificate(residual, least, l1, _gap(l1, bound), violation, infeasible)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _looks(indptr, indices, data, cross, image, lengths):
+def _looks(indptr, indices, data, cross, image, length, lengths):
     """What is asked of each code x, its sample's correlations c and its image Gx, in one look at them.
 
-    Returns |x|_1, |x|^2, x'c, x'Gx, and of all atoms the largest |c|, |c - Gx| and |c - Gx| / length, and |c - Gx|^2.
+    Returns |x|_1, |x|^2, x'c, the sum of |x_j c_j|, x'Gx, the sum of |x_j| times the lengths of the atoms; of all atoms
+    the largest |c - Gx|, with what rounding may have taken from it, and |c - Gx| / length; |c - Gx|^2; and the largest
+    |Gx|, again with its rounding.
     """
     n = cross.shape[0]
-    out = np.zeros((8, n))
+    out = np.zeros((10, n))
     for r in range(n):
+        reach = 0.0
         for i in range(indptr[r], indptr[r + 1]):
             x, j = data[i], indices[i]
             out[0, r] += abs(x)
             out[1, r] += x * x
             out[2, r] += x * cross[r, j]
-            out[3, r] += x * image[r, j]
-        highest, peak, slant, power = 0.0, 0.0, 0.0, 0.0
+            out[3, r] += abs(x * cross[r, j])
+            out[4, r] += x * image[r, j]
+            reach += abs(x) * lengths[j]
+        peak, slant, power, top = 0.0, 0.0, 0.0, 0.0
         for j in range(cross.shape[1]):
             d = abs(cross[r, j] - image[r, j])
-            highest = max(highest, abs(cross[r, j]))
-            peak = max(peak, d)
+            if d == 0.0 and image[r, j] == 0.0:
+                continue
+            margin = _ROUNDING * lengths[j]
+            peak = max(peak, d + margin * (length[r] + reach))
+            top = max(top, abs(image[r, j]) + margin * reach)
             slant = max(slant, d / lengths[j])
             power += d * d
-        if not np.isfinite(power):  # a maximum may step over what is not a number
-            highest, peak, slant = np.nan, np.nan, np.nan
-        out[4, r], out[5, r], out[6, r], out[7, r] = highest, peak, slant, power
+        if not (np.isfinite(power) and np.isfinite(top)):  # a maximum may step over what is not a number
+            peak, slant, top = np.nan, np.nan, np.nan
+        out[5, r], out[6, r], out[7, r], out[8, r], out[9, r] = reach, peak, slant, power, top
     return out
 
 
@@ -217,17 +238,17 @@ def _dual_from_support(codes: Rows, i: Any, products: Products) -> Rows | None:
     return Rows(np.array([0, len(support)]), support, values, (1, codes.shape[1]))
 
 
-def _bound_in_span(z: Rows, cross: Array, epsilon: float, infeasible: np.ndarray, products: Products) -> Array:
+def _bound_in_span(
+    z: Rows, cross: Array, squared_norms: Array, epsilon: float, infeasible: np.ndarray, products: Products
+) -> Array:
     """The bounds that v = Yz gives after scaling to feasibility."""
-    n = len(cross)
-    if n == 0:
+    if len(cross) == 0:
         return np.zeros(0)
-    image = products.times(z)
-    size, _, value, length2, highest, _, _, _ = _looks(*z[:3], cross, image, products.lengths)
-    blur = _ROUNDING * size * products.largest_square
-    value = value - _ROUNDING * size * highest
-    value = value - np.where(infeasible, 0.0, epsilon) * np.sqrt(np.maximum(length2 + blur * size, 0.0))
-    return _over(value, np.abs(image).max(axis=1) + blur, otherwise=-np.inf)
+    seen = _looks(*z[:3], cross, products.times(z), np.sqrt(squared_norms), products.lengths)
+    _, _, value, size, length2, reach, _, _, _, height = seen
+    value = value - _ROUNDING * size
+    value = value - np.where(infeasible, 0.0, epsilon) * np.sqrt(np.maximum(length2 + _ROUNDING * reach**2, 0.0))
+    return _over(value, height, otherwise=-np.inf)
 
 
 def _bound_by_image(
@@ -244,11 +265,14 @@ def _bound_by_image(
     terms = along * spectrum.coordinates(cross)
     value = terms.sum(axis=1) - _ROUNDING * np.abs(terms).sum(axis=1)
     length = np.sqrt(np.einsum("ij,ij->i", along, along / spectrum.values))
-    floor = spectrum.least_squares_residual(cross, squared_norms)
-    inside = np.where(infeasible, 0.0, np.sqrt(np.maximum(epsilon**2 - floor**2, 0.0)))
-    value = value - inside * length * (1.0 + _ROUNDING)
+    floor2 = spectrum.least_squares_residual(cross, squared_norms) ** 2
+    inside2 = epsilon**2 - np.maximum(floor2 - spectrum.reach_blur * squared_norms, 0.0)
+    alone = inside2 <= 0.0  # no part outside: epsilon is then paid in full
+    inside = np.where(alone, epsilon, np.sqrt(np.maximum(inside2, 0.0)))
+    value = value - np.where(infeasible, 0.0, inside * length * (1.0 + _ROUNDING))
     height = along @ vectors.T * lengths
     outside = cross - ((cross / lengths) @ vectors) @ vectors.T * lengths
-    height += _over(length, inside, otherwise=0.0)[:, None] * outside
+    part = np.where(infeasible | alone, 0.0, _over(length, inside, otherwise=0.0))
+    height += part[:, None] * outside
     blur = _ROUNDING * np.sqrt(np.einsum("ij,ij->i", along, along)) * lengths.max(initial=0.0)
     return _over(value, np.abs(height).max(axis=1, initial=0.0) + blur, otherwise=-np.inf)

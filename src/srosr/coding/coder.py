@@ -33,9 +33,11 @@ _MOST_INACTIVE = 0.6
 # The inverse of the Gram matrix is worth its cost up to this many atoms, or for enough samples.
 _CHEAP_INVERSE = 1024
 # Over dependent atoms the reach of epsilon is decided before coding where epsilon is below this share of a sample's
-# length. The span that takes is computed from a Gram matrix of at most this many atoms (or from features).
+# length. The span that takes is computed from a Gram matrix of at most this many atoms, or from
+# features for at most this many multiplications (some ten seconds).
 _SMALL_EPSILON = 0.02
 _CHEAP_SPECTRUM = 4096
+_CHEAP_SVD = 4 * 10**10
 # Squared epsilon, relative to a sample's squared length, that is lost in the rounding of a squared residual.
 _ZERO = 1e-15
 # The level, relative to the first, at which a walk that has not reached a larger epsilon has its reach decided.
@@ -89,6 +91,7 @@ class Coder:
         self.lock = Lock()
         self.gram: Array | None = None
         self.inverse: Array | None = None
+        self.slack = 0.0
         self.ridge: RidgeSolver | None = None
         self.products: Any = None  # Products, once the Gram matrix is there
         self.filling: list[Task] = []
@@ -121,6 +124,8 @@ class Coder:
         dictionary, problem, n = self.dictionary, self.problem, self.dictionary.n_atoms
         if isinstance(problem, BPDN) and self.gram is not None:
             self.inverse = _shared_inverse(dictionary, n_samples)
+            if self.inverse is not None:  # N times a bound on the norm of the inverse for unit atoms
+                self.slack = n * float(np.diagonal(self.inverse) @ np.diagonal(self.gram))
         if isinstance(problem, Ridge):
             atoms = dictionary.linear_atoms if self.gram is None else None
             if self.gram is None and atoms is None:
@@ -145,6 +150,7 @@ class Coder:
             witness = None if witness is None else placed(cross.shape, (rows, witness))
         certificate = certify(self.problem, codes, cross, squared_norms, self.products, self.tol, witness)
         self._question_infeasible(certificate, cross, squared_norms)
+        certificate.gap[beyond] = np.inf
         again = np.flatnonzero(~certificate.holds(self.tol) | beyond)
         if self.max_iter is not None:
             again = again[~out_of_steps[again]]
@@ -262,10 +268,10 @@ class Coder:
         if spectrum is None:
             return again, old
         cross, squared_norms, some = cross[close], squared_norms[close], codes.take(close)
-        images = spectrum.residual(some.csr(), cross) @ spectrum.features
+        images = spectrum.image(spectrum.residual(some.csr(), cross)[0])
         images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
         new = certify(self.problem, some, cross, squared_norms, self.products, self.tol, None, images, spectrum)
-        better = new.gap < old.gap[close]
+        better = ~new.infeasible & (new.violation <= self.tol) & (new.gap < old.gap[close])
         old = old.replaced(close[better], new, better)
         return again[~old.holds(self.tol)[again]], old
 
@@ -315,6 +321,12 @@ class Coder:
         new = certify(problem, solved, cross, squared_norms, self.products, self.tol, witness, images, spectrum)
         self._question_infeasible(new, cross, squared_norms)
         better = np.maximum(new.gap, new.violation) < np.maximum(old.gap[again], old.violation[again])
+        if isinstance(problem, BPDN) and spectrum is not None:
+            # A code judged by one question and a code judged by the other: the one that was asked counts.
+            floor = spectrum.least_squares_residual(cross, squared_norms)
+            beyond = floor > problem.epsilon + self.tol * np.sqrt(squared_norms)
+            unlike = (new.infeasible != old.infeasible[again]) & np.isfinite(old.gap[again])
+            better = np.where(unlike, new.infeasible == beyond, better)
         chosen, others = again[better], np.setdiff1d(np.arange(codes.shape[0]), again[better])
         repaired = placed(codes.shape, (others, codes.take(others)), (chosen, solved.take(np.flatnonzero(better))))
         return repaired, old.replaced(chosen, new, better)
@@ -359,13 +371,20 @@ class Coder:
         Over atoms that a solver takes for dependent, though they are not quite, a code can be stationary to ``tol`` and
         short of epsilon all the same. Whether epsilon is in reach is for the rank tolerance of the spectrum to say.
         """
-        rows = np.flatnonzero(certificate.infeasible & certificate.holds(self.tol))
-        if len(rows) == 0 or not isinstance(self.problem, BPDN) or self.inverse is not None:
+        if not isinstance(self.problem, BPDN):
             return
-        spectrum = self._spectrum()
+        epsilon = self.problem.epsilon
+        doubtful = certificate.infeasible & certificate.holds(self.tol)
+        if self.inverse is not None:
+            # r^2 less the square of its part in the span, (Y'r)'H(Y'r), is the distance to the span.
+            part2 = self.slack * certificate.violation**2 * squared_norms
+            doubtful &= certificate.least_residual**2 - part2 <= epsilon * epsilon
+        rows = np.flatnonzero(doubtful)
+        spectrum = self._spectrum() if len(rows) else None
         if spectrum is not None:
-            floor = spectrum.least_squares_residual(cross[rows], squared_norms[rows])
-            certificate.violation[rows[floor <= self.problem.epsilon]] = np.inf
+            floor2 = spectrum.least_squares_residual(cross[rows], squared_norms[rows]) ** 2
+            clear = floor2 - spectrum.reach_blur * squared_norms[rows] > epsilon * epsilon
+            certificate.violation[rows[~clear]] = np.inf
 
     def _beyond(self, cross: Array, squared_norms: Array) -> np.ndarray:
         """Samples out of the reach of a small epsilon over dependent atoms."""
@@ -387,7 +406,9 @@ class Coder:
         dictionary = self.dictionary
         with self.lock:
             if dictionary._spectrum is None:
-                if dictionary.linear_atoms is None and dictionary.n_atoms > _CHEAP_SPECTRUM:
+                n, m = dictionary.n_atoms, dictionary.n_features
+                linear = dictionary.linear_atoms is not None
+                if n * m * min(n, m) > _CHEAP_SVD if linear else n > _CHEAP_SPECTRUM:
                     return None
                 gram = dictionary.gram if dictionary.linear_atoms is None else None
                 dictionary._spectrum = Spectrum(dictionary.squared_norms, gram=gram, atoms=dictionary.linear_atoms)
@@ -403,7 +424,8 @@ class Coder:
 
 def _out_of_reach(epsilon: float, cross: Array, squared_norms: Array, spectrum: Spectrum) -> np.ndarray:
     """Samples that no code brings within epsilon, or for which epsilon is as good as zero."""
-    return (spectrum.least_squares_residual(cross, squared_norms) > epsilon) | (epsilon**2 <= _ZERO * squared_norms)
+    nothing = epsilon**2 <= max(_ZERO, spectrum.reach_blur) * squared_norms
+    return (spectrum.least_squares_residual(cross, squared_norms) > epsilon) | nothing
 
 
 def _gram_fits(dictionary: Dictionary) -> bool:

@@ -228,10 +228,10 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
                 drive[i] = sign[i] * (is_late[i] if lowering_late else speed)
             times(inverse, counts, k, drive, direction)
             while True:
-                steps += 1
-                if steps > max_steps:
+                if steps >= max_steps:
                     ending = OUT_OF_STEPS
                     break
+                steps += 1
                 if steps % 64 == 0 and stop[0] != 0:
                     ending = STOPPED
                     break

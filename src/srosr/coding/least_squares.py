@@ -57,7 +57,12 @@ class RidgeSolver:
         else:
             raise TypeError("either gram or atoms is needed")
         system[np.diag_indices_from(system)] += alpha
-        self.factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+        try:
+            self.factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            raise ValueError(
+                f"alpha={alpha:g} is lost in the rounding of the Gram matrix of dependent atoms; use a larger one."
+            ) from None
 
     def solve(self, cross: Array) -> Array:
         """Codes of a batch."""

@@ -41,10 +41,10 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
             best, who = 0.0, -1
             for j in range(n):
                 if not barred[j] and gram[j, j] > 0.0:
-                    t = left[j] * left[j] / gram[j, j]
+                    t = abs(left[j]) / np.sqrt(gram[j, j])
                     if t > best:
                         best, who = t, j
-            if who < 0 or best <= _NOTHING_LEFT**2 * squared_norms[b]:
+            if who < 0 or best <= _NOTHING_LEFT * np.sqrt(squared_norms[b]):
                 break
             barred[who] = True
             for i in range(k):

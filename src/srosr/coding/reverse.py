@@ -54,9 +54,9 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
         sign[i] = 1.0 if fit[i] > 0.0 else -1.0
     steps = 0
     while True:
-        steps += 1
-        if steps > max_steps:
+        if steps >= max_steps:
             return x, steps, OUT_OF_STEPS
+        steps += 1
         if steps % 16 == 0 and stop[0] != 0:
             return x, steps, STOPPED
         # rate = push + H[:, I] b with H_II b = -push_I

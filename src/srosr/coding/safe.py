@@ -26,6 +26,8 @@ from .spectrum import Spectrum
 _ACCURACY = 1e-11
 # Codes smaller than this share of the largest are an interior point method's zeros.
 _ZERO = 1e-9
+# Dual constraints within this share of the largest are tight.
+_TIGHT = 1e-6
 
 
 def solve_safely(spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem) -> tuple[Array, Array | None]:
@@ -87,7 +89,34 @@ def _conic(
     if alpha is not None:
         return x, None
     image = np.asarray(answer.z)[2 * n + 1 :] @ features
-    return x, image if image @ x > 0 else -image
+    image = image if image @ x > 0 else -image
+    return _polished(spectrum, target, epsilon, x, image), image
+
+
+def _polished(spectrum: Spectrum, target: Array, epsilon: float, x: Array, image: Array) -> Array:
+    """The code in closed form over the atoms that are active, if these are the right ones: else x as it is.
+
+    Active are those with a coefficient and a dual constraint that is tight; F_A = QR gives fit, slope and level.
+    """
+    tight = np.abs(image) > (1.0 - _TIGHT) * np.abs(image).max()
+    active = np.flatnonzero(tight & (np.abs(x) > 0))
+    if len(active) == 0 or len(active) > len(target):
+        return x
+    orthonormal, corner = linalg.qr(spectrum.features[:, active], mode="economic", check_finite=False)
+    if np.abs(np.diagonal(corner)).min() <= _ZERO * np.abs(np.diagonal(corner)).max():
+        return x
+    signs = np.sign(x[active])
+    along = orthonormal.T @ target
+    push = linalg.solve_triangular(corner, signs, trans="T", check_finite=False)
+    room = epsilon**2 - max(float(target @ target - along @ along), 0.0)
+    if room <= 0.0:
+        return x
+    values = linalg.solve_triangular(corner, along - math.sqrt(room / float(push @ push)) * push, check_finite=False)
+    if not (np.sign(values) == signs).all():
+        return x
+    out = np.zeros_like(x)
+    out[active] = values
+    return out
 
 
 def _linear_programme(spectrum: Spectrum, target: Array) -> tuple[Array, Array | None]:

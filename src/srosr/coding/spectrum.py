@@ -18,6 +18,11 @@ from scipy import linalg
 
 from .._types import Array, IntArray
 
+# Singular values of unit atoms below this share of the largest are too uncertain to judge a residual by.
+_STEADY = 1e-8
+# Rounding of a sum of products, relative to the sum of their sizes.
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
 #: Rank tolerance: squared singular values of unit atoms below this share of the largest count as zero.
 RANK = 1e-13
 
@@ -44,6 +49,14 @@ class Spectrum:
     fine_vectors : ndarray (N, S)
     singular : ndarray (S,)
         Singular values down to rounding, for problems that need no rank: a direction that hardly exists does no harm.
+    steady : int
+        How many of them are large enough to judge a residual by.
+    dropped : float
+        The largest singular value that is not.
+    blur : float
+        Rounding of a sample's coordinates in the steady directions, relative to its length.
+    reach_blur : float
+        Rounding of its squared distance to the span, relative to its squared length.
     """
 
     def __init__(self, squared_norms: Array, *, gram: Array | None = None, atoms: Array | None = None) -> None:
@@ -61,10 +74,14 @@ class Spectrum:
         else:
             raise TypeError("either gram or atoms is needed")
         self.singular: Array = singular[fine]
+        self.steady = int((self.singular > _STEADY * self.singular.max(initial=0.0)).sum())
+        self.dropped = float(singular[self.steady :].max(initial=0.0))
         self.fine_vectors: Array = np.ascontiguousarray(vectors[:, fine])
         counts = self.singular**2 > RANK * self.singular.max(initial=0.0) ** 2
         self.values: Array = self.singular[counts] ** 2
         self.vectors: Array = np.ascontiguousarray(self.fine_vectors[:, counts])
+        self.blur = _ROUNDING * float(np.linalg.norm(1.0 / self.singular[: self.steady]))
+        self.reach_blur = _ROUNDING * (1.0 + float(np.linalg.norm(1.0 / self.singular[counts])))
 
     @cached_property
     def gram(self) -> Array:
@@ -82,9 +99,14 @@ class Spectrum:
         """Samples in those coordinates, (n, S)."""
         return (cross / self.lengths) @ self.fine_vectors / self.singular
 
-    def residual(self, codes: Any, cross: Array) -> Array:
-        """Residuals of codes (n, N) in those coordinates, (n, S)."""
-        return self.along(cross) - codes @ self.features.T
+    def residual(self, codes: Any, cross: Array) -> tuple[Array, Array]:
+        """Of codes (n, N): residuals in the steady directions, and the samples' squared lengths there."""
+        along = self.along(cross)[:, : self.steady]
+        return along - codes @ self.features[: self.steady].T, np.einsum("ij,ij->i", along, along)
+
+    def image(self, residual: Array) -> Array:
+        """What residuals in the steady directions have in common with all atoms."""
+        return residual @ self.features[: self.steady]
 
     def dual_point(self, image: Array) -> Array:
         """z whose Yz has the image that is proposed, Y'Yz = image, as far as the span allows."""

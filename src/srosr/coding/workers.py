@@ -122,16 +122,18 @@ def one_blas_thread() -> Iterator[None]:
     The limit is the process's, so the first of several calls at a time sets it and the last one lifts it.
     """
     global _users, _limit
-    with _lock:
-        if _users == 0:
-            _limit = _controller().limit(limits=1, user_api="blas")
-        _users += 1
+    counted = False
     try:
+        with _lock:
+            if _users == 0:
+                _limit = _controller().limit(limits=1, user_api="blas")
+            _users += 1
+            counted = True
         yield
     finally:
         with _lock:
-            _users -= 1
-            if _users == 0:
+            _users -= counted
+            if counted and _users == 0:
                 _limit.restore_original_limits()
 
 
