@@ -30,6 +30,8 @@ from srosr import BPDN, OMP, CertificateWarning, Codes, Dictionary, Lasso, Queri
 from srosr.coding import coder
 from srosr.coding.on_demand import walk_on_demand
 from srosr.coding.products import OnDemandGram
+from srosr.coding.safe import solve_safely
+from srosr.coding.spectrum import Spectrum
 
 TOL = 1e-6
 CONVEX = [Lasso(0.05), BPDN(0.3), BPDN(0.001), Ridge(0.1)]
@@ -443,10 +445,11 @@ def test_status_tells_on_which_side_of_the_span_epsilon_lies(factor):
         np.testing.assert_allclose(x, least_squares(atoms, y), atol=1e-7)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 1.0000001, 5.0, 1e300])
-def test_epsilon_beyond_the_query_gives_the_zero_code(epsilon):
+@pytest.mark.parametrize("epsilon", [1.0, 1.0000001, 5.0, 1e200, 1e300])
+@pytest.mark.parametrize("n_atoms", [9, 4], ids=["dependent atoms", "independent atoms"])
+def test_epsilon_beyond_the_query_gives_the_zero_code(epsilon, n_atoms):
     y = unit(np.arange(1.0, 7.0)) * 0.9999999
-    codes, x = one(y, unit_gaussian(13, 9, 6), BPDN(epsilon))
+    codes, x = one(y, unit_gaussian(13, n_atoms, 6), BPDN(epsilon))
     np.testing.assert_array_equal(x, 0.0)
     assert codes.status[0] == "ok"
     assert codes.gap[0] == 0
@@ -779,6 +782,19 @@ def test_the_safe_solver_of_large_dictionaries_agrees_with_the_walk(kind, proble
         answers.append(0.5 * left**2 + problem.alpha * size if isinstance(problem, Lasso) else size)
         assert (endings <= 1).all()
     np.testing.assert_allclose(*answers, rtol=1e-5)
+
+
+def test_the_safe_solver_takes_an_epsilon_at_the_very_edge_of_reach():
+    """Rounding may put the distance to the span on either side of epsilon; neither side is an error."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        atoms, y = rng.standard_normal((4, 7)), rng.standard_normal(7)
+        spectrum = Spectrum((atoms**2).sum(axis=1), atoms=atoms)
+        corr, squared = atoms @ y, float(y @ y)
+        edge = float(spectrum.least_squares_residual(corr[None], np.array([squared]))[0])
+        for epsilon in (edge, np.nextafter(edge, 0), np.nextafter(edge, 10), edge * (1 + 1e-15)):
+            x, _ = solve_safely(spectrum, corr, squared, BPDN(epsilon))
+            assert np.linalg.norm(y - x @ atoms) == pytest.approx(edge, rel=1e-6)
 
 
 @pytest.mark.parametrize("problem", [Lasso(0.05), BPDN(0.3), BPDN(0.001)], ids=repr)

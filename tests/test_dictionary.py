@@ -203,7 +203,7 @@ def test_self_similarities_of_queries_do_not_need_all_pairs_of_queries():
     assert len(kernel.pairs) <= 60 * dictionary.n_atoms + 60 * 30
 
 
-def same(left, right):
+def assert_same(left, right):
     assert list(left.labels) == list(right.labels)
     assert list(left.classes_) == list(right.classes_)
     assert left.class_slices == right.class_slices
@@ -225,7 +225,7 @@ def test_subset_equals_building_from_scratch(kernel, normalize, gram_first):
         _ = dictionary.gram
     indices = [9, 0, 4, 1, 7]  # not sorted by class
     picked = dictionary.order[indices]
-    same(dictionary.subset(indices), build(kernel, normalize, ATOMS[picked], LABELS[picked]))
+    assert_same(dictionary.subset(indices), build(kernel, normalize, ATOMS[picked], LABELS[picked]))
 
 
 @pytest.mark.parametrize(("kernel", "normalize"), EVERY_SETTING)
@@ -237,7 +237,7 @@ def test_append_equals_building_from_scratch(kernel, normalize, gram_first):
     if gram_first:
         _ = dictionary.gram
     scratch = build(kernel, normalize, np.vstack([ATOMS, new]), np.concatenate([LABELS.astype(object), new_labels]))
-    same(dictionary.append(new, new_labels), scratch)
+    assert_same(dictionary.append(new, new_labels), scratch)
 
 
 @pytest.mark.parametrize(("kernel", "normalize"), EVERY_SETTING)
@@ -247,7 +247,7 @@ def test_drop_equals_building_from_scratch(kernel, normalize, gram_first):
     if gram_first:
         _ = dictionary.gram
     kept = LABELS != "b"
-    same(dictionary.drop("b"), build(kernel, normalize, ATOMS[kept], LABELS[kept]))
+    assert_same(dictionary.drop("b"), build(kernel, normalize, ATOMS[kept], LABELS[kept]))
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -288,14 +288,14 @@ def test_the_original_is_left_as_it_was():
 
 def test_append_then_drop_is_where_we_began():
     dictionary = build("rbf", True)
-    same(dictionary.append(ATOMS[:3] + 1, ["d", "d", "d"]).drop("d"), dictionary)
+    assert_same(dictionary.append(ATOMS[:3] + 1, ["d", "d", "d"]).drop("d"), dictionary)
 
 
 def test_a_boolean_mask_is_a_subset_too():
     dictionary = build()
     mask = np.zeros(dictionary.n_atoms, bool)
     mask[[1, 4, 9]] = True
-    same(dictionary.subset(mask), dictionary.subset([1, 4, 9]))
+    assert_same(dictionary.subset(mask), dictionary.subset([1, 4, 9]))
 
 
 # --- precomputed ----------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_precomputed_subset_and_drop():
 
 def test_a_precomputed_gram_that_is_singular_is_fine():
     low = RNG.standard_normal((30, 2))
-    Dictionary(low @ low.T, kernel="precomputed")
+    np.testing.assert_allclose(Dictionary(low @ low.T, kernel="precomputed").gram, low @ low.T, atol=1e-13)
 
 
 # --- bad input ----------------------------------------------------------------

@@ -1,7 +1,8 @@
 r"""The certificate: how far a code can be from optimal, computed from the code alone.
 
-Nothing here is shared with the solvers. For a code x with residual :math:`r = y - Yx` a dual point v gives a
-lower bound D on the optimum; the relative gap is :math:`(P - D)/P` with P the code's own objective (0 where P = 0):
+Nothing here is shared with the solvers but, over nearly dependent atoms, the coordinates of :mod:`.spectrum`. For a
+code x with residual :math:`r = y - Yx` a dual point v gives a lower bound D on the optimum; the relative gap is
+:math:`(P - D)/P` with P the code's own objective (0 where P = 0):
 
 =============  ==========================================  ==================================================
 problem        objective P                                 bound D
@@ -28,7 +29,7 @@ Y^Tv`: after projection on the range of G it gives the bound :math:`t^TV^Tp / \|
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -38,13 +39,10 @@ from .._types import Array, IntArray
 from .problems import BPDN, Lasso, Problem, Ridge
 from .products import Products
 from .rows import Rows
-from .spectrum import Spectrum
+from .spectrum import ROUNDING, Spectrum
 
 # A relative gap below this needs no better dual point.
 _CLEAR = 1e-10
-# Rounding of a sum of products, relative to the sum of their sizes: bounds are lowered by it, so that rounding proves
-# nothing.
-_ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,8 @@ def certify(
     witness : Rows (n, N), optional
         Dual points z proposed by a solver (empty rows where it has none). They are checked, not trusted.
     images : ndarray (n, N), optional
-        For an epsilon out of reach, proposed images Y'v of dual points instead (zero where there is none); they are
-        projected on the range of the Gram matrix, which ``spectrum`` knows.
+        For BPDN, proposed images Y'v of dual points instead (zero where there is none); they are projected on the
+        range of the Gram matrix, which ``spectrum`` knows.
     spectrum : Spectrum, optional
         Where it is given residuals are computed in its coordinates: Gram quantities are squares, and over nearly
         dependent atoms, where codes are large, the residual drowns in their rounding.
@@ -112,49 +110,49 @@ def certify(
     else:
         inner, within2 = spectrum.residual(codes.csr(), cross)
         image = cross - spectrum.image(inner)
-    seen = _looks(*codes[:3], cross, image, length, products.lengths)
-    l1, squares, aligned, size, quadratic, reach, peak, slant, power, _ = seen
-    # What rounding may have done to <y, r> and to |r|^2.
-    blur = _ROUNDING * (squared_norms + size)
-    blur2 = _ROUNDING * (squared_norms + 2 * size + reach**2)
+    seen = _looks(codes, cross, image, length, products.lengths)
+    l1 = seen.l1
+    # What rounding may have done to <y, r> and to |r|^2, and the bounds of |r| that leaves.
+    blur = ROUNDING * (squared_norms + seen.sizes)
     if spectrum is None or inner is None or within2 is None:
-        residual2 = np.maximum(squared_norms - 2 * aligned + quadratic, 0.0)
-        longest, least = np.sqrt(residual2 + blur2), np.sqrt(np.maximum(residual2 - blur2, 0.0))
+        residual2 = np.maximum(squared_norms - 2 * seen.aligned + seen.quadratic, 0.0)
+        blur2 = ROUNDING * (squared_norms + 2 * seen.sizes + seen.reach**2)
+        at_most, at_least = np.sqrt(residual2 + blur2), np.sqrt(np.maximum(residual2 - blur2, 0.0))
     else:
         residual2 = np.maximum(squared_norms - within2, 0.0) + np.einsum("ij,ij->i", inner, inner)
-        blur2 = _ROUNDING * squared_norms
-        unseen = spectrum.blur * length + (spectrum.dropped + _ROUNDING) * reach
-        longest = np.sqrt(residual2 + blur2) + unseen
-        least = np.maximum(np.sqrt(np.maximum(residual2 - blur2, 0.0)) - unseen, 0.0)
-        blur2 = longest**2 - least**2
+        lost2 = ROUNDING * squared_norms
+        unseen = spectrum.blur * length + (spectrum.dropped + ROUNDING) * seen.reach
+        at_most = np.sqrt(residual2 + lost2) + unseen
+        at_least = np.maximum(np.sqrt(np.maximum(residual2 - lost2, 0.0)) - unseen, 0.0)
+        blur2 = at_most**2 - at_least**2
     residual = np.sqrt(residual2)
-    toward = squared_norms - aligned  # <y, r>
+    toward = squared_norms - seen.aligned  # <y, r>
     never = np.zeros(n, dtype=bool)
     none = np.zeros(n)
 
     if isinstance(problem, Lasso):
         objective = 0.5 * residual2 + problem.alpha * l1
-        limit = _over(np.full(n, problem.alpha), peak, otherwise=np.inf)
+        limit = _over(np.full(n, problem.alpha), seen.peak, otherwise=np.inf)
         stretch = np.clip(_over(toward, residual2, otherwise=0.0), -limit, limit)
         bound = stretch * toward - 0.5 * stretch**2 * residual2
         bound -= np.abs(stretch) * blur + 0.5 * (1.0 + stretch**2) * blur2
-        return Certificate(residual, least, objective, _gap(objective, bound), none, never)
+        return Certificate(residual, at_least, objective, _gap(objective, bound), none, never)
     if isinstance(problem, Ridge):
-        objective = 0.5 * residual2 + 0.5 * problem.alpha * squares
-        unseen = _ROUNDING * (length + reach) * np.linalg.norm(products.lengths)
-        cost = residual2 + blur2 + (np.sqrt(power) + unseen) ** 2 / problem.alpha
+        objective = 0.5 * residual2 + 0.5 * problem.alpha * seen.squares
+        unseen = ROUNDING * (length + seen.reach) * np.linalg.norm(products.lengths)
+        cost = residual2 + blur2 + (np.sqrt(seen.power) + unseen) ** 2 / problem.alpha
         bound = 0.5 * _over(np.maximum(toward - blur, 0.0) ** 2, cost, otherwise=0.0) - 0.5 * blur2
-        return Certificate(residual, least, objective, _gap(objective, bound), none, never)
+        return Certificate(residual, at_least, objective, _gap(objective, bound), none, never)
     if not isinstance(problem, BPDN):
-        return Certificate(residual, least, 0.5 * residual2, np.full(n, np.nan), none, never)
+        return Certificate(residual, at_least, 0.5 * residual2, np.full(n, np.nan), none, never)
 
     epsilon = problem.epsilon
-    excess = np.where(length <= epsilon, residual, longest) - epsilon
+    excess = np.where(length <= epsilon, residual, at_most) - epsilon
     excess = _over(np.maximum(excess, 0.0), length, otherwise=0.0)
     infeasible = excess > tol
-    violation = np.where(infeasible, _over(slant, length, otherwise=0.0), excess)
-    fair = toward - epsilon * longest - blur
-    bound = np.where(infeasible, -np.inf, _over(fair, peak, otherwise=-np.inf))
+    violation = np.where(infeasible, _over(seen.slant, length, otherwise=0.0), excess)
+    fair = toward - epsilon * at_most - blur
+    bound = np.where(infeasible, -np.inf, _over(fair, seen.peak, otherwise=-np.inf))
     if witness is not None:
         open_ = np.flatnonzero((_gap(l1, bound) > _CLEAR) & (witness.counts > 0))
         found = _bound_in_span(
@@ -171,17 +169,31 @@ def certify(
             one = slice(i, i + 1)
             found = _bound_in_span(z, cross[one], squared_norms[one], epsilon, infeasible[one], products)
             bound[i] = max(bound[i], found[0])
-    return Certificate(residual, least, l1, _gap(l1, bound), violation, infeasible)
+    return Certificate(residual, at_least, l1, _gap(l1, bound), violation, infeasible)
+
+
+class _Looks(NamedTuple):
+    """What is asked of each code x, its sample's correlations c and its image Gx."""
+
+    l1: Array
+    squares: Array  # |x|^2
+    aligned: Array  # x'c
+    sizes: Array  # the sum of |x_j c_j|
+    quadratic: Array  # x'Gx
+    reach: Array  # the sum of |x_j| times the lengths of the atoms
+    peak: Array  # the largest |c - Gx|, with what rounding may have taken from it
+    slant: Array  # the largest |c - Gx| / length
+    power: Array  # |c - Gx|^2
+    height: Array  # the largest |Gx|, with its rounding
+
+
+def _looks(codes: Rows, cross: Array, image: Array, length: Array, lengths: Array) -> _Looks:
+    return _Looks(*_look(codes.indptr, codes.indices, codes.data, cross, image, length, lengths))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _looks(indptr, indices, data, cross, image, length, lengths):
-    """What is asked of each code x, its sample's correlations c and its image Gx, in one look at them.
-
-    Returns |x|_1, |x|^2, x'c, the sum of |x_j c_j|, x'Gx, the sum of |x_j| times the lengths of the atoms; of all atoms
-    the largest |c - Gx|, with what rounding may have taken from it, and |c - Gx| / length; |c - Gx|^2; and the largest
-    |Gx|, again with its rounding.
-    """
+def _look(indptr, indices, data, cross, image, length, lengths):
+    """The rows of :class:`_Looks`, in one look at the arrays."""
     n = cross.shape[0]
     out = np.zeros((10, n))
     for r in range(n):
@@ -199,7 +211,7 @@ def _looks(indptr, indices, data, cross, image, length, lengths):
             d = abs(cross[r, j] - image[r, j])
             if d == 0.0 and image[r, j] == 0.0:
                 continue
-            margin = _ROUNDING * lengths[j]
+            margin = ROUNDING * lengths[j]
             peak = max(peak, d + margin * (length[r] + reach))
             top = max(top, abs(image[r, j]) + margin * reach)
             slant = max(slant, d / lengths[j])
@@ -244,11 +256,10 @@ def _bound_in_span(
     """The bounds that v = Yz gives after scaling to feasibility."""
     if len(cross) == 0:
         return np.zeros(0)
-    seen = _looks(*z[:3], cross, products.times(z), np.sqrt(squared_norms), products.lengths)
-    _, _, value, size, length2, reach, _, _, _, height = seen
-    value = value - _ROUNDING * size
-    value = value - np.where(infeasible, 0.0, epsilon) * np.sqrt(np.maximum(length2 + _ROUNDING * reach**2, 0.0))
-    return _over(value, height, otherwise=-np.inf)
+    seen = _looks(z, cross, products.times(z), np.sqrt(squared_norms), products.lengths)
+    length = np.sqrt(np.maximum(seen.quadratic + ROUNDING * seen.reach**2, 0.0))
+    value = seen.aligned - ROUNDING * seen.sizes - np.where(infeasible, 0.0, epsilon) * length
+    return _over(value, seen.height, otherwise=-np.inf)
 
 
 def _bound_by_image(
@@ -263,16 +274,16 @@ def _bound_by_image(
     vectors, lengths = spectrum.vectors, spectrum.lengths
     along = (images / lengths) @ vectors
     terms = along * spectrum.coordinates(cross)
-    value = terms.sum(axis=1) - _ROUNDING * np.abs(terms).sum(axis=1)
+    value = terms.sum(axis=1) - ROUNDING * np.abs(terms).sum(axis=1)
     length = np.sqrt(np.einsum("ij,ij->i", along, along / spectrum.values))
     floor2 = spectrum.least_squares_residual(cross, squared_norms) ** 2
-    inside2 = epsilon**2 - np.maximum(floor2 - spectrum.reach_blur * squared_norms, 0.0)
+    inside2 = epsilon * epsilon - np.maximum(floor2 - spectrum.reach_blur * squared_norms, 0.0)
     alone = inside2 <= 0.0  # no part outside: epsilon is then paid in full
     inside = np.where(alone, epsilon, np.sqrt(np.maximum(inside2, 0.0)))
-    value = value - np.where(infeasible, 0.0, inside * length * (1.0 + _ROUNDING))
+    value = value - np.where(infeasible, 0.0, inside * length * (1.0 + ROUNDING))
     height = along @ vectors.T * lengths
     outside = cross - ((cross / lengths) @ vectors) @ vectors.T * lengths
     part = np.where(infeasible | alone, 0.0, _over(length, inside, otherwise=0.0))
     height += part[:, None] * outside
-    blur = _ROUNDING * np.sqrt(np.einsum("ij,ij->i", along, along)) * lengths.max(initial=0.0)
+    blur = ROUNDING * np.sqrt(np.einsum("ij,ij->i", along, along)) * lengths.max(initial=0.0)
     return _over(value, np.abs(height).max(axis=1, initial=0.0) + blur, otherwise=-np.inf)

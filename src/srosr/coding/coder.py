@@ -33,8 +33,8 @@ _MOST_INACTIVE = 0.6
 # The inverse of the Gram matrix is worth its cost up to this many atoms, or for enough samples.
 _CHEAP_INVERSE = 1024
 # Over dependent atoms the reach of epsilon is decided before coding where epsilon is below this share of a sample's
-# length. The span that takes is computed from a Gram matrix of at most this many atoms, or from
-# features for at most this many multiplications (some ten seconds).
+# length. The span, which that takes, is computed from a Gram matrix of at most this many atoms, or from features with
+# at most this many multiplications.
 _SMALL_EPSILON = 0.02
 _CHEAP_SPECTRUM = 4096
 _CHEAP_SVD = 4 * 10**10
@@ -214,7 +214,7 @@ class Coder:
         n_samples, n = cross.shape
         fit = cross @ inverse
         floor = np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", cross, fit), 0.0))
-        near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon**2)
+        near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon * epsilon)
         if not near.any():
             return self._walk(cross, squared_norms)
         steps = np.ones(n_samples, np.int64)
@@ -407,11 +407,11 @@ class Coder:
         with self.lock:
             if dictionary._spectrum is None:
                 n, m = dictionary.n_atoms, dictionary.n_features
-                linear = dictionary.linear_atoms is not None
-                if n * m * min(n, m) > _CHEAP_SVD if linear else n > _CHEAP_SPECTRUM:
+                atoms = dictionary.linear_atoms
+                if n > _CHEAP_SPECTRUM if atoms is None else n * m * min(n, m) > _CHEAP_SVD:
                     return None
-                gram = dictionary.gram if dictionary.linear_atoms is None else None
-                dictionary._spectrum = Spectrum(dictionary.squared_norms, gram=gram, atoms=dictionary.linear_atoms)
+                gram = dictionary.gram if atoms is None else None
+                dictionary._spectrum = Spectrum(dictionary.squared_norms, gram=gram, atoms=atoms)
             return dictionary._spectrum
 
     def _gram_of(self, spectrum: Spectrum) -> Array | None:
@@ -424,7 +424,7 @@ class Coder:
 
 def _out_of_reach(epsilon: float, cross: Array, squared_norms: Array, spectrum: Spectrum) -> np.ndarray:
     """Samples that no code brings within epsilon, or for which epsilon is as good as zero."""
-    nothing = epsilon**2 <= max(_ZERO, spectrum.reach_blur) * squared_norms
+    nothing = epsilon * epsilon <= max(_ZERO, spectrum.reach_blur) * squared_norms
     return (spectrum.least_squares_residual(cross, squared_norms) > epsilon) | nothing
 
 

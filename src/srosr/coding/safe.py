@@ -38,12 +38,12 @@ def solve_safely(spectrum: Spectrum, corr: Array, squared_norm: float, problem: 
         return _conic(spectrum, corr, alpha=problem.alpha)[0], None
     if not isinstance(problem, BPDN):
         raise TypeError(f"no safe solver for {problem!r}")
-    if squared_norm <= problem.epsilon**2 or not np.any(corr):
+    if squared_norm <= problem.epsilon * problem.epsilon or not np.any(corr):
         return np.zeros_like(corr), None
     if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
         return _linear_programme(spectrum, spectrum.coordinates(corr[None])[0])
     outside = max(squared_norm - float((spectrum.along(corr[None]) ** 2).sum()), 0.0)
-    return _conic(spectrum, corr, epsilon=math.sqrt(problem.epsilon**2 - outside))
+    return _conic(spectrum, corr, epsilon=math.sqrt(max(problem.epsilon**2 - outside, 0.0)))
 
 
 def _conic(

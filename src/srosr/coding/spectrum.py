@@ -20,8 +20,8 @@ from .._types import Array, IntArray
 
 # Singular values of unit atoms below this share of the largest are too uncertain to judge a residual by.
 _STEADY = 1e-8
-# Rounding of a sum of products, relative to the sum of their sizes.
-_ROUNDING = 8 * np.finfo(np.float64).eps
+#: Rounding of a sum of products, relative to the sum of their sizes: bounds give way by it, so that it proves nothing.
+ROUNDING = 8 * np.finfo(np.float64).eps
 
 #: Rank tolerance: squared singular values of unit atoms below this share of the largest count as zero.
 RANK = 1e-13
@@ -80,8 +80,8 @@ class Spectrum:
         counts = self.singular**2 > RANK * self.singular.max(initial=0.0) ** 2
         self.values: Array = self.singular[counts] ** 2
         self.vectors: Array = np.ascontiguousarray(self.fine_vectors[:, counts])
-        self.blur = _ROUNDING * float(np.linalg.norm(1.0 / self.singular[: self.steady]))
-        self.reach_blur = _ROUNDING * (1.0 + float(np.linalg.norm(1.0 / self.singular[counts])))
+        self.blur = ROUNDING * float(np.linalg.norm(1.0 / self.singular[: self.steady]))
+        self.reach_blur = ROUNDING * (1.0 + float(np.linalg.norm(1.0 / self.singular[counts])))
 
     @cached_property
     def gram(self) -> Array:
