@@ -53,10 +53,14 @@ print("finished", flush=True)
 """
 
 
+# A shell that starts the tests in the background has them, and what they start, ignore SIGINT.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def interrupted(code, wait):
     """Run a programme and send it Ctrl-C after it says "ready"; what it printed, and how long it took to end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [sys.executable, "-c", LISTEN + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
