@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
     from .dictionary import Dictionary, Queries
     from .evidence import class_residuals, residual_ratio, sparsity_concentration
-    from .exceptions import CertificateWarning, SROSRWarning
+    from .exceptions import CertificateWarning, SROSRWarning, TailWarning
+    from .spliced import SplicedDistribution
     from .src import SRCClassifier
+    from .tail_diagnostics import TailDiagnostics, qq_points, tail_diagnostics
+    from .tails import GPDTail, fit_gpd, fit_tail
 
 _HOME = {
     "Dictionary": "dictionary",
@@ -32,7 +35,15 @@ _HOME = {
     "sparsity_concentration": "evidence",
     "residual_ratio": "evidence",
     "SRCClassifier": "src",
+    "GPDTail": "tails",
+    "fit_gpd": "tails",
+    "fit_tail": "tails",
+    "SplicedDistribution": "spliced",
+    "TailDiagnostics": "tail_diagnostics",
+    "tail_diagnostics": "tail_diagnostics",
+    "qq_points": "tail_diagnostics",
     "SROSRWarning": "exceptions",
+    "TailWarning": "exceptions",
     "CertificateWarning": "exceptions",
 }
 
@@ -42,17 +53,25 @@ __all__ = [
     "CertificateWarning",
     "Codes",
     "Dictionary",
+    "GPDTail",
     "Lasso",
     "Problem",
     "Queries",
     "Ridge",
     "SRCClassifier",
     "SROSRWarning",
+    "SplicedDistribution",
+    "TailDiagnostics",
+    "TailWarning",
     "__version__",
     "class_residuals",
+    "fit_gpd",
+    "fit_tail",
+    "qq_points",
     "residual_ratio",
     "sparse_encode",
     "sparsity_concentration",
+    "tail_diagnostics",
 ]
 
 

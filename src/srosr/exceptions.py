@@ -1,8 +1,8 @@
-"""Warnings of the library, as classes of its own so that they can be filtered."""
+"""Warnings and errors of the library, as classes of its own so that they can be filtered and caught."""
 
 from __future__ import annotations
 
-__all__ = ["CertificateWarning", "SROSRWarning"]
+__all__ = ["CalibrationWarning", "CertificateWarning", "ModelFileError", "SROSRWarning", "TailWarning"]
 
 
 class SROSRWarning(UserWarning):
@@ -11,3 +11,15 @@ class SROSRWarning(UserWarning):
 
 class CertificateWarning(SROSRWarning):
     """Codes were returned that are not certified to the accuracy asked for."""
+
+
+class TailWarning(SROSRWarning):
+    """A tail was fitted to too few errors, to ties, or at the boundary of its likelihood."""
+
+
+class CalibrationWarning(SROSRWarning):
+    """A rate of false rejection cannot be kept with the samples there are, or not as closely as asked for."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file that can be read: damaged, cut short, another program's, or too new."""
