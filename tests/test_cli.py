@@ -14,7 +14,8 @@ from sklearn.metrics import roc_auc_score
 
 from srosr import __version__
 from srosr.cli import main
-from srosr.demo import choose_digits, plot_demo, run_demo
+from srosr.demo import choose_digits, run_demo
+from srosr.demo_figure import plot_demo
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -89,6 +90,11 @@ def test_demo_prints_a_table_and_writes_a_complete_figure(tmp_path):
         "recognised",
         "refused",
         "AUROC",
+        "F-measure",
+        "calibrated",
+        "paper's",
+        "SCI",
+        "closed-set accuracy",
         "worst duality gap",
         "figure.png",
     ):
@@ -104,7 +110,7 @@ def test_demo_json_is_numbers_only_and_the_same_for_the_same_seed(tmp_path, resu
     numbers = json.loads(answer.stdout)
     assert (tmp_path / "a.svg").read_text().rstrip().endswith("</svg>")
     expected = json.loads(json.dumps(result.summary()))
-    for varies in ("seconds", "figure"):
+    for varies in ("seconds_fit", "seconds_recognise", "figure"):
         numbers.pop(varies, None), expected.pop(varies, None)
     assert numbers == expected
 
@@ -138,41 +144,56 @@ def test_tallies_account_for_every_sample(result):
     assert n_test / (n_test + result.n_train) == pytest.approx(0.4, abs=0.01)
 
 
-def test_shares_follow_from_the_tallies_and_the_concentrations(result):
-    known, unknown = result.samples.known_concentration, result.samples.unknown_concentration
-    assert result.known_refused == pytest.approx(np.mean(known < result.threshold))
-    assert result.unknown_refused == pytest.approx(np.mean(unknown < result.threshold))
+def test_shares_follow_from_the_tallies_and_the_scores(result):
+    known, unknown, rule = result.samples.known_score, result.samples.unknown_score, result.calibrated
+    assert rule.name == "calibrated"
+    assert rule.known_refused == pytest.approx(np.mean(known > rule.threshold))
+    assert rule.unknown_refused == pytest.approx(np.mean(unknown > rule.threshold))
     right = sum(tally.right for tally in result.known_tallies)
-    assert result.known_accepted_right == pytest.approx(right / len(known))
-    assert result.known_accepted_right <= result.closed_set_accuracy
-    is_known = np.r_[np.ones(len(known)), np.zeros(len(unknown))]
-    assert result.auroc == pytest.approx(roc_auc_score(is_known, np.r_[known, unknown]))
+    missed = sum(tally.wrong for tally in result.unknown_tallies)
+    assert rule.known_accepted_right == pytest.approx(right / len(known))
+    assert rule.known_accepted_right <= result.closed_set_accuracy
+    is_unknown = np.r_[np.zeros(len(known)), np.ones(len(unknown))]
+    assert rule.auroc == pytest.approx(roc_auc_score(is_unknown, np.r_[known, unknown]))
+    assert rule.f_measure == pytest.approx(2 * right / (2 * right + missed + len(known) - right))
+    assert len(known) + len(unknown) == result.n_test
 
 
-def test_codes_are_certified_and_the_threshold_keeps_its_promise(result):
+def test_codes_are_certified_and_every_rule_keeps_its_promise(result):
     assert 0 <= result.worst_gap <= 1e-6
-    # 430 test samples: 5 % within four standard errors, and cross-coding has fewer atoms.
-    assert result.known_refused < 0.05 + 4 * np.sqrt(0.05 * 0.95 / len(result.samples.known_concentration))
-    assert result.unknown_refused > 0.75
     assert result.closed_set_accuracy > 0.95
+    assert [rule.name for rule in result.rules] == ["calibrated", "paper", "SCI"]
+    for rule in result.rules:
+        # 430 test samples: 5 % within four standard errors.
+        assert rule.known_refused < 0.05 + 4 * np.sqrt(0.05 * 0.95 / len(result.samples.known_score))
+        assert rule.unknown_refused > 0.75
+    assert result.calibrated.unknown_refused > 0.9
 
 
-def test_the_threshold_does_not_depend_on_the_unknown_samples(result, monkeypatch):
+def test_what_is_learnt_does_not_depend_on_the_unknown_samples(result, monkeypatch):
     digits = load_digits()
     stranger = np.isin(digits.target, result.unknown)
     digits.data = np.where(stranger[:, None], digits.data[::-1] + 1.0, digits.data)
     monkeypatch.setattr("srosr.demo.load_digits", lambda: digits)
     changed = run_demo(seed=0)
-    assert changed.threshold == result.threshold
-    assert not np.array_equal(changed.samples.unknown_concentration, result.samples.unknown_concentration)
+    assert [rule.threshold for rule in changed.rules] == [rule.threshold for rule in result.rules]
+    assert np.array_equal(changed.samples.known_score, result.samples.known_score)
+    assert not np.array_equal(changed.samples.unknown_score, result.samples.unknown_score)
 
 
 def test_examples_are_accepted_knowns_and_refused_unknowns(result):
     assert {example.is_known for example in result.samples.examples} == {True, False}
     for example in result.samples.examples:
-        assert example.is_known == (example.concentration >= result.threshold)
+        assert example.is_known == (example.unknown_score <= result.calibrated.threshold) == (not example.refused)
         assert example.is_known == (example.digit in result.known)
-        assert example.predicted == result.known[np.argmin(example.residuals)]
+        assert example.candidate == result.known[np.argmin(example.residuals)]
+
+
+def test_the_explained_sample_is_a_refused_stranger_and_the_tail_its_candidates(result):
+    samples = result.samples
+    assert samples.explained_digit in result.unknown and samples.explanation.refused
+    assert samples.tail.label == samples.explanation.candidate
+    assert len(samples.nonmatched.unknown) == len(samples.unknown_score)
 
 
 # --- bad input: one sentence, status 2, nothing written ---

@@ -14,8 +14,30 @@ if TYPE_CHECKING:
     from .coding.encode import Codes, sparse_encode
     from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
     from .dictionary import Dictionary, Queries
+    from .displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
     from .evidence import class_residuals, residual_ratio, sparsity_concentration
-    from .exceptions import CertificateWarning, SROSRWarning, TailWarning
+    from .exceptions import CalibrationWarning, CertificateWarning, ModelFileError, SROSRWarning, TailWarning
+    from .explanation import Explanation
+    from .explanation_display import ExplanationDisplay
+    from .metrics import (
+        open_set_accuracy,
+        open_set_auroc,
+        open_set_f_measure,
+        openness,
+        oscr_area,
+        oscr_curve,
+        youden_j,
+    )
+    from .model_selection import (
+        LeaveClassesOut,
+        candidate_accuracy_scorer,
+        open_set_auroc_scorer,
+        open_set_f_scorer,
+        oscr_scorer,
+        youden_scorer,
+    )
+    from .persistence import load
+    from .recognizer import SROSRClassifier
     from .spliced import SplicedDistribution
     from .src import SRCClassifier
     from .tail_diagnostics import TailDiagnostics, qq_points, tail_diagnostics
@@ -42,7 +64,29 @@ _HOME = {
     "TailDiagnostics": "tail_diagnostics",
     "tail_diagnostics": "tail_diagnostics",
     "qq_points": "tail_diagnostics",
+    "SROSRClassifier": "recognizer",
+    "load": "persistence",
+    "Explanation": "explanation",
+    "ExplanationDisplay": "explanation_display",
+    "ErrorHistogramDisplay": "displays",
+    "NonMatchedDisplay": "displays",
+    "TailDisplay": "displays",
+    "open_set_accuracy": "metrics",
+    "open_set_auroc": "metrics",
+    "open_set_f_measure": "metrics",
+    "openness": "metrics",
+    "oscr_area": "metrics",
+    "oscr_curve": "metrics",
+    "youden_j": "metrics",
+    "LeaveClassesOut": "model_selection",
+    "candidate_accuracy_scorer": "model_selection",
+    "open_set_auroc_scorer": "model_selection",
+    "open_set_f_scorer": "model_selection",
+    "oscr_scorer": "model_selection",
+    "youden_scorer": "model_selection",
     "SROSRWarning": "exceptions",
+    "CalibrationWarning": "exceptions",
+    "ModelFileError": "exceptions",
     "TailWarning": "exceptions",
     "CertificateWarning": "exceptions",
 }
@@ -50,28 +94,50 @@ _HOME = {
 __all__ = [
     "BPDN",
     "OMP",
+    "CalibrationWarning",
     "CertificateWarning",
     "Codes",
     "Dictionary",
+    "ErrorHistogramDisplay",
+    "Explanation",
+    "ExplanationDisplay",
     "GPDTail",
     "Lasso",
+    "LeaveClassesOut",
+    "ModelFileError",
+    "NonMatchedDisplay",
     "Problem",
     "Queries",
     "Ridge",
     "SRCClassifier",
+    "SROSRClassifier",
     "SROSRWarning",
     "SplicedDistribution",
     "TailDiagnostics",
+    "TailDisplay",
     "TailWarning",
     "__version__",
+    "candidate_accuracy_scorer",
     "class_residuals",
     "fit_gpd",
     "fit_tail",
+    "load",
+    "open_set_accuracy",
+    "open_set_auroc",
+    "open_set_auroc_scorer",
+    "open_set_f_measure",
+    "open_set_f_scorer",
+    "openness",
+    "oscr_area",
+    "oscr_curve",
+    "oscr_scorer",
     "qq_points",
     "residual_ratio",
     "sparse_encode",
     "sparsity_concentration",
     "tail_diagnostics",
+    "youden_j",
+    "youden_scorer",
 ]
 
 

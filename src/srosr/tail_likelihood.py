@@ -185,8 +185,36 @@ def _ascend(z, w, counts, n, m, t):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _exact(z, m, t):
-    """Profile log-likelihood of one excess, σ and ξ, every logarithm by log1p."""
+    """Profile log-likelihood of one excess, σ and ξ, every logarithm by log1p, at the root of the slope near t.
+
+    Values tell maxima apart to about 1e-8 in t only; the slope, to rounding.
+    """
     theta = np.expm1(t)
+    n = z.shape[0]
+    last = 1e-6
+    for _ in range(4):
+        if abs(theta) < _SERIES:
+            sigma = m[0] - theta * (m[1] / 2 - theta * (m[2] / 3 - theta * (m[3] / 4 - theta * m[4] / 5)))
+            d1 = -m[1] / 2 + theta * (2 * m[2] / 3 - theta * (3 * m[3] / 4 - theta * 4 * m[4] / 5))
+            d2 = 2 * m[2] / 3 - theta * (3 * m[3] / 2 - theta * 12 * m[4] / 5)
+            xi = theta * sigma
+            g = -d1 / sigma - sigma - theta * d1
+            h = -d2 / sigma + (d1 / sigma) ** 2 - 2 * d1 - theta * d2
+        else:
+            xi, first, second = 0.0, 0.0, 0.0
+            for i in range(n):
+                q = z[i] / (1.0 + theta * z[i])
+                xi += np.log1p(theta * z[i])
+                first += q
+                second += q * q
+            xi, first, second = xi / n, first / n, second / n
+            g = 1.0 / theta - first * (1.0 + 1.0 / xi)
+            h = second * (1.0 + 1.0 / xi) + (first / xi) ** 2 - 1.0 / theta**2
+        step = -g / h
+        if not (h < 0.0 and abs(step) < last * (1.0 + theta)) or abs(step) == 0.0:
+            break
+        last = abs(step) / (1.0 + theta)
+        theta += step
     if abs(theta) < _SERIES:
         sigma = m[0] - theta * (m[1] / 2 - theta * (m[2] / 3 - theta * (m[3] / 4 - theta * m[4] / 5)))
         xi = theta * sigma

@@ -1,0 +1,124 @@
+r"""The evidence for and against a sample being known, a row a sample.
+
+====================  ===================================================================================  =========
+``matched``           :math:`r_m = \min_k r_k`, what the best class leaves unexplained                     large
+``nonmatched``        :math:`r_{nm}/(K-1)`, the mean residual of the other classes                         small
+``concentration``     sparsity concentration index of the code                                             small
+``ratio``             :math:`r_{(1)}/r_{(2)}`, best over second-best class residual                        large
+``surplus``           :math:`\sqrt{r_m^2 - r^2}`, what atoms of other classes add to the reconstruction    large
+``collaborative``     largest collaborative class score                                                    small
+``margin``            largest minus second-largest collaborative class score                               small
+``subspace``          distance to the nearest class subspace over the second-nearest                       large
+====================  ===================================================================================  =========
+
+The last column says which values speak for a stranger. :math:`r` is the residual of the whole code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._types import Array, IntArray
+from .coding.encode import Codes
+from .dictionary import Dictionary, Queries
+from .evidence import class_residuals
+
+__all__ = ["DIRECTION", "EVIDENCE", "Evidence", "evidence_of"]
+
+#: +1 where large values speak for a stranger, −1 where small ones do.
+DIRECTION = {
+    "matched": 1.0,
+    "nonmatched": -1.0,
+    "concentration": -1.0,
+    "ratio": 1.0,
+    "surplus": 1.0,
+    "collaborative": -1.0,
+    "margin": -1.0,
+    "subspace": 1.0,
+}
+#: Names of the columns of an evidence table, in order.
+EVIDENCE = tuple(DIRECTION)
+# Lengths below this are rounding: ratios of two such are ratios of nothing.
+_TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a batch of samples before any of it is judged.
+
+    Attributes
+    ----------
+    values : ndarray (n_samples, 8)
+        Columns as in `EVIDENCE`.
+    residuals : ndarray (n_samples, n_classes)
+    candidate : ndarray of int (n_samples,)
+        Number of the class with the smallest residual.
+    empty : ndarray of bool (n_samples,)
+        Samples of length zero: there is nothing to recognise in them.
+    """
+
+    values: Array
+    residuals: Array
+    candidate: IntArray
+    empty: Any
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def evidence_of(queries: Queries, codes: Codes, dictionary: Dictionary, scores: Array, distances: Array) -> Evidence:
+    """The evidence table of coded samples.
+
+    Parameters
+    ----------
+    queries : Queries
+        Made by the dictionary.
+    codes : Codes
+    dictionary : Dictionary
+        With labels of at least two classes.
+    scores, distances : ndarray (n_samples, n_classes)
+        Collaborative class scores and subspace distances.
+    """
+    residuals = class_residuals(queries, codes, dictionary)
+    n_classes = residuals.shape[1]
+    candidate = residuals.argmin(axis=1)
+    two = np.sort(residuals, axis=1)[:, :2]
+    matched = two[:, 0]
+    top = np.sort(scores, axis=1)
+    near = np.sort(distances, axis=1)[:, :2]
+    columns = {
+        "matched": matched,
+        "nonmatched": (residuals.sum(axis=1) - matched) / (n_classes - 1),
+        "concentration": _concentration(codes, dictionary),
+        "ratio": _ratio(matched, two[:, 1]),
+        "surplus": np.sqrt(np.maximum(matched**2 - codes.residual_norm**2, 0.0)),
+        "collaborative": top[:, -1],
+        "margin": top[:, -1] - top[:, -2],
+        "subspace": _ratio(near[:, 0], near[:, 1]),
+    }
+    return Evidence(
+        np.stack([columns[name] for name in EVIDENCE], axis=1), residuals, candidate, queries.squared_norms == 0
+    )
+
+
+def _ratio(first: Array, second: Array) -> Array:
+    return np.divide(first, second, out=np.ones(len(first)), where=second > _TINY)
+
+
+def _concentration(codes: Codes, dictionary: Dictionary) -> Array:
+    """Sparsity concentration index: one product with the classes' indicator instead of a slice a class."""
+    x = sparse.csr_array(codes.codes)
+    class_of = np.empty(dictionary.n_atoms, np.int64)
+    for k, part in enumerate(dictionary.class_slices):
+        class_of[part] = k
+    n, n_classes = x.shape[0], len(dictionary.class_slices)
+    rows = np.repeat(np.arange(n), np.diff(x.indptr))
+    cells = rows * n_classes + class_of[x.indices]
+    mass = np.bincount(cells, np.abs(x.data), n * n_classes).reshape(n, n_classes)
+    total = mass.sum(axis=1)
+    share = np.divide(mass.max(axis=1), total, out=np.zeros(n), where=total > 0)
+    return np.clip((n_classes * share - 1.0) / (n_classes - 1.0), 0.0, 1.0)

@@ -1,0 +1,578 @@
+"""``SROSRClassifier``: a known class for every sample, or the answer that it belongs to none of them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._types import AnyArray, Array, IntArray
+from .calibration import Calibration, calibrate
+from .coding.encode import Codes, sparse_encode
+from .coding.problems import Lasso, Problem
+from .coding.workers import one_blas_thread
+from .collaborative import Collaborative
+from .dictionary import Dictionary, Queries
+from .evidence_table import EVIDENCE, Evidence, evidence_of
+from .exceptions import CalibrationWarning
+from .labels import resolve_unknown_label, with_unknown
+from .threshold_choice import choose_threshold
+from .thresholds import OBJECTIVES, check_positive, check_rate, check_threshold
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from .explanation import Explanation
+    from .tail_diagnostics import TailDiagnostics
+
+__all__ = ["SROSRClassifier"]
+
+#: The problem that ``problem=None`` stands for.
+DEFAULT_PROBLEM = Lasso(0.02)
+RULES = ("calibrated", "paper", "matched")
+# Similarities to the atoms held at once while predicting, in bytes.
+_BLOCK_BYTES = 256 * 2**20
+
+
+class SROSRClassifier(ClassifierMixin, BaseEstimator):
+    r"""Open set recognition by sparse representation.
+
+    The training samples are the dictionary. A sample is coded over all of them; what the classes' parts of the code
+    leave unexplained names the candidate class and says how strange the sample is. No unknown sample is needed, neither
+    for the score nor for its threshold: held-out training samples, and known classes left out in turn, stand in.
+
+    Parameters
+    ----------
+    problem : BPDN, Lasso, Ridge or OMP, optional
+        The coding problem; None is ``Lasso(0.02)``. The paper's is ``BPDN(0.001)``.
+    kernel : str or callable, default "linear"
+        As for :class:`Dictionary`. With "precomputed" fit takes the Gram matrix of the training samples and the other
+        methods a :class:`Queries`.
+    gamma, degree, coef0 :
+        Parameters of the named kernels.
+    normalize : bool or {"feature", "kernel"}, default True
+        Scale samples to unit length, see :class:`Dictionary`.
+    n_repeats : int, default 50
+        How often the training samples are split into cross-train and cross-test (the paper's L).
+    holdout : float, default 0.2
+        Share of each class that a split holds out.
+    tail_size : float or "auto", default 0.1
+        Share of the errors that make a tail (the paper's :math:`\rho`); "auto" chooses it by goodness of fit.
+    rule : {"calibrated", "paper", "matched"}, default "calibrated"
+        "calibrated": eight kinds of evidence, fused with weights learnt on simulated openness; the unknown score is one
+        minus a p-value. "paper": matched and non-matched tail probabilities, :math:`S = G_m + wG_{nm}`, the unknown
+        score being :math:`S/(1 + w)`. "matched": :math:`G_m` alone.
+    openness : float, default 0.0
+        Of the problem, for the paper's weight; rarely known in life.
+    weight : float, optional
+        w of the rule "paper"; None is the paper's :math:`(1 - \text{openness})/3`.
+    threshold : float or {"risk", "f", "youden"}, optional
+        On the unknown score, above which a sample is refused (the paper's :math:`\delta = c(1 + w)` is c here); or what
+        simulated openness is to optimise. None: by ``target_rejection``.
+    target_rejection : float, default 0.05
+        Share of known samples that may be refused.
+    per_class : bool, default False
+        A threshold for each candidate class that has enough held-out samples, instead of one for all.
+    calibration : {"cross", "split"}, default "cross"
+        Where the target's scores come from. "cross": held-out training samples, each coded once over nearly all others;
+        approximate. "split": a part of the training samples that is kept out of everything else; the rate of false
+        rejection is then guaranteed (conformal), and the dictionary smaller.
+    calibration_size : float, default 0.25
+        Share of each class that "split" keeps out.
+    risk_weight : float, default 1.0
+        :math:`\lambda` of ``threshold="risk"``: the weight of errors on known samples.
+    unknown_label : label, optional
+        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text.
+    n_jobs : int, optional
+        Threads over samples.
+    random_state : int, RandomState or None
+        Of the splits.
+    verbose : bool, default False
+        Show a progress bar while fitting.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+    unknown_label_ : label
+    threshold_ : float
+        On the unknown score; ``thresholds_`` has one a class, ``threshold_info_`` says where they come from.
+    dictionary_ : Dictionary
+    problem_ : Problem
+    calibration_ : Calibration
+        What was learnt from held-out samples: ``known``, ``simulated`` and ``held_out`` tables, ``rule``, ``tails``.
+    evidence_names_, evidence_weights_ : tuple of str, ndarray
+        Of the fused score (rule "calibrated").
+    training_rows_ : ndarray of int
+        Rows of the training samples that are atoms: atom i is row ``training_rows_[dictionary_.order[i]]``.
+    pooled_ : ndarray of bool (n_classes,)
+        Classes of fewer than ten samples, which share the tails of all classes. (The fused score and its distribution
+        are shared by all classes in any case.)
+    n_features_in_ : int
+
+    References
+    ----------
+    H. Zhang, V. M. Patel, "Sparse representation-based open set recognition", IEEE TPAMI, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from srosr import SROSRClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> known = y < 6
+    >>> clf = SROSRClassifier(n_repeats=5, random_state=0).fit(X[:900][known[:900]], y[:900][known[:900]])
+    >>> met = clf.predict(X[900:])
+    >>> bool(np.mean(met[known[900:]] == -1) < 0.15), bool(np.mean(met[~known[900:]] == -1) > 0.6)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        problem: Problem | None = None,
+        *,
+        kernel: str | Callable[[Array, Array], Array] = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        normalize: bool | str = True,
+        n_repeats: int = 50,
+        holdout: float = 0.2,
+        tail_size: float | str = 0.1,
+        rule: str = "calibrated",
+        openness: float = 0.0,
+        weight: float | None = None,
+        threshold: float | str | None = None,
+        target_rejection: float = 0.05,
+        per_class: bool = False,
+        calibration: str = "cross",
+        calibration_size: float = 0.25,
+        risk_weight: float = 1.0,
+        unknown_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.problem = problem
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.normalize = normalize
+        self.n_repeats = n_repeats
+        self.holdout = holdout
+        self.tail_size = tail_size
+        self.rule = rule
+        self.openness = openness
+        self.weight = weight
+        self.threshold = threshold
+        self.target_rejection = target_rejection
+        self.per_class = per_class
+        self.calibration = calibration
+        self.calibration_size = calibration_size
+        self.risk_weight = risk_weight
+        self.unknown_label = unknown_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> SROSRClassifier:
+        """Learn the known classes and, from them alone, what is strange.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+            Training samples; with ``kernel="precomputed"`` their Gram matrix.
+        y : array-like (n_samples,)
+            Their classes, at least two. One sample of a class is enough to recognise it by; ten of each give every
+            class tails of its own.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where there are too few held-out samples to keep a rate of false rejection.
+        """
+        self._check_parameters()
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        try:
+            check_classification_targets(y)
+        except TypeError as error:
+            raise ValueError(f"y must hold one kind of label, numbers or text: {error}") from None
+        X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has one class, {classes.tolist()[0]!r}; at least two classes are needed, "
+                "for a stranger shows by being spread over several."
+            )
+        unknown_label = resolve_unknown_label(self.unknown_label, classes)
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        kept, aside = np.arange(len(y)), np.empty(0, np.int64)
+        if self.calibration == "split":
+            usable = np.diagonal(X) > 0 if precomputed and X.shape[0] == X.shape[1] else X.any(axis=1)
+            kept, aside = _set_aside(y, usable, self.calibration_size, check_random_state(self.random_state))
+            if not len(aside):
+                warnings.warn(
+                    f"calibration='split' could set no sample aside: calibration_size={self.calibration_size} of the "
+                    "classes is less than a sample. The target is approximate, from held-out samples.",
+                    CalibrationWarning,
+                    stacklevel=2,
+                )
+        dictionary = Dictionary(
+            X[np.ix_(kept, kept)] if precomputed and X.shape[0] == X.shape[1] else X[kept],
+            y[kept],
+            kernel=self.kernel,
+            normalize=self.normalize,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+        )
+        _check_directions(dictionary)
+        set_aside: Any = None
+        if len(aside):
+            set_aside = Queries(X[np.ix_(aside, kept)], np.diagonal(X)[aside]) if precomputed else X[aside]
+        problem = DEFAULT_PROBLEM if self.problem is None else self.problem
+        # The products every later step starts from, the same whatever the number of threads.
+        with one_blas_thread():
+            _ = dictionary.gram
+        self._install(
+            dictionary,
+            self._calibrated(dictionary, problem),
+            problem_=problem,
+            unknown_label_=unknown_label,
+            training_rows_=kept,
+            _aside=set_aside,
+            _aside_labels=y[aside],
+            _grown=False,
+            _choice={},
+        )
+        return self
+
+    def _calibrated(self, dictionary: Dictionary, problem: Problem) -> Calibration:
+        weight = (1.0 - self.openness) / 3.0 if self.weight is None else self.weight
+        return calibrate(
+            dictionary,
+            problem,
+            rule=self.rule,
+            n_repeats=self.n_repeats,
+            holdout=self.holdout,
+            tail_size=self.tail_size,
+            weight=0.0 if self.rule == "matched" else weight,
+            rng=check_random_state(self.random_state),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+        )
+
+    def _install(self, dictionary: Dictionary, calibration: Calibration, **others: Any) -> None:
+        """Take a dictionary and what was learnt over it, and choose the threshold anew: all of it or nothing."""
+        with one_blas_thread():
+            collaborative = Collaborative(dictionary)
+        before = self.__dict__.copy()
+        try:
+            for name, value in others.items():
+                setattr(self, name, value)
+            self.dictionary_ = dictionary
+            self.classes_: AnyArray = np.asarray(dictionary.classes_)
+            self.calibration_ = calibration
+            self._collaborative = collaborative
+            self.evidence_names_ = EVIDENCE
+            self.evidence_weights_ = calibration.weights
+            self.pooled_ = calibration.pooled
+            self.set_threshold(**self._choice)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    # -- thresholds --------------------------------------------------------------------------------------
+
+    def set_threshold(
+        self,
+        threshold: float | str | None = None,
+        *,
+        target_rejection: float | None = None,
+        per_class: bool | None = None,
+        risk_weight: float | None = None,
+    ) -> SROSRClassifier:
+        """Choose the threshold anew, without fitting again.
+
+        Parameters
+        ----------
+        threshold : float or {"risk", "f", "youden"}, optional
+            A number on the scale of :meth:`unknown_score`, or what simulated openness is to optimise.
+        target_rejection : float, optional
+            Share of known samples that may be refused, instead of a threshold.
+        per_class : bool, optional
+            A threshold for each candidate class with enough held-out samples.
+        risk_weight : float, optional
+            The weight of errors on known samples for "risk".
+
+        With none of them given the parameters of the constructor hold.
+        """
+        check_is_fitted(self, "calibration_")
+        if threshold is not None and target_rejection is not None:
+            raise ValueError("give threshold or target_rejection, not both.")
+        choice: dict[str, Any] = {
+            "threshold": threshold,
+            "target_rejection": target_rejection,
+            "per_class": per_class,
+            "risk_weight": risk_weight,
+        }
+        if threshold is None and target_rejection is None:
+            threshold, target_rejection = self.threshold, self.target_rejection
+        aside = None
+        if self._aside is not None:
+            evidence = self._gathered(self._aside)
+            aside = self._scores(evidence), evidence.candidate
+        chosen = choose_threshold(
+            self.calibration_,
+            len(self.classes_),
+            threshold=threshold,
+            target_rejection=target_rejection,
+            per_class=self.per_class if per_class is None else bool(per_class),
+            risk_weight=self.risk_weight if risk_weight is None else risk_weight,
+            aside=aside,
+        )
+        self._choice = choice  # classes that come or go do not change it
+        self.threshold_info_ = chosen
+        self.threshold_ = chosen.value
+        self.thresholds_ = chosen.per_class
+        return self
+
+    # -- recognising -------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> AnyArray:
+        """The known class of each sample, or ``unknown_label_``."""
+        evidence = self._gathered(self._checked(X))
+        refused = self._scores(evidence) > self.thresholds_[evidence.candidate]
+        labels = with_unknown(self.classes_, self.unknown_label_)
+        return labels[np.where(refused | evidence.empty, len(self.classes_), evidence.candidate)]
+
+    def unknown_score(self, X: Any) -> Array:
+        """How strange each sample is, in [0, 1]; above the threshold it is refused.
+
+        With the rule "calibrated" it is the share of known samples that look less strange, so that one minus it is a
+        p-value. A sample of length zero has nothing to recognise and scores 1.
+        """
+        return self._scores(self._gathered(self._checked(X)))
+
+    def log_p_value(self, X: Any) -> Array:
+        """Logarithm of one minus the unknown score; small is strange.
+
+        With the rule "calibrated" it ranks samples strictly also where the unknown score has rounded to 1.
+        """
+        evidence = self._gathered(self._checked(X))
+        out = self.calibration_.rule.log_p_value(evidence.values, evidence.candidate)
+        return np.where(evidence.empty, -np.inf, out)
+
+    def candidate(self, X: Any) -> AnyArray:
+        """The best known class of each sample, whether it would be refused or not."""
+        candidate = self._gathered(self._checked(X)).candidate
+        return self.classes_[candidate]
+
+    def class_scores(self, X: Any) -> Array:
+        """Minus the residual of each class, (n_samples, n_classes); the largest is the candidate's."""
+        return -self._gathered(self._checked(X)).residuals
+
+    def evidence(self, X: Any) -> DataFrame:
+        """The evidence for and against each sample as a table, with candidate class and unknown score.
+
+        The columns are explained in :mod:`srosr.evidence_table`; a DataFrame's index is kept.
+        """
+        from pandas import DataFrame
+
+        evidence = self._gathered(self._checked(X))
+        table = DataFrame(evidence.values, columns=list(EVIDENCE), index=X.index if hasattr(X, "iloc") else None)
+        table["candidate"] = self.classes_[evidence.candidate]
+        table["unknown_score"] = self._scores(evidence)
+        return table
+
+    def encode(self, X: Any) -> Codes:
+        """The codes of samples over ``dictionary_``, with their certificates."""
+        return sparse_encode(self._checked(X), self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+
+    def explain(self, x: Any) -> Explanation:
+        """Why one sample is recognised, or refused.
+
+        Parameters
+        ----------
+        x : array-like (n_features,) or a row of a DataFrame
+            One sample.
+
+        Returns
+        -------
+        Explanation
+            Prints as text; ``plot()`` draws it.
+        """
+        from .explanation import explain
+
+        return explain(self, x)
+
+    def tail_diagnostics(
+        self, label: Any, kind: str = "matched", *, n_resamples: int = 200, random_state: Any = None
+    ) -> TailDiagnostics:
+        """Standard errors and goodness of fit of a class's tail, by resampling training samples.
+
+        Of a class that shares the tails of all classes (see ``pooled_``) it is that one.
+
+        Parameters
+        ----------
+        label : label
+            One of ``classes_``.
+        kind : {"matched", "nonmatched"}
+        n_resamples : int
+        random_state : int, RandomState or None
+        """
+        from .tail_diagnostics import tail_diagnostics
+
+        check_is_fitted(self, "calibration_")
+        if kind not in ("matched", "nonmatched"):
+            raise ValueError(f'kind must be "matched" or "nonmatched", got {kind!r}.')
+        rows, number = self.calibration_.known, self._number_of(label)
+        if not self.pooled_[number]:
+            rows = rows[rows.truth == number]
+        if not len(rows):
+            raise ValueError("no class has a second sample that could be held out: there are no tails.")
+        errors = rows.matched if kind == "matched" else -rows.nonmatched
+        return tail_diagnostics(
+            errors, self.tail_size, groups=rows.sample, n_resamples=n_resamples, random_state=random_state
+        )
+
+    # -- classes come and go -----------------------------------------------------------------------------
+
+    def add_class(self, X: Any, label: Any, *, recalibrate: str = "new") -> SROSRClassifier:
+        """Learn one more class without fitting again.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+            Samples of the new class.
+        label : label
+            Not among ``classes_``.
+        recalibrate : {"new", "all"}, default "new"
+            "new": held-out samples of the new class are coded and join those there are; what was learnt of the other
+            classes stays, their non-matched tails scaled to the new number of classes. "all": all held-out samples are
+            coded again, as a fit on all samples would.
+        """
+        from .class_changes import with_class
+
+        check_is_fitted(self, "calibration_")
+        with_class(self, X, label, recalibrate)
+        return self
+
+    def remove_class(self, label: Any, *, recalibrate: str = "none") -> SROSRClassifier:
+        """Forget a class without fitting again.
+
+        Parameters
+        ----------
+        label : label
+            Among ``classes_``; two classes must be left.
+        recalibrate : {"none", "all"}, default "none"
+            "none": held-out samples of the other classes stay as they were coded. "all": they are coded again.
+        """
+        from .class_changes import without_class
+
+        check_is_fitted(self, "calibration_")
+        without_class(self, label, recalibrate)
+        return self
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that :func:`srosr.load` reads: safetensors and JSON, nothing that runs."""
+        from .persistence import save
+
+        check_is_fitted(self, "calibration_")
+        save(self, path)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _number_of(self, label: Any) -> int:
+        places = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else np.empty(0)
+        if len(places) != 1:
+            raise ValueError(f"label {label!r} is not one of the classes {self.classes_.tolist()}.")
+        return int(places[0])
+
+    def _scores(self, evidence: Evidence) -> Array:
+        scores = self.calibration_.rule.score(evidence.values, evidence.candidate)
+        return np.where(evidence.empty, 1.0, scores)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self, "calibration_")
+        if isinstance(X, Queries) or self.dictionary_.is_precomputed:
+            return self.dictionary_.query(X)
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _blocks(self, X: Any) -> Iterator[Any]:
+        rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
+        for start in range(0, len(X), rows):
+            yield X[start : start + rows]
+
+    def _gathered(self, X: Any) -> Evidence:
+        """The evidence of samples that have been checked."""
+        parts = []
+        for block in self._blocks(X):
+            queries = self.dictionary_.query(block)
+            codes = sparse_encode(queries, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+            with one_blas_thread():
+                scores, distances = self._collaborative.scores(queries), self._collaborative.distances(queries)
+            parts.append(evidence_of(queries, codes, self.dictionary_, scores, distances))
+        if len(parts) == 1:
+            return parts[0]
+        names = ("values", "residuals", "candidate", "empty")
+        return Evidence(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+    def _check_parameters(self) -> None:
+        if self.problem is not None and not isinstance(self.problem, Problem):
+            raise ValueError(f"problem must be a BPDN, Lasso, Ridge or OMP, or None, got {self.problem!r}.")
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}.")
+        if self.calibration not in ("cross", "split"):
+            raise ValueError(f'calibration must be "cross" or "split", got {self.calibration!r}.')
+        if not isinstance(self.n_repeats, Integral) or isinstance(self.n_repeats, bool) or self.n_repeats < 1:
+            raise ValueError(f"n_repeats must be a positive integer, got {self.n_repeats!r}.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
+            raise ValueError(f"n_jobs must be a non-zero integer or None, got {self.n_jobs!r}.")
+        check_rate("holdout", self.holdout)
+        check_rate("calibration_size", self.calibration_size)
+        check_rate("target_rejection", self.target_rejection)
+        if self.threshold is not None and self.threshold not in OBJECTIVES:
+            check_threshold(self.threshold)
+        if self.tail_size != "auto" and not (
+            isinstance(self.tail_size, Real) and not isinstance(self.tail_size, bool) and 0 < self.tail_size <= 1
+        ):
+            raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {self.tail_size!r}.')
+        if not (isinstance(self.openness, Real) and 0 <= self.openness < 1):
+            raise ValueError(f"openness must be a number in [0, 1), got {self.openness!r}.")
+        if self.weight is not None:
+            check_positive("weight", self.weight, zero=True)
+        check_positive("risk_weight", self.risk_weight)
+
+
+def _set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
+    """Rows of the dictionary, and rows kept out of it: of each class the share, but never its last sample.
+
+    Samples of length zero tell nothing of thresholds; they stay.
+    """
+    aside: list[IntArray] = []
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero((y == label) & usable))
+        aside.append(rows[: max(min(round(share * len(rows)), len(rows) - 1), 0)])
+    out = np.sort(np.concatenate(aside))
+    return np.setdiff1d(np.arange(len(y)), out), out
+
+
+def _check_directions(dictionary: Dictionary) -> None:
+    """Refuse a class that has nothing but samples of length zero."""
+    squares = dictionary.squared_norms
+    for label, part in zip(np.asarray(dictionary.classes_), dictionary.class_slices, strict=True):
+        if not (squares[part] > 0).any():
+            raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")

@@ -1,0 +1,278 @@
+"""A saved recogniser is the same recogniser, in any process; a spoilt one is refused and runs nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from srosr import BPDN, OMP, Lasso, ModelFileError, Queries, Ridge, SROSRClassifier, load
+from srosr.modelfile import read_model, write_model
+
+METHODS = ("predict", "unknown_score", "log_p_value", "candidate", "class_scores")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    X, X_test, y, _ = train_test_split(X, y, train_size=200, test_size=80, random_state=0, stratify=y)
+    known = y < 5
+    return X[known], y[known], X_test
+
+
+def fitted(digits, **parameters):
+    return SROSRClassifier(**({"n_repeats": 3, "random_state": 0} | parameters)).fit(digits[0], digits[1])
+
+
+def assert_same(a, b, X):
+    for name in METHODS:
+        left, right = getattr(a, name)(X), getattr(b, name)(X)
+        assert left.dtype == right.dtype, name
+        np.testing.assert_array_equal(left, right, err_msg=name)
+    assert a.unknown_label_ == b.unknown_label_
+    assert type(a.unknown_label_) is type(b.unknown_label_)
+    for name, value in a.get_params().items():
+        assert b.get_params()[name] == value, name
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"problem": BPDN(0.3)},
+        {"problem": Ridge(0.1)},
+        {"problem": OMP(5)},
+        {"rule": "paper", "problem": Lasso(0.05), "openness": 0.2},
+        {"rule": "matched", "threshold": 0.3},
+        {"kernel": "rbf", "gamma": 0.001},
+        {"kernel": "poly", "degree": 2, "normalize": "feature"},
+        {"calibration": "split"},
+        {"per_class": True, "target_rejection": 0.1},
+        {"threshold": "f", "tail_size": "auto"},
+        {"unknown_label": -99},
+        {"random_state": np.int64(3), "threshold": np.float64(0.9)},
+        {"random_state": np.random.RandomState(1)},
+    ],
+    ids=str,
+)
+def test_a_saved_recogniser_answers_bit_for_bit_the_same(digits, tmp_path, parameters):
+    clf = fitted(digits, **parameters)
+    clf.save(tmp_path / "model.srosr")
+    again = load(tmp_path / "model.srosr")
+    if isinstance(clf.random_state, np.random.RandomState):  # what it would draw next is no part of a model
+        clf.set_params(random_state=None)
+    assert_same(clf, again, digits[2])
+    np.testing.assert_array_equal(clf.thresholds_, again.thresholds_)
+    assert clf.threshold_info_.detail == again.threshold_info_.detail
+    # Everything that needs more than predicting works on.
+    again.set_threshold(target_rejection=0.2)
+    clf.set_threshold(target_rejection=0.2)
+    assert again.threshold_ == clf.threshold_
+    pd.testing.assert_frame_equal(again.evidence(digits[2]), clf.evidence(digits[2]))
+    assert str(again.explain(digits[2][0])) == str(clf.explain(digits[2][0]))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array(["zero", "one", "two", "three", "four"]),
+        np.array(["zero", "one", "two", "three", "four"], dtype=object),
+        np.array([0, 1, 2, 3, 4], dtype=np.uint8),
+        np.array([-1, 1, 2, 3, 4]),
+        np.array([0.5, 1.5, 2.5, 3.5, 4.5]) * 2,
+    ],
+    ids=lambda n: str(n.dtype),
+)
+def test_labels_of_every_kind_come_back(digits, tmp_path, names):
+    X, y, X_test = digits
+    clf = SROSRClassifier(n_repeats=2, random_state=0).fit(X, names[y])
+    clf.save(tmp_path / "model.srosr")
+    assert_same(clf, load(tmp_path / "model.srosr"), X_test)
+
+
+def test_it_answers_the_same_in_another_process(digits, tmp_path):
+    clf = fitted(digits)
+    clf.save(tmp_path / "model.srosr")
+    np.save(tmp_path / "X.npy", digits[2])
+    program = (
+        "import sys, numpy as np, srosr\n"
+        "clf = srosr.load(sys.argv[1] + '/model.srosr')\n"
+        "X = np.load(sys.argv[1] + '/X.npy')\n"
+        "np.savez(sys.argv[1] + '/out.npz', s=clf.unknown_score(X), l=clf.log_p_value(X), p=clf.predict(X))\n"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment, timeout=300)
+    with np.load(tmp_path / "out.npz") as out:
+        np.testing.assert_array_equal(out["s"], clf.unknown_score(digits[2]))
+        np.testing.assert_array_equal(out["l"], clf.log_p_value(digits[2]))
+        np.testing.assert_array_equal(out["p"], clf.predict(digits[2]))
+
+
+def test_classes_may_come_and_go_before_and_after_saving(digits, tmp_path):
+    X, y, X_test = digits
+    clf = SROSRClassifier(n_repeats=3, random_state=0).fit(X[y < 4], y[y < 4]).add_class(X[y == 4], 4)
+    clf.save(tmp_path / "grown.srosr")
+    again = load(tmp_path / "grown.srosr")
+    assert_same(clf, again, X_test)
+    assert_same(clf.remove_class(0), again.remove_class(0), X_test)
+
+
+def test_similarities_by_hand_are_saved_with_their_gram_matrix(digits, tmp_path):
+    X, y, X_test = digits
+    clf = SROSRClassifier(kernel="precomputed", n_repeats=2, random_state=0, calibration="split").fit(X @ X.T, y)
+    clf.save(tmp_path / "model.srosr")
+    atoms = X[np.sort(clf.training_rows_)]
+    queries = Queries(X_test @ atoms.T, np.einsum("ij,ij->i", X_test, X_test))
+    assert_same(clf, load(tmp_path / "model.srosr"), queries)
+
+
+def test_names_of_features_are_kept_and_still_checked(digits, tmp_path):
+    X, y, X_test = digits
+    names = [f"pixel {i}" for i in range(64)]
+    clf = SROSRClassifier(n_repeats=2, random_state=0).fit(pd.DataFrame(X, columns=names), y)
+    clf.save(tmp_path / "model.srosr")
+    again = load(tmp_path / "model.srosr")
+    assert_same(clf, again, pd.DataFrame(X_test, columns=names))
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(pd.DataFrame(X_test, columns=names[::-1]))
+
+
+def test_one_sample_of_each_class_can_be_saved(digits, tmp_path):
+    X, y, X_test = digits
+    rows = np.unique(y, return_index=True)[1]
+    with pytest.warns(UserWarning):
+        clf = SROSRClassifier(n_repeats=3, random_state=0).fit(X[rows], y[rows])
+    clf.save(tmp_path / "model.srosr")
+    assert_same(clf, load(tmp_path / "model.srosr"), X_test)
+
+
+def test_saving_needs_a_fit_and_a_kernel_with_a_name(digits, tmp_path):
+    with pytest.raises(Exception, match="not fitted"):
+        SROSRClassifier().save(tmp_path / "model.srosr")
+    clf = fitted(digits, kernel=lambda A, B: A @ B.T)
+    with pytest.raises(ValueError, match="kernel that is a function"):
+        clf.save(tmp_path / "model.srosr")
+    assert not (tmp_path / "model.srosr").exists()
+
+
+# -- files that are not what they seem -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def state(digits, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.srosr"
+    fitted(digits).save(path)
+    return read_model(path)
+
+
+def spoilt(state, tmp_path, settings_=None, arrays=None, **others):
+    """A file with a valid digest whose content has been changed."""
+    from dataclasses import replace
+
+    path = tmp_path / "spoilt.srosr"
+    write_model(
+        path,
+        replace(
+            state,
+            settings=state.settings if settings_ is None else settings_,
+            arrays=state.arrays if arrays is None else arrays,
+            **others,
+        ),
+    )
+    return path
+
+
+def test_a_truncated_or_flipped_file_is_refused(state, tmp_path):
+    path = spoilt(state, tmp_path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for cut in [0, 1, 7, 8, 100, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ModelFileError):
+            load(path)
+    for place in rng.integers(0, len(whole), 40):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(flipped))
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+def test_a_model_of_another_kind_is_named(state, tmp_path):
+    with pytest.raises(ModelFileError, match="holds a WSVM"):
+        load(spoilt(state, tmp_path, kind="WSVM"))
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, data):
+    """Arrays dropped, reshaped, retyped, with numbers out of range: a ModelFileError, or a model that works."""
+    arrays = dict(state.arrays)
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    value = arrays[name]
+    how = data.draw(st.sampled_from(["drop", "cut", "negative", "huge", "nan", "retype", "flatten", "empty"]))
+    if how == "drop":
+        del arrays[name]
+    elif how == "cut":
+        arrays[name] = value[:-1] if value.ndim else value
+    elif how == "flatten":
+        arrays[name] = value.reshape(-1)
+    elif how == "empty":
+        arrays[name] = value.reshape(-1)[:0]
+    elif value.dtype.kind in "iuf":
+        if how == "negative":
+            arrays[name] = np.asarray(-value - 1)
+        elif how == "huge":
+            arrays[name] = np.asarray(value + np.asarray(10**12).astype(value.dtype))
+        elif how == "nan" and value.dtype.kind == "f":
+            arrays[name] = np.full_like(value, np.nan)
+        elif how == "retype":
+            arrays[name] = value.astype(np.float32)
+    path = spoilt(state, tmp_path, arrays=arrays)
+    try:
+        clf = load(path)
+    except ModelFileError:
+        return
+    clf.predict(np.ones((2, 64)))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_settings_that_make_no_sense_are_refused_or_harmless(state, tmp_path, data):
+    strange = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-5, 10**9),
+        st.floats(-2, 2),
+        st.text(max_size=5),
+        st.just([]),
+        st.just({}),
+    )
+    settings_ = {k: dict(v) if isinstance(v, dict) else v for k, v in state.settings.items()}
+    name = data.draw(st.sampled_from(sorted(settings_)))
+    if isinstance(settings_[name], dict) and settings_[name] and data.draw(st.booleans()):
+        inside = data.draw(st.sampled_from(sorted(settings_[name])))
+        settings_[name][inside] = data.draw(strange)
+    elif data.draw(st.booleans()):
+        settings_[name] = data.draw(strange)
+    else:
+        del settings_[name]
+    path = spoilt(state, tmp_path, settings_)
+    try:
+        clf = load(path)
+    except ModelFileError:
+        return
+    clf.predict(np.ones((2, 64)))
+
+
+def test_a_parameter_of_a_later_version_is_ignored(state, tmp_path, digits):
+    settings_ = {**state.settings, "parameters": {**state.settings["parameters"], "from_the_future": 1}}
+    assert load(spoilt(state, tmp_path, settings_)).predict(digits[2]).shape == (80,)

@@ -1,0 +1,294 @@
+"""Thresholds keep what they promise: by brute force where they optimise, by simulation where they guarantee a rate."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from worlds import World
+
+from srosr import Lasso
+from srosr.recognizer import SROSRClassifier
+from srosr.thresholds import (
+    OBJECTIVES,
+    Threshold,
+    check_rate,
+    check_threshold,
+    conformal_threshold,
+    enough_for,
+    rejection_threshold,
+    simulated_threshold,
+)
+
+# --- a target rate of false rejection --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [0.001, 0.01, 0.05, 0.1, 1 / 3, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 19, 20, 100, 301])
+def test_rejection_threshold_is_the_smallest_that_refuses_at_most_the_target(n, target):
+    scores = np.random.default_rng(n).random(n)
+    threshold = rejection_threshold(scores, target)
+    assert threshold in scores
+    assert np.mean(scores > threshold) <= target + 1e-12
+    lower = scores[scores < threshold]
+    if len(lower):
+        assert np.mean(scores > lower.max()) > target - 1e-12
+
+
+def test_rejection_threshold_takes_ties_as_they_are():
+    assert rejection_threshold(np.array([0.0] * 19 + [0.7]), 0.05) == 0.0
+    assert rejection_threshold(np.array([0.3] * 10), 0.2) == 0.3
+    assert np.mean(np.repeat([0.1, 0.9], [80, 20]) > rejection_threshold(np.repeat([0.1, 0.9], [80, 20]), 0.1)) == 0.0
+
+
+@pytest.mark.parametrize(("target", "n"), [(0.5, 1), (0.2, 4), (0.1, 9), (0.05, 19), (0.01, 99), (0.001, 999)])
+def test_enough_is_one_over_the_rate_minus_one(target, n):
+    assert enough_for(target) == n
+    scores = np.linspace(0.1, 0.9, n)
+    assert conformal_threshold(scores, target) == scores[-1], "with enough, the largest score stands for the rate"
+    assert conformal_threshold(scores[:-1], target) == 1.0, "with fewer, nothing may be refused"
+
+
+@pytest.mark.parametrize("target", [0.3, 0.07, 0.013])
+def test_enough_is_the_first_number_that_is_not_too_few(target):
+    n = enough_for(target)
+    assert n >= 1 / target - 1 > n - 1
+
+
+@pytest.mark.parametrize("target", [0.05, 0.1, 0.31])
+@pytest.mark.parametrize("n", [10, 19, 20, 57])
+def test_conformal_threshold_refuses_exchangeable_samples_at_the_target_or_a_little_less(n, target):
+    """The expected rate lies in [alpha - 1/(n+1), alpha] for continuous scores: by 4000 draws of n scores.
+
+    For uniform scores the rate of a threshold is one minus it, so that nothing but the threshold itself is random: its
+    deviation is that of an order statistic, at most 1/(2 sqrt(n + 2)).
+    """
+    rng = np.random.default_rng(7)
+    rates = 1.0 - np.array([conformal_threshold(rng.random(n), target) for _ in range(4000)])
+    noise = 4 * 0.5 / np.sqrt((n + 2) * 4000)
+    assert rates.mean() <= target + noise
+    if n >= enough_for(target):
+        assert rates.mean() >= target - 1 / (n + 1) - noise
+    else:
+        assert (rates == 0).all()
+
+
+def test_conformal_threshold_keeps_its_promise_with_ties():
+    rng = np.random.default_rng(8)
+    rates = []
+    for _ in range(2000):
+        scores = rng.integers(0, 5, 30) / 10
+        rates.append(np.mean(np.arange(5) / 10 > conformal_threshold(scores, 0.1)))
+    assert np.mean(rates) <= 0.1
+
+
+def test_conformal_threshold_is_never_below_the_plain_one():
+    rng = np.random.default_rng(9)
+    for n in (5, 20, 100):
+        scores = rng.random(n)
+        assert conformal_threshold(scores, 0.1) >= rejection_threshold(scores, 0.1)
+
+
+@pytest.mark.parametrize("bad", [0, 1, -0.1, 1.5, np.nan, np.inf, None, "0.1", True, [0.1]])
+def test_rates_outside_zero_and_one_are_refused_by_name(bad):
+    with pytest.raises(ValueError, match="holdout"):
+        check_rate("holdout", bad)
+
+
+@pytest.mark.parametrize("bad", [-0.01, 1.01, np.nan, np.inf, "best", True, [0.5]])
+def test_thresholds_outside_the_unknown_scores_are_refused(bad):
+    with pytest.raises(ValueError, match="threshold"):
+        check_threshold(bad)
+
+
+@pytest.mark.parametrize("good", [0, 1, 0.25, np.float32(0.5), np.int64(1)])
+def test_numbers_of_any_kind_are_thresholds(good):
+    assert check_threshold(good) == float(good)
+
+
+def test_a_threshold_of_each_sample_is_that_of_its_candidate():
+    threshold = Threshold(0.5, np.array([0.1, 0.2, 0.3]), "target", "")
+    np.testing.assert_array_equal(threshold.of(np.array([2, 0, 0])), [0.3, 0.1, 0.1])
+
+
+# --- against pretended strangers -------------------------------------------------------------------
+
+
+def objective_at(cut, known, right, stranger, objective, risk_weight):
+    """From the definitions, one sample at a time."""
+    accepted = [s <= cut for s in known]
+    correct = sum(a and r for a, r in zip(accepted, right, strict=True)) / len(known)
+    let_in = sum(s <= cut for s in stranger) / len(stranger)
+    if objective == "risk":
+        return -(let_in + risk_weight * (1 - correct))
+    if objective == "youden":
+        return sum(accepted) / len(known) - let_in
+    # True positives, false negatives and false positives, as many strangers as known samples.
+    return 2 * correct / (2 * correct + (1 - correct) + let_in)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("risk_weight", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("kind", ["apart", "mixed", "ties", "saturated", "upside down", "one of each"])
+def test_simulated_threshold_is_the_best_of_all_cut_points(objective, risk_weight, kind):
+    rng = np.random.default_rng(3)
+    known, stranger = {
+        "apart": (rng.random(30) / 2, 0.5 + rng.random(20) / 2),
+        "mixed": (rng.beta(2, 3, 60), rng.beta(4, 2, 45)),
+        "ties": (rng.integers(0, 6, 50) / 5, rng.integers(2, 6, 40) / 5),
+        "saturated": (np.where(rng.random(40) < 0.5, 0.0, rng.random(40)), np.where(rng.random(40) < 0.6, 1.0, 0.0)),
+        "upside down": (0.5 + rng.random(20) / 2, rng.random(20) / 2),
+        "one of each": (np.array([0.4]), np.array([0.6])),
+    }[kind]
+    right = rng.random(len(known)) < 0.8
+    threshold, value = simulated_threshold(known, right, stranger, objective, risk_weight)
+    assert 0 <= threshold <= 1
+    cuts = np.unique(np.concatenate([[0.0, 1.0], known, stranger, np.linspace(0, 1, 101)]))
+    best = max(objective_at(c, known, right, stranger, objective, risk_weight) for c in cuts)
+    reached = objective_at(threshold, known, right, stranger, objective, risk_weight)
+    assert reached == pytest.approx(best, abs=1e-12)
+    assert value == pytest.approx(-best if objective == "risk" else best, abs=1e-12)
+
+
+def test_simulated_threshold_lies_in_the_middle_of_the_gap():
+    known, stranger = np.array([0.1, 0.2]), np.array([0.6, 0.9])
+    assert simulated_threshold(known, np.array([True, True]), stranger, "youden") == (pytest.approx(0.4), 1.0)
+
+
+def test_simulated_threshold_separates_scores_that_only_rounding_keeps_apart():
+    """Scores pile up below 1: the middle of two neighbouring floats is one of them, and must be the lower."""
+    known, stranger = np.array([0.1, 1 - 2**-53]), np.array([1.0, 1.0])
+    threshold, value = simulated_threshold(known, np.array([True, True]), stranger, "youden")
+    assert value == 1.0
+    assert (stranger > threshold).all() and (known <= threshold).all()
+
+
+def test_a_larger_weight_of_errors_on_known_samples_never_refuses_more_of_them():
+    rng = np.random.default_rng(4)
+    known, stranger = rng.beta(2, 4, 200), rng.beta(4, 2, 150)
+    found = [simulated_threshold(known, np.ones(200, bool), stranger, "risk", w)[0] for w in (0.1, 0.5, 1, 2, 10)]
+    assert (np.diff(found) >= 0).all()
+
+
+# --- in the recogniser -----------------------------------------------------------------------------
+
+
+def recogniser(**parameters):
+    return SROSRClassifier(Lasso(0.05), **({"n_repeats": 2, "random_state": 0} | parameters))
+
+
+@pytest.fixture(scope="module")
+def well_known():
+    """A hundred samples of each of four classes, the recogniser of them, and 1500 fresh samples of theirs."""
+    world = World(11)
+    X, y = world.known(100)
+    return recogniser(n_repeats=4).fit(X, y), *world.fresh(1500), world.strangers(500)
+
+
+def test_p_values_of_fresh_known_samples_are_uniform(well_known):
+    """Were the 400 held-out and the 1500 fresh samples of one distribution, Kolmogorov's distance between them would be
+    above 1.95 sqrt(1/400 + 1/1500) = 0.11 once in a thousand times; the missing twentieth of the atoms adds little.
+    """
+    clf, X_test, _, _ = well_known
+    p = np.exp(clf.log_p_value(X_test))
+    np.testing.assert_allclose(p, 1.0 - clf.unknown_score(X_test), atol=1e-12)
+    assert stats.kstest(p, "uniform").statistic < 1.95 * np.sqrt(1 / 400 + 1 / 1500)
+
+
+def test_p_values_of_strangers_are_small(well_known):
+    clf, _, _, strangers = well_known
+    assert np.median(1.0 - clf.unknown_score(strangers)) < 0.02
+
+
+@pytest.mark.parametrize("target", [0.02, 0.05, 0.1, 0.3])
+def test_target_rejection_is_met_on_fresh_known_samples(well_known, target):
+    """Within four standard deviations of a rate seen in 1500 samples by a threshold from 400."""
+    clf, X_test, _, _ = well_known
+    clf.set_threshold(target_rejection=target)
+    rate = np.mean(clf.predict(X_test) == clf.unknown_label_)
+    assert abs(rate - target) < 4 * np.sqrt(target * (1 - target) * (1 / 400 + 1 / 1500))
+
+
+def test_held_out_samples_are_refused_at_most_at_the_target(well_known):
+    clf = well_known[0]
+    rows = clf.calibration_.held_out
+    scores = clf.calibration_.rule.score(rows.values, rows.candidate)
+    for target in (0.01, 0.05, 0.25):
+        clf.set_threshold(target_rejection=target)
+        assert np.mean(scores > clf.threshold_) <= target
+        assert clf.threshold_info_.kind == "target"
+
+
+def test_per_class_thresholds_refuse_each_class_at_the_target(well_known):
+    clf = well_known[0]
+    clf.set_threshold(target_rejection=0.1, per_class=True)
+    rows = clf.calibration_.held_out
+    scores = clf.calibration_.rule.score(rows.values, rows.candidate)
+    assert len(np.unique(clf.thresholds_)) == 4
+    for k in range(4):
+        own = scores[rows.candidate == k]
+        assert clf.thresholds_[k] == rejection_threshold(own, 0.1)
+        assert np.mean(own > clf.thresholds_[k]) <= 0.1
+
+
+def test_a_class_with_too_few_held_out_samples_has_no_threshold_of_its_own():
+    X, y = World(12).known((40, 40, 40, 5))
+    clf = recogniser(per_class=True, target_rejection=0.05).fit(X, y)
+    counts = np.bincount(clf.calibration_.held_out.candidate, minlength=4)
+    assert counts[3] < enough_for(0.05) <= counts[:3].min()
+    assert clf.thresholds_[3] == clf.threshold_
+    assert (clf.thresholds_[:3] != clf.threshold_).any()
+
+
+@pytest.mark.parametrize(("rule", "n_worlds"), [("calibrated", 20), ("matched", 8)])
+def test_split_calibration_keeps_its_promise(rule, n_worlds):
+    """Over seeded worlds the mean false rejection is at most alpha = 0.1, and not far below.
+
+    The rate of one threshold from 32 samples has the deviation sqrt(0.1 * 0.9 / 34) = 0.052, the mean of twenty 0.012;
+    three of those are allowed, and below it the 1/33 of the guarantee.
+    """
+    rates = []
+    for seed in range(n_worlds):
+        world = World(seed, n_features=10, n_unknown=0)
+        X, y = world.known(20)
+        clf = recogniser(
+            rule=rule, calibration="split", calibration_size=0.4, target_rejection=0.1, n_repeats=1, random_state=seed
+        ).fit(X, y)
+        assert clf.threshold_info_.kind == "conformal"
+        assert clf.dictionary_.n_atoms == 48
+        rates.append(np.mean(clf.predict(world.fresh(200)[0]) == -1))
+    noise = 3 * 0.052 / np.sqrt(n_worlds)
+    if rule == "calibrated":
+        assert 0.1 - 1 / 33 - noise < np.mean(rates) < 0.1 + noise
+    else:
+        assert np.mean(rates) < 0.1 + noise  # its scores tie at zero
+
+
+def test_split_samples_are_in_no_other_part_of_the_model():
+    """Other features in the samples kept out change the threshold and nothing else."""
+    world = World(13)
+    X, y = world.known(30)
+    one = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
+    aside = np.setdiff1d(np.arange(len(y)), _rows_in(X, one.dictionary_.linear_atoms))
+    assert len(aside) == round(0.25 * 30) * 4
+    changed = X.copy()
+    changed[aside] = world.strangers(len(aside))
+    two = recogniser(calibration="split", target_rejection=0.1).fit(changed, y)
+    X_test = world.fresh(20)[0]
+    np.testing.assert_array_equal(one.unknown_score(X_test), two.unknown_score(X_test))
+    assert two.threshold_ > one.threshold_
+
+
+def _rows_in(X, atoms):
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    return [int(np.argmin(np.abs(unit - a).sum(axis=1))) for a in atoms]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_simulated_thresholds_come_from_the_simulated_table(well_known, objective):
+    clf = well_known[0]
+    clf.set_threshold(objective, risk_weight=2.0)
+    rows, scores = clf.calibration_.simulated, clf.calibration_.simulated_scores
+    known = ~rows.stranger
+    expected, _ = simulated_threshold(scores[known], rows.right[known], scores[rows.stranger], objective, 2.0)
+    assert clf.threshold_ == expected
+    assert (clf.thresholds_ == expected).all()
+    assert clf.threshold_info_.kind == "simulated"
