@@ -1,0 +1,276 @@
+"""The methods of the accuracy benchmark: ours by rule, its single kinds of evidence, and its rivals.
+
+Each takes a trial and answers for the test samples. None sees an unknown sample before that; all that have a threshold
+aim at the same rejection of known samples. A method is a function from a trial and a `Setting` to `Answers`, by name
+in `METHODS`; one fit may answer under several names.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import normalize
+from sklearn.svm import SVC
+
+from benchmarks.trials import UNKNOWN, Trial
+from srosr.metrics import open_set_accuracy, open_set_auroc, open_set_f_measure, openness, oscr_area
+
+TARGET_REJECTION = 0.05
+"""Share of the known samples that every method with a threshold aims to refuse."""
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+"""What the rivals choose their C from."""
+N_FOLDS = 3
+"""Folds over the known training samples for the rivals' C and threshold."""
+EVIDENCE = "evidence "
+"""What the name of a single kind of evidence begins with."""
+PAPER_YALEB = {"tail_size": 0.10, "threshold": 0.007, "openness": openness(10, 10, 38)}
+"""The paper's own parameters on Extended Yale B, beside epsilon = 0.001."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run fixes for all methods: seed of their own randomness, threads, and repeats of cross-testing."""
+
+    seed: int = 0
+    n_jobs: int | None = None
+    n_repeats: int | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The same as keywords of our classifier."""
+        fixed = {"random_state": self.seed, "n_jobs": self.n_jobs}
+        return fixed if self.n_repeats is None else fixed | {"n_repeats": self.n_repeats}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a method says of the test samples of a trial.
+
+    Attributes
+    ----------
+    candidate : ndarray
+        The class of each sample before any refusal.
+    unknown_score : ndarray
+        Larger is more unknown.
+    label : ndarray or None
+        A class or `UNKNOWN`; None of a score that comes without a threshold.
+    fit_seconds, predict_seconds : float or None
+    """
+
+    candidate: NDArray
+    unknown_score: NDArray[np.float64]
+    label: NDArray | None = None
+    fit_seconds: float | None = None
+    predict_seconds: float | None = None
+
+
+Method = Callable[[Trial, Setting], dict[str, Answers]]
+
+
+def assess(trial: Trial, answers: Answers) -> dict[str, float | None]:
+    """The metrics of a method's answers; those that need a threshold are None without one."""
+    true, known = trial.y_test, ~trial.is_unknown
+    out: dict[str, float | None] = {
+        "auroc": open_set_auroc(true, answers.unknown_score, unknown_label=UNKNOWN),
+        "oscr": oscr_area(true, answers.candidate, answers.unknown_score, unknown_label=UNKNOWN),
+        "closed_accuracy": float(np.mean(answers.candidate[known] == true[known])),
+        "f": None,
+        "accuracy": None,
+        "false_rejection": None,
+    }
+    if answers.label is not None:
+        out["f"] = open_set_f_measure(true, answers.label, unknown_label=UNKNOWN)
+        out["accuracy"] = open_set_accuracy(true, answers.label, unknown_label=UNKNOWN)
+        out["false_rejection"] = float(np.mean(answers.label[known] == UNKNOWN))
+    return out | {"fit_seconds": answers.fit_seconds, "predict_seconds": answers.predict_seconds}
+
+
+# -- ours ------------------------------------------------------------------------------------------------
+
+
+def recognizer(**parameters: Any) -> Any:
+    """Our classifier."""
+    from srosr import SROSRClassifier
+
+    return SROSRClassifier(**parameters)
+
+
+def directions() -> dict[str, int]:
+    """For each kind of evidence 1 where larger is more unknown, -1 where smaller is."""
+    from srosr.fusion import DIRECTION
+
+    return dict(DIRECTION)
+
+
+def _recognise(trial: Trial, **parameters: Any) -> tuple[Any, Answers]:
+    """Our classifier after fitting, and its answers."""
+    clf = recognizer(**parameters)
+    started = time.perf_counter()
+    clf.fit(trial.X, trial.y)
+    fitted = time.perf_counter()
+    label = np.asarray(clf.predict(trial.X_test))
+    ended = time.perf_counter()
+    label = np.where(label == clf.unknown_label_, UNKNOWN, label)
+    candidate, score = np.asarray(clf.candidate(trial.X_test)), np.asarray(clf.unknown_score(trial.X_test))
+    return clf, Answers(candidate, score, label, fitted - started, ended - fitted)
+
+
+def calibrated(trial: Trial, setting: Setting) -> dict[str, Answers]:
+    """Our default rule."""
+    _, answers = _recognise(trial, target_rejection=TARGET_REJECTION, **setting.parameters)
+    return {"calibrated": answers}
+
+
+def calibrated_and_evidence(trial: Trial, setting: Setting) -> dict[str, Answers]:
+    """Our default rule, each kind of evidence that it fuses alone, and the paper's rules, all from one fit.
+
+    The tails of the paper's rules are fitted to the same cross-test whatever the rule: a fit of theirs gives the same.
+    """
+    clf, answers = _recognise(trial, target_rejection=TARGET_REJECTION, **setting.parameters)
+    out, table, sign = {"calibrated": answers}, clf.evidence(trial.X_test), directions()
+    for name in clf.evidence_names_:
+        values = sign[name] * np.asarray(table[name], dtype=np.float64)
+        out[EVIDENCE + name] = Answers(answers.candidate, values)
+    tails = clf.calibration_.tails
+    if tails is not None:
+        out["paper"] = _by_tails(clf, tails, trial, answers)
+        out["matched"] = _by_tails(clf, replace(tails, weight=0.0), trial, answers)
+    return out
+
+
+def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:
+    """The answers of the same fit under a rule of the paper's."""
+    other = copy.copy(clf)
+    other.calibration_ = replace(clf.calibration_, rule=rule)
+    other.set_threshold(target_rejection=TARGET_REJECTION)
+    label = np.asarray(other.predict(trial.X_test))
+    label = np.where(label == other.unknown_label_, UNKNOWN, label)
+    score = np.asarray(other.unknown_score(trial.X_test))
+    return Answers(shared.candidate, score, label, shared.fit_seconds, shared.predict_seconds)
+
+
+def paper(trial: Trial, setting: Setting) -> dict[str, Answers]:
+    """The paper's rule: both tails of the class, weighted."""
+    return {"paper": _recognise(trial, rule="paper", target_rejection=TARGET_REJECTION, **setting.parameters)[1]}
+
+
+def matched(trial: Trial, setting: Setting) -> dict[str, Answers]:
+    """The paper's rule on the matched tail alone."""
+    return {"matched": _recognise(trial, rule="matched", target_rejection=TARGET_REJECTION, **setting.parameters)[1]}
+
+
+def _paper_yaleb(rule: str) -> Method:
+    def method(trial: Trial, setting: Setting) -> dict[str, Answers]:
+        from srosr import BPDN
+
+        fixed = {"problem": BPDN(0.001), "n_repeats": 50} | PAPER_YALEB | setting.parameters
+        return {rule: _recognise(trial, rule=rule, **fixed)[1]}
+
+    return method
+
+
+# -- rivals ----------------------------------------------------------------------------------------------
+
+
+Logits = Callable[[NDArray], NDArray]
+"""From samples to a number for each class: the larger, the more of that class."""
+
+
+class MaxLogit:
+    """Multinomial logistic regression; the score of a sample is its largest logit."""
+
+    def __init__(self, X: NDArray[np.float64], y: NDArray) -> None:
+        self.X, self.y = X, y
+
+    def fit(self, train: NDArray, penalty: float) -> Logits:
+        """Train on the rows ``train``."""
+        model = LogisticRegression(C=penalty, max_iter=2000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(self.X[train], self.y[train])
+
+        def logits(X: NDArray) -> NDArray:
+            values = model.decision_function(X)
+            return values if values.ndim == 2 else np.column_stack([-values, values]) / 2
+
+        return logits
+
+
+class OneVsRestSVM:
+    """A support vector machine with RBF kernel for each class; the score of a sample is its largest decision value."""
+
+    def __init__(self, X: NDArray[np.float64], y: NDArray) -> None:
+        self.X, self.y = X, y
+        self.gamma = 1.0 / (X.shape[1] * X.var())
+        self.kernel = rbf_kernel(X, gamma=self.gamma)
+
+    def fit(self, train: NDArray, penalty: float) -> Logits:
+        """Train on the rows ``train``."""
+        inside, y = self.kernel[np.ix_(train, train)], self.y[train]
+        models = [SVC(kernel="precomputed", C=penalty).fit(inside, y == c) for c in np.unique(self.y)]
+
+        def logits(X: NDArray) -> NDArray:
+            across = rbf_kernel(X, self.X[train], gamma=self.gamma)
+            return np.column_stack([model.decision_function(across) for model in models])
+
+        return logits
+
+
+def _rival(name: str, kind: type[MaxLogit] | type[OneVsRestSVM]) -> Method:
+    """A rival on unit-length rows: C by accuracy, the threshold by the scores, both out of fold on known samples."""
+
+    def method(trial: Trial, setting: Setting) -> dict[str, Answers]:
+        started = time.perf_counter()
+        X, y = normalize(trial.X), trial.y
+        classes, everything = np.unique(y), np.arange(len(y))
+        model = kind(X, y)
+        folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=setting.seed).split(X, y))
+        best, penalty, held_out = -1.0, PENALTIES[0], np.empty(0)
+        for value in PENALTIES:
+            logits = np.empty((len(y), len(classes)))
+            for train, test in folds:
+                logits[test] = model.fit(train, value)(X[test])
+            accuracy = float(np.mean(classes[logits.argmax(axis=1)] == y))
+            if accuracy > best:
+                best, penalty, held_out = accuracy, value, logits.max(axis=1)
+        threshold = -np.quantile(held_out, TARGET_REJECTION)
+        final = model.fit(everything, penalty)
+        fitted = time.perf_counter()
+        logits = final(normalize(trial.X_test))
+        candidate, score = classes[logits.argmax(axis=1)], -logits.max(axis=1)
+        label = np.where(score > threshold, UNKNOWN, candidate)
+        return {name: Answers(candidate, score, label, fitted - started, time.perf_counter() - fitted)}
+
+    return method
+
+
+METHODS: dict[str, Method] = {
+    "calibrated": calibrated,
+    "evidence": calibrated_and_evidence,
+    "paper": paper,
+    "matched": matched,
+    "max-logit": _rival("max-logit", MaxLogit),
+    "svm": _rival("svm", OneVsRestSVM),
+}
+"""Methods by the names of the command line; "evidence" answers for "calibrated", "paper" and "matched" too."""
+
+RIVALS = ("max-logit", "svm")
+
+PAPER_METHODS: dict[str, Method] = {"paper": _paper_yaleb("paper"), "matched": _paper_yaleb("matched")}
+"""The paper's rules at the paper's own setting of Extended Yale B."""
+
+
+def to_fit(names: list[str]) -> list[str]:
+    """What has to be fitted for ``names``: nothing else of ours where "evidence" answers for it."""
+    return [name for name in names if not (name in ("calibrated", "paper", "matched") and "evidence" in names)]
