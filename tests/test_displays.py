@@ -13,7 +13,7 @@ from srosr.displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
 from srosr.exceptions import CalibrationWarning
 from srosr.explanation_display import ExplanationDisplay
 from srosr.recognizer import SROSRClassifier
-from srosr.tail_diagnostics import tail_diagnostics
+from srosr.tail_checks import tail_diagnostics
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)

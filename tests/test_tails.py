@@ -10,7 +10,7 @@ from scipy import stats
 
 from srosr.exceptions import SROSRWarning, TailWarning
 from srosr.spliced import SplicedDistribution
-from srosr.tail_diagnostics import qq_points, tail_diagnostics
+from srosr.tail_checks import qq_points, tail_diagnostics
 from srosr.tails import GPDTail, fit_gpd, fit_tail
 
 SHAPES = [-1.0, -0.9, -0.5, -0.2, -1e-12, 0.0, 1e-12, 1e-5, 0.3, 0.9, 3.0]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .recognizer import SROSRClassifier
     from .spliced import SplicedDistribution
     from .src import SRCClassifier
-    from .tail_diagnostics import TailDiagnostics, qq_points, tail_diagnostics
+    from .tail_checks import TailDiagnostics, qq_points, tail_diagnostics
     from .tails import GPDTail, fit_gpd, fit_tail
 
 _HOME = {
@@ -61,9 +61,9 @@ _HOME = {
     "fit_gpd": "tails",
     "fit_tail": "tails",
     "SplicedDistribution": "spliced",
-    "TailDiagnostics": "tail_diagnostics",
-    "tail_diagnostics": "tail_diagnostics",
-    "qq_points": "tail_diagnostics",
+    "TailDiagnostics": "tail_checks",
+    "tail_diagnostics": "tail_checks",
+    "qq_points": "tail_checks",
     "SROSRClassifier": "recognizer",
     "load": "persistence",
     "Explanation": "explanation",

@@ -16,7 +16,7 @@ from ._types import Array
 from .cross_test import CrossTest
 from .evidence_table import EVIDENCE
 from .plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, histogram, panels, shared_bins, tidy
-from .tail_diagnostics import TailDiagnostics, tail_diagnostics
+from .tail_checks import TailDiagnostics, tail_diagnostics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

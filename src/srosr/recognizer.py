@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from .explanation import Explanation
-    from .tail_diagnostics import TailDiagnostics
+    from .tail_checks import TailDiagnostics
 
 __all__ = ["SROSRClassifier"]
 
@@ -431,7 +431,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         n_resamples : int
         random_state : int, RandomState or None
         """
-        from .tail_diagnostics import tail_diagnostics
+        from .tail_checks import tail_diagnostics
 
         check_is_fitted(self, "calibration_")
         if kind not in ("matched", "nonmatched"):

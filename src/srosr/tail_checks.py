@@ -89,7 +89,7 @@ def tail_diagnostics(
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.tail_diagnostics import tail_diagnostics
+    >>> from srosr.tail_checks import tail_diagnostics
     >>> errors = np.random.default_rng(0).exponential(size=500)
     >>> d = tail_diagnostics(errors, tail_size=0.2, random_state=0)
     >>> d.n_groups, d.p_value > 0.05

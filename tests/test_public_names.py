@@ -1,0 +1,33 @@
+"""What ``import srosr`` promises: every name is there, light, and stays what it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import srosr
+
+
+def test_every_public_name_is_what_its_home_holds_whatever_was_imported_before():
+    """A module of the package with the name of a function would take its place once imported."""
+    program = (
+        "import importlib, pkgutil, srosr\n"
+        "for part in pkgutil.walk_packages(srosr.__path__, 'srosr.'):\n"
+        "    if not part.name.endswith('__main__'): importlib.import_module(part.name)\n"
+        "import types\n"
+        "wrong = [n for n in srosr.__all__ if isinstance(getattr(srosr, n), types.ModuleType)]\n"
+        "assert not wrong, wrong\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_all_names_are_listed_and_documented():
+    assert set(srosr.__all__) - {"__version__"} == set(srosr._HOME)
+    for name in srosr.__all__:
+        assert getattr(srosr, name).__doc__ or name == "__version__", name
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = "('numpy', 'scipy', 'sklearn', 'numba', 'pandas', 'matplotlib', 'torch', 'safetensors')"
+    program = f"import sys, srosr; found = [m for m in {heavy} if m in sys.modules]; assert not found, found"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
