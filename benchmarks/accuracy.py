@@ -205,7 +205,7 @@ def _chosen(text: str | None, available: Iterable[str], option: str) -> list[str
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--sets", metavar="SETS", help=f"Comma-separated data sets: {', '.join(TRIALS)}.  [all]")
+@click.option("--sets", metavar="SETS", help=f"Comma-separated data sets: {', '.join(TRIALS)}.  [up to orl]")
 @click.option(
     "--trials", type=click.IntRange(1), help=f"Trials of each set.  [{N_TRIALS}, coverage: {COVERAGE_TRIALS}]"
 )
@@ -250,7 +250,8 @@ def main(
         methods = to_fit(_chosen(names, METHODS, "--methods"))
     else:
         methods = ["calibrated"] if coverage else list(PAPER_METHODS)
-    chosen = ["yaleb"] if setting else _chosen(sets, TRIALS, "--sets")
+    usual = ",".join(name for name, trial_set in TRIALS.items() if not trial_set.extra)
+    chosen = ["yaleb"] if setting else _chosen(sets or usual, TRIALS, "--sets")
     n_trials = trials or (QUICK_TRIALS if quick else COVERAGE_TRIALS if coverage else N_TRIALS)
     seeds = range(first_seed, first_seed + n_trials)
     out, err = report.console(), Console(stderr=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ CALTECH101_FILES = ("caltech101/caltech101_dsift_spm_counts.npz",)
 CLIP_FILES = ("caltech256/caltech256_clip_vitb32_valtest.npz",)
 UIUC_FILES = ("uiuc_attributes/uiuc_attributes.npz",)
 USPS_FILES = ("usps/usps_7291_2007.npz",)
+USPS_ALL_FILES = ("usps/usps_all_11000.npz",)
 LETTER_FILES = ("letter/letter.npz",)
 COIL_FILES = ("coil20/coil20_32x32.npz",)
 ORL_FILES = ("orl/orl_32x32.npz",)
@@ -70,11 +71,15 @@ class TrialSet:
         Whether the calibrated rule was designed on it; on the others it was only confirmed.
     draw : callable
         From a seed to a `Trial`.
+    extra : bool
+        Whether it is there for one question only (few samples, or test samples like the training samples) and is left
+        out by default.
     """
 
     title: str
     designed: bool
     draw: Callable[[int], Trial]
+    extra: bool = False
 
 
 def _trial(
@@ -230,6 +235,15 @@ def usps(seed: int) -> Trial:
     )  # fmt: skip
 
 
+def usps_all(seed: int) -> Trial:
+    """Like `usps`, but training and test samples from one pool.
+
+    The test part of the standard split is harder than its training part, so that no target rate can be kept on it.
+    """
+    X, y = _arrays(USPS_ALL_FILES, "X", "y")
+    return _one_pool(X, y.astype(np.int64), seed, 6, 4, 200, 100)
+
+
 def letter(seed: int) -> Trial:
     """Fifteen letters known, 100 training samples each; 50 test samples of each of the 26."""
     X, y = _arrays(LETTER_FILES, "X", "y")
@@ -242,10 +256,18 @@ def coil20(seed: int) -> Trial:
     return _one_pool(X, y.astype(np.int64), seed, 10, 10, 0.5)
 
 
-def orl(seed: int) -> Trial:
+def orl(seed: int, n_train: int = 5) -> Trial:
     """Twenty people known, five of their ten pictures to train on; all pictures of the other twenty are unknown."""
     X, y = _arrays(ORL_FILES, "X", "y")
-    return _one_pool(X, y.astype(np.int64), seed, 20, 20, 0.5)
+    return _one_pool(X, y.astype(np.int64), seed, 20, 20, n_train)
+
+
+def clip_100(seed: int, n_train: int) -> Trial:
+    """Caltech-256 in CLIP's embedding: 100 objects known by few pictures; at most 10 test pictures of those and of
+    100 others."""
+    X, y, names = _arrays(CLIP_FILES, "X", "y", "class_names")
+    usable = np.flatnonzero(np.char.find(names, "clutter") < 0)
+    return _one_pool(X, y.astype(np.int64), seed, 100, 100, n_train, 10, usable, usable)
 
 
 TRIALS: dict[str, TrialSet] = {
@@ -258,5 +280,11 @@ TRIALS: dict[str, TrialSet] = {
     "letter": TrialSet("Letter, 15/11, 100 a class", False, letter),
     "coil20": TrialSet("COIL-20, 10/10", False, coil20),
     "orl": TrialSet("ORL faces, 20/20, 5 a class", False, orl),
+    "usps-all": TrialSet("USPS, one pool of 11,000, 6/4, 200 a class", False, usps_all, extra=True),
+    "orl-2": TrialSet("ORL faces, 20/20, 2 a class", False, partial(orl, n_train=2), extra=True),
+    "orl-1": TrialSet("ORL faces, 20/20, 1 a class", False, partial(orl, n_train=1), extra=True),
+    "clip-5": TrialSet("Caltech-256 CLIP, 100/100, 5 a class", False, partial(clip_100, n_train=5), extra=True),
+    "clip-2": TrialSet("Caltech-256 CLIP, 100/100, 2 a class", False, partial(clip_100, n_train=2), extra=True),
+    "clip-1": TrialSet("Caltech-256 CLIP, 100/100, 1 a class", False, partial(clip_100, n_train=1), extra=True),
 }
 """Trials by name, in the order of the tables."""

@@ -204,7 +204,10 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         try:
-            check_classification_targets(y)
+            with warnings.catch_warnings():
+                # Many classes of few samples are an ordinary task here.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                check_classification_targets(y)
         except TypeError as error:
             raise ValueError(f"y must hold one kind of label, numbers or text: {error}") from None
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
