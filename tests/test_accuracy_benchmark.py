@@ -14,13 +14,21 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from srosr import BPDN, Dictionary, SRCClassifier, residual_ratio, sparsity_concentration
+from srosr import (
+    BPDN,
+    Dictionary,
+    SRCClassifier,
+    SROSRClassifier,
+    metrics,
+    residual_ratio,
+    sparsity_concentration,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import accuracy, methods, standings  # noqa: E402
+from benchmarks import ablation, accuracy, fitting, methods, standings  # noqa: E402
 from benchmarks.methods import EVIDENCE, METHODS, Answers, Setting, assess  # noqa: E402
 from benchmarks.problems import Unavailable  # noqa: E402
 from benchmarks.trials import TRIALS, UNKNOWN, Trial, TrialSet, _one_pool, _two_pools, spatial_pyramid  # noqa: E402
@@ -469,3 +477,37 @@ def test_fewer_test_samples_keep_both_kinds():
 )
 def test_options_that_cannot_be_met_are_refused(toys, arguments, message):
     assert message in " ".join(run(*arguments, code=2).stderr.replace("│", " ").split())
+
+
+# --- the other two commands -----------------------------------------------------------------------------
+
+
+def test_a_fits_cost_is_counted_by_passes(toys):
+    counts, coding, whole = fitting.fit_cost(toy(0), 1)
+    assert counts == [50 * 12, 25 * 12, 60]
+    assert 0 < coding < whole
+
+
+def test_adding_a_class_is_timed_beside_a_fit(toys):
+    found = fitting.change_cost(toy(0), 1)
+    assert found["all score"] < 1e-6
+    assert 0 <= found["new labels"] < 0.2
+    assert min(found[key] for key in ("refit", "new", "all", "remove")) > 0
+
+
+def test_the_ablation_begins_with_the_score_as_it_is():
+    trial = toy(0)
+    auroc, refused = ablation.run(trial)
+    clf = SROSRClassifier(random_state=0).fit(trial.X, trial.y)
+    own = metrics.open_set_auroc(trial.y_test, -clf.log_p_value(trial.X_test), unknown_label=UNKNOWN)
+    assert auroc["as it is"] == pytest.approx(own)
+    assert set(refused) == {"a fifth held out", "a few held out"}
+    assert {f"without {name}" for name in clf.evidence_names_} < set(auroc)
+
+
+@pytest.mark.parametrize("module", ["fitting", "ablation"])
+def test_the_other_commands_say_what_they_do_and_refuse_what_they_do_not_know(module):
+    command = {"fitting": fitting, "ablation": ablation}[module].main
+    assert "python -m" in CliRunner().invoke(command, ["--help"]).output
+    result = CliRunner().invoke(command, ["--sets", "nothing"])
+    assert result.exit_code == 2 and "nothing" in result.output
