@@ -78,7 +78,7 @@ def run_trial(name: str, seed: int, mode: str, methods: list[str], quick: bool) 
         "records": [],
         "failed": [],
     }
-    setting = Setting(seed, 1, QUICK_REPEATS if quick else None)
+    setting = Setting(seed, 1, QUICK_REPEATS if quick else None, TRIALS[name].tail_size)
     for key in methods:
         try:
             with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):

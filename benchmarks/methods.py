@@ -40,11 +40,13 @@ PAPER_YALEB = {"tail_size": 0.10, "threshold": 0.007, "openness": openness(10, 1
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run fixes for all methods: seed of their own randomness, threads, and repeats of cross-testing."""
+    """What a run fixes for all methods: seed of their own randomness, threads, repeats of cross-testing, and the share
+    of errors in a tail of the paper's rules."""
 
     seed: int = 0
     n_jobs: int | None = None
     n_repeats: int | None = None
+    tail_size: float = 0.25
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -142,11 +144,20 @@ def calibrated_and_evidence(trial: Trial, setting: Setting) -> dict[str, Answers
     for name in clf.evidence_names_:
         values = sign[name] * np.asarray(table[name], dtype=np.float64)
         out[EVIDENCE + name] = Answers(answers.candidate, values)
-    tails = clf.calibration_.tails
-    if tails is not None:
+    if clf.calibration_.tails is not None:
+        tails = _tails(clf, setting.tail_size)
         out["paper"] = _by_tails(clf, tails, trial, answers)
         out["matched"] = _by_tails(clf, replace(tails, weight=0.0), trial, answers)
     return out
+
+
+def _tails(clf: Any, tail_size: float) -> Any:
+    """The tails of the same cross-test with another share of the errors."""
+    from srosr.calibration import class_sizes
+    from srosr.rules import fit_tails
+
+    calibration = clf.calibration_
+    return fit_tails(calibration.known, class_sizes(clf.dictionary_), tail_size, calibration.tails.weight)
 
 
 def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:
@@ -162,12 +173,16 @@ def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:
 
 def paper(trial: Trial, setting: Setting) -> dict[str, Answers]:
     """The paper's rule: both tails of the class, weighted."""
-    return {"paper": _recognise(trial, rule="paper", target_rejection=TARGET_REJECTION, **setting.parameters)[1]}
+    return {"paper": _recognise(trial, rule="paper", **_of_the_paper(setting))[1]}
 
 
 def matched(trial: Trial, setting: Setting) -> dict[str, Answers]:
     """The paper's rule on the matched tail alone."""
-    return {"matched": _recognise(trial, rule="matched", target_rejection=TARGET_REJECTION, **setting.parameters)[1]}
+    return {"matched": _recognise(trial, rule="matched", **_of_the_paper(setting))[1]}
+
+
+def _of_the_paper(setting: Setting) -> dict[str, Any]:
+    return {"target_rejection": TARGET_REJECTION, "tail_size": setting.tail_size, **setting.parameters}
 
 
 def _paper_yaleb(rule: str) -> Method:

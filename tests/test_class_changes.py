@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -222,6 +223,50 @@ def test_a_threshold_that_needs_three_classes_keeps_the_third(digits):
     with pytest.raises(ValueError, match="simulated openness"):
         clf.remove_class(0, recalibrate="all")
     assert same(answers(clf, X_test[:50]), before)
+
+
+def test_numbers_of_removed_samples_are_not_given_again(digits):
+    X, _, y, _ = digits
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    rows = y < 4
+    clf = SROSRClassifier(n_repeats=2, random_state=0).fit(X[rows], y[rows])
+    clf.remove_class(3).add_class(X[y == 5], 5).remove_class(5).add_class(X[y == 6], 6)
+    found = clf.training_rows_[clf.dictionary_.order[clf.dictionary_.labels == 6]]
+    start = rows.sum() + (y == 5).sum()
+    np.testing.assert_array_equal(np.sort(found), start + np.arange((y == 6).sum()))
+    known = clf.training_rows_[clf.dictionary_.order[clf.dictionary_.labels < 3]]
+    np.testing.assert_array_equal(y[known], clf.dictionary_.labels[clf.dictionary_.labels < 3])
+
+
+@pytest.mark.parametrize("rule", ["calibrated", "paper"])
+def test_a_class_that_alone_had_samples_aside_or_held_out_may_go_or_it_is_said(digits, rule):
+    X, X_test, y, _ = digits
+    sizes = {0: 25, 1: 1, 2: 1, 3: 2}
+    rows = np.concatenate([np.flatnonzero(y == k)[:n] for k, n in sizes.items()])
+    for calibration in ("split", "cross"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = SROSRClassifier(n_repeats=3, random_state=0, calibration=calibration, rule=rule)
+            clf.fit(X[rows], y[rows])
+            try:
+                clf.remove_class(0)
+            except ValueError as error:
+                assert "fit again" in str(error)
+            assert np.isfinite(clf.unknown_score(X_test[:5])).all()
+
+
+def test_labels_that_an_array_would_merge_are_refused(digits):
+    X, _, y, _ = digits
+    rows = y < 3
+    clf = SROSRClassifier(n_repeats=2, random_state=0).fit(X[rows], 2**53 + y[rows])
+    for label in (0.5, float("nan"), 1j):
+        with pytest.raises(ValueError, match="label"):
+            clf.add_class(X[y == 5], label)
+    text = SROSRClassifier(n_repeats=2, random_state=0).fit(X[rows], np.array(["a", "b", "c"])[y[rows]])
+    with pytest.raises(ValueError, match="label"):
+        text.add_class(X[y == 5], "a\0")
+    assert len(clf.classes_) == len(text.classes_) == 3
 
 
 def test_new_samples_are_numbered_after_the_old_ones(digits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -145,6 +146,17 @@ def test_names_of_features_are_kept_and_still_checked(digits, tmp_path):
         again.predict(pd.DataFrame(X_test, columns=names[::-1]))
 
 
+def test_what_is_saved_is_what_was_fitted_whatever_was_set_since(digits, tmp_path):
+    clf = fitted(digits)
+    scores = clf.unknown_score(digits[2])
+    clf.set_params(kernel="rbf", rule="paper", normalize=False)
+    clf.save(tmp_path / "model.srosr")
+    again = load(tmp_path / "model.srosr")
+    np.testing.assert_array_equal(again.unknown_score(digits[2]), scores)
+    assert (again.kernel, again.rule, again.normalize) == ("linear", "calibrated", True)
+    assert clf.explain(digits[2][0]).rule == "calibrated"
+
+
 def test_one_sample_of_each_class_can_be_saved(digits, tmp_path):
     X, y, X_test = digits
     rows = np.unique(y, return_index=True)[1]
@@ -188,6 +200,19 @@ def spoilt(state, tmp_path, settings_=None, arrays=None, **others):
         ),
     )
     return path
+
+
+def works(clf):
+    """A model that was accepted answers, explains, changes and says no with an error of ours, never with another."""
+    X = np.ones((2, 64)) + np.arange(64) / 64
+    if clf.dictionary_.n_features != 64:
+        return
+    assert np.isfinite(clf.unknown_score(X)).all()
+    clf.predict(X)
+    str(clf.explain(X[0]))
+    clf.set_threshold(target_rejection=0.2)
+    with contextlib.suppress(ValueError):
+        clf.add_class(X, 77).remove_class(77)
 
 
 def test_a_truncated_or_flipped_file_is_refused(state, tmp_path):
@@ -241,7 +266,7 @@ def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, dat
         clf = load(path)
     except ModelFileError:
         return
-    clf.predict(np.ones((2, 64)))
+    works(clf)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -270,7 +295,7 @@ def test_settings_that_make_no_sense_are_refused_or_harmless(state, tmp_path, da
         clf = load(path)
     except ModelFileError:
         return
-    clf.predict(np.ones((2, 64)))
+    works(clf)
 
 
 def test_a_parameter_of_a_later_version_is_ignored(state, tmp_path, digits):

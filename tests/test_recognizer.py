@@ -734,3 +734,38 @@ def test_a_progress_bar_is_shown_where_asked_for_and_nowhere_else(world, capsys)
     assert silent.out == silent.err == ""
     shown = quick(verbose=True).fit(*world[:2])
     np.testing.assert_array_equal(shown.unknown_score(world[2]), quick().fit(*world[:2]).unknown_score(world[2]))
+
+
+def test_a_refit_that_fails_leaves_the_fitted_model_as_it_was():
+    X, y = World(0).known(12)
+    clf = quick(random_state=0).fit(X, y)
+    before = clf.unknown_score(X)
+    for bad in ((X[:, :3], np.zeros(len(X))), (X[:, :3], np.full(len(X), "a")), (X * np.nan, y)):
+        with pytest.raises(ValueError):
+            clf.fit(*bad)
+        np.testing.assert_array_equal(clf.unknown_score(X), before)
+
+
+@pytest.mark.parametrize("labels", [np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"), [1j, 2j]])
+def test_labels_that_are_neither_numbers_nor_text_are_refused(labels):
+    X, y = World(0).known(6)
+    with pytest.raises(ValueError):
+        quick().fit(X, np.asarray(labels)[y % 2])
+
+
+def test_rounding_is_not_taken_for_evidence():
+    """Clusters so tight that what other classes add is rounding: it must not be measured in its own deviations."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 20))
+    X, y = np.repeat(centres, 10, axis=0) + 1e-3 * rng.normal(size=(40, 20)), np.repeat(np.arange(4), 10)
+    clf = quick(random_state=0).fit(X, y)
+    assert np.abs(clf.calibration_.rule.fusion.standardised(clf.calibration_.held_out.values)).max() < 50
+
+
+def test_the_score_of_samples_of_unknown_classes_is_for_refusing_them(world):
+    X, y, X_known, y_known, strangers = world
+    clf = quick(random_state=0).fit(X, y)
+    both, labels = np.concatenate([X_known, strangers]), np.concatenate([y_known, np.full(len(strangers), 99)])
+    said = clf.predict(both)
+    right = np.where(labels == 99, said == -1, said == labels)
+    assert clf.score(both, labels) == pytest.approx(right.mean())

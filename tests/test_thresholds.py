@@ -1,12 +1,16 @@
 """Thresholds keep what they promise: by brute force where they optimise, by simulation where they guarantee a rate."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 from worlds import World
 
-from srosr import Lasso
+from srosr import CalibrationWarning, Lasso
 from srosr.recognizer import SROSRClassifier
+from srosr.threshold_choice import Aside, choose_threshold
 from srosr.thresholds import (
     OBJECTIVES,
     Threshold,
@@ -234,7 +238,10 @@ def test_a_class_with_too_few_held_out_samples_has_no_threshold_of_its_own():
     clf = recogniser(per_class=True, target_rejection=0.05).fit(X, y)
     counts = np.bincount(clf.calibration_.held_out.candidate, minlength=4)
     assert counts[3] < enough_for(0.05) <= counts[:3].min()
-    assert clf.thresholds_[3] == clf.threshold_
+    rows = clf.calibration_.held_out
+    scores = clf.calibration_.rule.score(rows.values, rows.candidate)
+    # The threshold of the rest is from the rest alone: pooled with the others, nothing would bound its own rate.
+    assert clf.thresholds_[3] == rejection_threshold(scores[rows.candidate == 3], 0.05)
     assert (clf.thresholds_[:3] != clf.threshold_).any()
 
 
@@ -292,3 +299,73 @@ def test_simulated_thresholds_come_from_the_simulated_table(well_known, objectiv
     assert clf.threshold_ == expected
     assert (clf.thresholds_ == expected).all()
     assert clf.threshold_info_.kind == "simulated"
+
+
+def test_thresholds_per_class_keep_the_rate_over_all_classes():
+    """Easy classes with samples enough and harder ones with few: the few must not hide behind the easy ones."""
+    rng = np.random.default_rng(0)
+    rates = []
+    for _ in range(300):
+        easy, hard = rng.normal(0, 1, (5, 60)), rng.normal(1.5, 1, (20, 10))
+        scores = expit(np.concatenate([easy.ravel(), hard.ravel()]))
+        candidate = np.concatenate([np.repeat(np.arange(5), 60), 5 + np.repeat(np.arange(20), 10)])
+        aside = Aside(scores, candidate, candidate)
+        chosen = choose_threshold(
+            None, 25, threshold=None, target_rejection=0.05, per_class=True, risk_weight=1.0, aside=aside
+        )
+        assert chosen.kind == "conformal"
+        new = np.concatenate([rng.normal(0, 1, 3000), rng.normal(1.5, 1, 2000)])
+        where = np.concatenate([rng.integers(0, 5, 3000), rng.integers(5, 25, 2000)])
+        rates.append(np.mean(expit(new) > chosen.of(where)))
+    assert np.mean(rates) <= 0.05 + 0.003
+
+
+def test_a_split_sets_aside_one_of_every_class_that_has_two():
+    X, y = World(3).known((40, 2, 2, 3))
+    clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
+    assert set(clf._aside_labels) == set(y)
+    assert clf.threshold_info_.kind == "conformal"
+
+
+def test_a_promise_that_cannot_be_kept_is_not_made():
+    X, y = World(3).known((40, 40, 1, 30))
+    with pytest.warns(CalibrationWarning, match="promise of calibration='split'"):
+        clf = recogniser(calibration="split").fit(X, y)
+    assert clf.threshold_info_.kind == "target"
+    X, y = World(3).known((6, 6, 6, 6))
+    with pytest.warns(CalibrationWarning, match="promise of calibration='split'"):
+        clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
+    assert clf.threshold_info_.kind == "target"
+
+
+def test_classes_without_a_second_sample_have_a_threshold_by_strangers_and_it_is_said():
+    world = World(5, n_known=6, n_features=10)
+    X, y = world.known((30, 1, 1, 1, 1, 1))
+    with pytest.warns(CalibrationWarning, match="5 of 6 classes have none"):
+        clf = recogniser().fit(X, y)
+    assert (clf.thresholds_[1:] >= clf.thresholds_[0]).all()
+    stranger = clf.calibration_.simulated.stranger
+    scores = clf.calibration_.simulated_scores[stranger]
+    assert np.mean(scores <= clf.thresholds_[1]) <= max(0.05, np.mean(scores <= clf.thresholds_[0]))
+    assert "without any" in clf.threshold_info_.detail
+
+
+def test_a_smaller_target_never_refuses_more():
+    X, y = World(4).known(30)
+    clf = recogniser(random_state=0).fit(X, y)
+    thresholds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        for target in (0.3, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4, 1e-6):
+            thresholds.append(clf.set_threshold(target_rejection=target).threshold_)
+    assert (np.diff(thresholds) >= 0).all()
+    with pytest.warns(CalibrationWarning, match="by the tail") as caught:
+        clf.set_threshold(target_rejection=1e-4)
+    assert caught[0].filename == __file__
+
+
+def test_a_warning_of_a_fit_points_at_the_line_of_the_fit():
+    X, y = World(4).known(2)
+    with pytest.warns(CalibrationWarning) as caught:
+        recogniser().fit(X, y)
+    assert {w.filename for w in caught} == {__file__}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from .coding.workers import one_blas_thread, progress_bar
 from .cross_test import CrossTest, CrossTester, cross_splits, few_out_folds, left_out_classes
 from .dictionary import Dictionary
 from .evidence_table import EVIDENCE
-from .exceptions import CalibrationWarning
+from .exceptions import CalibrationWarning, warn
 from .fusion import Fusion, fit_fusion
 from .rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .spliced import SplicedDistribution
@@ -121,11 +120,10 @@ def calibrated_rule(
     fusion, elsewhere = fused
     rows = held_out if len(held_out) else simulated
     if not len(held_out):
-        warnings.warn(
+        warn(
             "no class has a second sample to hold out: the unknown score is the share of pretended strangers that look "
             "less strange, not one minus a p-value.",
             CalibrationWarning,
-            stacklevel=5,
         )
     distribution = SplicedDistribution.fit(fusion.score(rows.values), tail_size, groups=rows.sample, warn=False)
     return CalibratedRule(fusion, elsewhere, distribution)

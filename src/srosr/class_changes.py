@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._types import IntArray
+from ._types import AnyArray, IntArray
 from .calibration import Calibration, calibrated_rule, class_sizes
 from .coding.workers import one_blas_thread
 from .cross_test import CrossTest, CrossTester, cross_splits, few_out_folds
 from .dictionary import Dictionary, Queries
 from .fusion import refitted
 from .labels import is_text
+from .recognizer import set_aside
 from .rules import MIN_SAMPLES, CalibratedRule, fit_tails
 
 if TYPE_CHECKING:
@@ -31,21 +34,22 @@ def with_class(clf: SROSRClassifier, X: Any, label: Any, recalibrate: str) -> No
     if isinstance(X, Queries) or clf.dictionary_.is_precomputed:
         raise ValueError('X must hold features; with kernel="precomputed" fit again with the larger Gram matrix.')
     X = np.asarray(clf._checked(X), dtype=np.float64)
-    # New samples are numbered after all there were.
-    start = 1 + max(int(clf.training_rows_.max()), len(clf.training_rows_) + len(clf._aside_labels) - 1)
+    others: dict[str, Any] = {"_grown": True, "_n_rows": clf._n_rows + len(X)}
     rows = np.arange(len(X))
-    others: dict[str, Any] = {"_grown": True}
     if clf._aside is not None:
         # Some of the new samples keep the promise of the split calibration, too.
-        rows = check_random_state(clf.random_state).permutation(len(X))
-        n = min(round(clf.calibration_size * len(X)), len(X) - 1)
-        aside, rows = np.sort(rows[:n]), np.sort(rows[n:])
+        rng = check_random_state(clf.random_state)
+        rows, aside = set_aside(np.zeros(len(X)), X.any(axis=1), clf.calibration_size, rng)
         others["_aside"] = np.concatenate([clf._aside, X[aside]])
-        others["_aside_labels"] = np.concatenate([clf._aside_labels, np.full(n, label)])
+        others["_aside_labels"] = _joined_labels(clf._aside_labels, label, len(aside))
         X = X[rows]
-    others["training_rows_"] = np.concatenate([clf.training_rows_, start + rows])
+    # New samples are numbered after all there were; the dictionary numbers them after the last it has.
+    last = int(clf.dictionary_.order.max()) + 1
+    others["training_rows_"] = np.concatenate([clf.training_rows_[:last], clf._n_rows + rows])
     with one_blas_thread():
-        dictionary = clf.dictionary_.append(X, np.full(len(X), label))
+        dictionary = clf.dictionary_.append(X, _joined_labels(clf.dictionary_.labels[:0], label, len(X)))  # type: ignore[index]
+    if len(np.asarray(dictionary.classes_)) != len(clf.classes_) + 1:
+        raise ValueError(f"label {label!r} cannot be told from a class there is, in an array that holds both.")
     number = int(np.flatnonzero(np.asarray(dictionary.classes_) == label)[0])
     if not (dictionary.squared_norms[dictionary.class_slices[number]] > 0).any():
         raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
@@ -83,7 +87,7 @@ def without_class(clf: SROSRClassifier, label: Any, recalibrate: str) -> None:
     others: dict[str, Any] = {"_grown": True}
     if clf._aside is not None:
         stay = clf._aside_labels != label
-        aside = clf._aside[stay]
+        aside = clf._aside[stay] if stay.any() else None
         if isinstance(aside, Queries):
             # Similarities to the rows that are left, in their order.
             rows = np.isin(np.sort(clf.dictionary_.order), dictionary.order)
@@ -103,11 +107,21 @@ def _new_label(clf: SROSRClassifier, label: Any) -> Any:
     classes = np.asarray(clf.classes_)
     if is_text(classes) != isinstance(label, str):
         raise ValueError(f"label must be {'text' if is_text(classes) else 'a number'} like the classes, got {label!r}.")
+    if not isinstance(label, str) and not (isinstance(label, Real) and math.isfinite(label)):
+        raise ValueError(f"label must be text or a finite number, got {label!r}.")
     if label in classes.tolist():
         raise ValueError(f"label {label!r} is a class already; remove it first, or fit again with all its samples.")
     if label == clf.unknown_label_:
         raise ValueError(f"label {label!r} is what refused samples are called; choose another.")
     return label
+
+
+def _joined_labels(old: AnyArray, label: Any, n: int) -> AnyArray:
+    """Labels followed by n times another, in a type that cuts none of them."""
+    new = np.full(n, label, dtype=object if old.dtype.kind == "O" else None)
+    if old.dtype.kind in "iu" and new.dtype.kind in "iu" and np.result_type(old, new).kind not in "iu":
+        return np.concatenate([old.astype(object), new.astype(object)])
+    return np.concatenate([old, new])
 
 
 def _moved(clf: SROSRClassifier, dictionary: Dictionary) -> Calibration:
@@ -153,6 +167,8 @@ def _recalibrated(
         if tails is None:
             raise ValueError("no sample of the classes that are left can be held out: fit again.")
         return Calibration(known, simulated, held_out, tails, tails, pooled)
+    if not len(held_out) and not len(simulated):
+        raise ValueError("of the classes that are left no sample was held out or left out: fit again.")
     fusion = refitted(old.rule.fusion, held_out.values) if len(held_out) else old.rule.fusion
     rule = calibrated_rule((fusion, old.rule.simulated), held_out, simulated, clf.tail_size)
     return Calibration(known, simulated, held_out, rule, tails, pooled)

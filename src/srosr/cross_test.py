@@ -166,6 +166,7 @@ class CrossTester:
         slices = dictionary.class_slices
         self.n_classes = len(slices)
         self.class_of: IntArray = np.repeat(np.arange(self.n_classes), [s.stop - s.start for s in slices])
+        self.lonely = np.bincount(self.class_of)[self.class_of] == 1
         self.squares = dictionary.squared_norms
         self.held_out = HeldOut(dictionary)
 
@@ -208,12 +209,13 @@ class CrossTester:
     def simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> CrossTest:
         """Every split's held-out samples over the rest without the classes left out.
 
-        Where no class has two samples nothing is held out: all samples of the classes left out are pretended strangers.
+        The one sample of a class that has no other is never held out; where its class is left out it is a pretended
+        stranger like the others.
         """
         parts = []
         for repeat, (held, absent) in enumerate(zip(splits, left_out, strict=True)):
             gone = np.flatnonzero(np.isin(self.class_of, absent))
-            test = held if len(held) else gone
+            test = np.union1d(held, gone[self.lonely[gone]])
             test = test[self.squares[test] > 0]
             if len(test):
                 parts.append(self.coded(test, np.union1d(held, gone), absent, repeat))

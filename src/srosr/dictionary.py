@@ -534,6 +534,10 @@ class Dictionary:
             raise ValueError("the dictionary's numbers are not finite, or not of the right type.")
         if len(np.unique(order)) != n or order.min() < 0:
             raise ValueError("the dictionary's order does not name rows.")
+        if gram is not None and not (
+            np.abs(gram - gram.T).max() <= _ASYMMETRIC * np.abs(gram).max() and (np.diagonal(gram) >= 0).all()
+        ):
+            raise ValueError("the dictionary's Gram matrix is not one.")
         out = object.__new__(cls)
         out.kernel, out.normalize, out.n_features = kernel, normalize, n_features
         out.gamma, out.degree, out.coef0 = gamma, degree, coef0

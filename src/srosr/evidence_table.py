@@ -44,6 +44,8 @@ DIRECTION = {
 EVIDENCE = tuple(DIRECTION)
 # Lengths below this are rounding: ratios of two such are ratios of nothing.
 _TINY = 1e-9
+# Squares from Gram quantities are good to about this, relative to the squared length of the sample.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def evidence_of(queries: Queries, codes: Codes, dictionary: Dictionary, scores: 
         "nonmatched": (residuals.sum(axis=1) - matched) / (n_classes - 1),
         "concentration": _concentration(codes, dictionary),
         "ratio": _ratio(matched, two[:, 1]),
-        "surplus": np.sqrt(np.maximum(matched**2 - codes.residual_norm**2, 0.0)),
+        "surplus": _surplus(matched, codes.residual_norm, queries.squared_norms),
         "collaborative": top[:, -1],
         "margin": top[:, -1] - top[:, -2],
         "subspace": _ratio(near[:, 0], near[:, 1]),
@@ -103,6 +105,12 @@ def evidence_of(queries: Queries, codes: Codes, dictionary: Dictionary, scores: 
     return Evidence(
         np.stack([columns[name] for name in EVIDENCE], axis=1), residuals, candidate, queries.squared_norms == 0
     )
+
+
+def _surplus(matched: Array, residual: Array, squares: Array) -> Array:
+    """Root of a difference of squares, where it is more than their rounding."""
+    gain = matched**2 - residual**2
+    return np.sqrt(np.where(gain > _ROUNDING * squares, gain, 0.0))
 
 
 def _ratio(first: Array, second: Array) -> Array:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 __all__ = ["CalibrationWarning", "CertificateWarning", "ModelFileError", "SROSRWarning", "TailWarning"]
 
 
@@ -23,3 +26,11 @@ class CalibrationWarning(SROSRWarning):
 
 class ModelFileError(ValueError):
     """A file is not a model file that can be read: damaged, cut short, another program's, or too new."""
+
+
+def warn(message: str, category: type[SROSRWarning]) -> None:
+    """Warn at the line of the user's own code that led here, however deep in the package this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("srosr."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -274,7 +274,7 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         threshold_detail=clf.threshold_info_.detail,
         p_value=math.exp(log_p),
         log_p_value=log_p,
-        rule=clf.rule,
+        rule=clf.rule_,
         score=math.nan if empty else math.fsum(part.contribution for part in parts),
         score_threshold=_on_the_scale_of_contributions(rule, threshold),
         evidence=parts,

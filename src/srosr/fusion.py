@@ -64,8 +64,8 @@ class Fusion:
 def _moments(values: Array) -> tuple[Array, Array]:
     turned = values * _SIGNS
     mean, scale = turned.mean(axis=0), turned.std(axis=0)
-    # Evidence that does not vary says nothing: it is left in its own units.
-    return mean, np.where(scale > 1e-9 * (1.0 + np.abs(mean)), scale, 1.0)
+    # Evidence that varies by rounding only says nothing: it is left in its own units.
+    return mean, np.where(scale > 1e-6 * (1.0 + np.abs(mean)), scale, 1.0)
 
 
 def fit_fusion(known: Array, simulated: Array, stranger: Any) -> tuple[Fusion, Fusion]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -34,13 +35,16 @@ def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
     known = classes.tolist()
     if unknown_label is None:
         if not text:
-            return UNKNOWN_NUMBER if UNKNOWN_NUMBER not in known else min(known) - 1
+            if UNKNOWN_NUMBER not in known:
+                return UNKNOWN_NUMBER
+            below = min(known) - 1
+            return below if below not in known else 2 * min(known)  # one less than a huge float is the same number
         free = UNKNOWN_TEXT
         while free in known:
             free = f"__{free}__"
         return free
     label = unknown_label.item() if isinstance(unknown_label, np.generic) else unknown_label
-    if not isinstance(label, str if text else Real):
+    if not isinstance(label, str if text else Real) or (isinstance(label, float) and not math.isfinite(label)):
         raise ValueError(
             f"unknown_label must be {'text' if text else 'a number'} like the classes, got {unknown_label!r}."
         )

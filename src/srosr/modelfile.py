@@ -188,6 +188,8 @@ def write_model(path: PathLike, state: ModelState) -> None:
         if not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, "the file that is there is read-only", os.fspath(path))
     folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", folder)
     temporary = os.path.join(folder, f".srosr-{secrets.token_hex(16)}.tmp")
     permissions = 0o666 if mode is None else stat.S_IMODE(mode) & 0o777
     try:

@@ -23,12 +23,15 @@ from .recognizer import SROSRClassifier
 from .rules import CalibratedRule, TailRule
 from .spliced import SplicedDistribution
 from .tails import GPDTail
-from .thresholds import Threshold
+from .thresholds import Threshold, check_positive
 
 __all__ = ["load", "save"]
 
 KIND = "SROSRClassifier"
+# Numbers beyond these are no model of ours: sums and products of them would not be finite.
+_LARGEST, _SMALLEST = 1e100, 1e-100
 _PROBLEMS: dict[str, type[Problem]] = {"BPDN": BPDN, "Lasso": Lasso, "Ridge": Ridge, "OMP": OMP}
+_OF_DICTIONARY = ("kernel", "normalize", "gamma", "degree", "coef0")
 _PASSES = ("known", "simulated", "held_out")
 _TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
 
@@ -80,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> SROSRClassifier:
 
 
 def _settings(clf: SROSRClassifier) -> dict[str, Any]:
-    if not isinstance(clf.kernel, str):
+    if not isinstance(clf.dictionary_.kernel, str):
         raise ValueError("a kernel that is a function cannot be saved: files hold nothing that runs. Name a kernel.")
     parameters = clf.get_params(deep=False)
     parameters["problem"] = None if clf.problem is None else _problem_state(clf.problem)
@@ -88,6 +91,8 @@ def _settings(clf: SROSRClassifier) -> dict[str, Any]:
     seed = clf.random_state
     parameters["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     del parameters["unknown_label"]
+    # Parameters may have been set since; the model is what was fitted.
+    parameters |= {name: getattr(clf.dictionary_, name) for name in _OF_DICTIONARY} | {"rule": clf.rule_}
     calibration, threshold = clf.calibration_, clf.threshold_info_
     return {
         "parameters": {name: _plain(value) for name, value in parameters.items()},
@@ -99,7 +104,8 @@ def _settings(clf: SROSRClassifier) -> dict[str, Any]:
         "has_tails": calibration.tails is not None,
         "weight": None if calibration.tails is None else float(calibration.tails.weight),
         "aside": None if clf._aside is None else "similarities" if isinstance(clf._aside, Queries) else "features",
-        "grown": bool(getattr(clf, "_grown", False)),
+        "grown": bool(clf._grown),
+        "n_rows": int(clf._n_rows),
     }
 
 
@@ -127,7 +133,7 @@ def _arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
     if clf.unknown_label is not None:
         out["parameters/unknown_label"] = np.asarray(clf.unknown_label)
     # A Gram matrix that grew is not the one its atoms would give, to the last bit.
-    if d.is_precomputed or getattr(clf, "_grown", False):
+    if d.is_precomputed or clf._grown:
         out["dictionary/gram"] = d.gram
     if hasattr(clf, "feature_names_in_"):
         out["feature_names_in"] = np.asarray(clf.feature_names_in_)
@@ -177,7 +183,7 @@ def _restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRCla
     # A parameter of a later version is none of ours; one it did not have keeps its default.
     clf.set_params(**{name: value for name, value in parameters.items() if name in known})
     clf._check_parameters()
-    clf.problem_ = _problem(settings["problem"])
+    clf.problem_, clf.rule_ = _problem(settings["problem"]), clf.rule
     clf.n_features_in_ = _count(settings["n_features_in"])
     if "feature_names_in" in arrays:
         clf.feature_names_in_ = arrays["feature_names_in"]
@@ -198,7 +204,10 @@ def _restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRCla
         coef0=clf.coef0,
     )
     clf.training_rows_ = arrays["training_rows"]
-    _expect(clf.training_rows_.shape > (int(dictionary.order.max()),), "training rows")
+    clf._n_rows = _count(settings["n_rows"])
+    rows = clf.training_rows_
+    _expect(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
+    _expect(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
     classes = np.asarray(dictionary.classes_)
     _expect(len(classes) >= 2, "classes")
     clf.unknown_label_ = arrays["unknown_label"].item()
@@ -217,6 +226,7 @@ def _restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRCla
     per_class = arrays["threshold/per_class"]
     _expect(per_class.shape == (len(classes),) and bool(((per_class >= 0) & (per_class <= 1)).all()), "thresholds")
     words = settings["threshold"]
+    _expect(arrays["threshold/value"].shape == () and bool(0 <= arrays["threshold/value"] <= 1), "thresholds")
     clf.threshold_info_ = Threshold(
         float(arrays["threshold/value"]), per_class, str(words["kind"]), str(words["detail"])
     )
@@ -259,7 +269,8 @@ def _calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictiona
     if settings["has_tails"]:
         matched, nonmatched = _tails("tails/matched", arrays), _tails("tails/nonmatched", arrays)
         _expect(len(matched) == len(nonmatched) == n_classes, "tails")
-        tails = TailRule(matched, nonmatched, tuple(map(bool, pooled)), float(settings["weight"]))
+        weight = check_positive("weight", settings["weight"], zero=True)
+        tails = TailRule(matched, nonmatched, tuple(map(bool, pooled)), weight)
     if not settings["calibrated"]:
         _expect(tails is not None, "tails")
         assert tails is not None
@@ -268,7 +279,9 @@ def _calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictiona
         Fusion(*(_vector(arrays[f"{name}/{f.name}"], len(EVIDENCE)) for f in fields(Fusion)))
         for name in ("fusion", "simulated_fusion")
     )
-    _expect(bool((fusion.scale > 0).all() and (elsewhere.scale > 0).all()), "scales")
+    for part in (fusion, elsewhere):
+        _expect(bool((part.scale > _SMALLEST).all() and (part.weights >= 0).all()), "scales or weights")
+        _expect(bool((np.abs([part.mean, part.scale, part.weights]) < _LARGEST).all()), "scales or weights")
     (tail,) = _tails("distribution/tail", arrays)
     distribution = SplicedDistribution(
         arrays["distribution/body"], arrays["distribution/levels"], tail, float(arrays["distribution/joint"])
@@ -292,7 +305,9 @@ def _cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) 
     for field in ("repeat", "matched", "nonmatched", "stranger"):
         _expect(getattr(rows, field).shape == (n,), "held-out samples")
     _expect(rows.values.shape == (n, len(EVIDENCE)) and rows.stranger.dtype == np.bool_, "held-out samples")
-    _expect(bool(np.isfinite(rows.values).all()), "held-out samples")
+    for numbers in (rows.values, rows.matched, rows.nonmatched):
+        _expect(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.stranger]) < _LARGEST).all()), "errors")
+    _expect(bool((np.abs(rows.values) < _LARGEST).all()), "held-out samples")
     return rows
 
 

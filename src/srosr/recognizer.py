@@ -22,9 +22,8 @@ from .coding.workers import one_blas_thread
 from .collaborative import Collaborative
 from .dictionary import Dictionary, Queries
 from .evidence_table import EVIDENCE, Evidence, evidence_of
-from .exceptions import CalibrationWarning
 from .labels import resolve_unknown_label, with_unknown
-from .threshold_choice import choose_threshold
+from .threshold_choice import Aside, choose_threshold
 from .thresholds import OBJECTIVES, check_positive, check_rate, check_threshold
 
 if TYPE_CHECKING:
@@ -84,13 +83,15 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
     calibration : {"cross", "split"}, default "cross"
         Where the target's scores come from. "cross": held-out training samples, each coded once over nearly all others;
         approximate. "split": a part of the training samples that is kept out of everything else; the rate of false
-        rejection is then guaranteed (conformal), and the dictionary smaller.
+        rejection is then guaranteed (conformal) for new samples of the classes in the proportions of the training
+        samples, and the dictionary smaller.
     calibration_size : float, default 0.25
         Share of each class that "split" keeps out.
     risk_weight : float, default 1.0
         :math:`\lambda` of ``threshold="risk"``: the weight of errors on known samples.
     unknown_label : label, optional
-        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text.
+        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text (where those are classes:
+        the smallest number minus one, "__unknown__").
     n_jobs : int, optional
         Threads over samples.
     random_state : int, RandomState or None
@@ -105,7 +106,8 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
     threshold_ : float
         On the unknown score; ``thresholds_`` has one a class, ``threshold_info_`` says where they come from.
     dictionary_ : Dictionary
-    problem_ : Problem
+    problem_, rule_ : Problem, str
+        Those of the fit.
     calibration_ : Calibration
         What was learnt from held-out samples: ``known``, ``simulated`` and ``held_out`` tables, ``rule``, ``tails``.
     evidence_names_, evidence_weights_ : tuple of str, ndarray
@@ -193,14 +195,23 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         X : array-like (n_samples, n_features)
             Training samples; with ``kernel="precomputed"`` their Gram matrix.
         y : array-like (n_samples,)
-            Their classes, at least two. One sample of a class is enough to recognise it by; ten of each give every
-            class tails of its own.
+            Their classes, at least two; with three or more the weights of the evidence are learnt, with two they are
+            equal. A class of one sample has its place in the dictionary; ten give it tails of its own.
 
         Warns
         -----
         CalibrationWarning
             Where there are too few held-out samples to keep a rate of false rejection.
         """
+        before = self.__dict__.copy()
+        try:
+            self._fit(X, y)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         try:
@@ -211,6 +222,8 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         except TypeError as error:
             raise ValueError(f"y must hold one kind of label, numbers or text: {error}") from None
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
+        if y.dtype.kind not in "biufUO":
+            raise ValueError(f"y holds labels of type {y.dtype}; use numbers or text.")
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(
@@ -222,14 +235,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         kept, aside = np.arange(len(y)), np.empty(0, np.int64)
         if self.calibration == "split":
             usable = np.diagonal(X) > 0 if precomputed and X.shape[0] == X.shape[1] else X.any(axis=1)
-            kept, aside = _set_aside(y, usable, self.calibration_size, check_random_state(self.random_state))
-            if not len(aside):
-                warnings.warn(
-                    f"calibration='split' could set no sample aside: calibration_size={self.calibration_size} of the "
-                    "classes is less than a sample. The target is approximate, from held-out samples.",
-                    CalibrationWarning,
-                    stacklevel=2,
-                )
+            kept, aside = set_aside(y, usable, self.calibration_size, check_random_state(self.random_state))
         dictionary = Dictionary(
             X[np.ix_(kept, kept)] if precomputed and X.shape[0] == X.shape[1] else X[kept],
             y[kept],
@@ -240,9 +246,9 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
             coef0=self.coef0,
         )
         _check_directions(dictionary)
-        set_aside: Any = None
+        kept_out: Any = None
         if len(aside):
-            set_aside = Queries(X[np.ix_(aside, kept)], np.diagonal(X)[aside]) if precomputed else X[aside]
+            kept_out = Queries(X[np.ix_(aside, kept)], np.diagonal(X)[aside]) if precomputed else X[aside]
         problem = DEFAULT_PROBLEM if self.problem is None else self.problem
         # The products every later step starts from, the same whatever the number of threads.
         with one_blas_thread():
@@ -253,12 +259,13 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
             problem_=problem,
             unknown_label_=unknown_label,
             training_rows_=kept,
-            _aside=set_aside,
+            _aside=kept_out,
             _aside_labels=y[aside],
+            _n_rows=len(y),
             _grown=False,
             _choice={},
+            rule_=self.rule,
         )
-        return self
 
     def _calibrated(self, dictionary: Dictionary, problem: Problem) -> Calibration:
         weight = (1.0 - self.openness) / 3.0 if self.weight is None else self.weight
@@ -318,7 +325,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         risk_weight : float, optional
             The weight of errors on known samples for "risk".
 
-        With none of them given the parameters of the constructor hold.
+        What is not given is as in the constructor (not as in an earlier call). ``per_class`` is for targets only.
         """
         check_is_fitted(self, "calibration_")
         if threshold is not None and target_rejection is not None:
@@ -334,7 +341,8 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         aside = None
         if self._aside is not None:
             evidence = self._gathered(self._aside)
-            aside = self._scores(evidence), evidence.candidate
+            truth: Any = np.searchsorted(self.classes_, self._aside_labels)
+            aside = Aside(self._scores(evidence), evidence.candidate, truth)
         chosen = choose_threshold(
             self.calibration_,
             len(self.classes_),
@@ -343,6 +351,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
             per_class=self.per_class if per_class is None else bool(per_class),
             risk_weight=self.risk_weight if risk_weight is None else risk_weight,
             aside=aside,
+            promised=self.calibration == "split",
         )
         self._choice = choice  # classes that come or go do not change it
         self.threshold_info_ = chosen
@@ -359,6 +368,20 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         labels = with_unknown(self.classes_, self.unknown_label_)
         return labels[np.where(refused | evidence.empty, len(self.classes_), evidence.candidate)]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Open set accuracy: the share of samples with the right label.
+
+        Labels that are not among ``classes_`` are strangers: to refuse them is right. So the score of samples of known
+        classes alone punishes every refusal; see :mod:`srosr.model_selection` for scorers that do not.
+        """
+        from sklearn.metrics import accuracy_score
+
+        check_is_fitted(self, "calibration_")
+        labels = with_unknown(self.classes_, self.unknown_label_)
+        truth = np.asarray(y)
+        truth = np.where(np.isin(truth, self.classes_), truth, labels[-1])
+        return float(accuracy_score(truth, self.predict(X), sample_weight=sample_weight))
+
     def unknown_score(self, X: Any) -> Array:
         """How strange each sample is, in [0, 1]; above the threshold it is refused.
 
@@ -370,7 +393,8 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
     def log_p_value(self, X: Any) -> Array:
         """Logarithm of one minus the unknown score; small is strange.
 
-        With the rule "calibrated" it ranks samples strictly also where the unknown score has rounded to 1.
+        With the rule "calibrated" it ranks samples strictly also where the unknown score has rounded to 1. (With the
+        paper's rules it is only that logarithm: their unknown score is no probability.)
         """
         evidence = self._gathered(self._checked(X))
         out = self.calibration_.rule.log_p_value(evidence.values, evidence.candidate)
@@ -536,7 +560,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if self.problem is not None and not isinstance(self.problem, Problem):
             raise ValueError(f"problem must be a BPDN, Lasso, Ridge or OMP, or None, got {self.problem!r}.")
-        if self.rule not in RULES:
+        if not (isinstance(self.rule, str) and self.rule in RULES):
             raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}.")
         if self.calibration not in ("cross", "split"):
             raise ValueError(f'calibration must be "cross" or "split", got {self.calibration!r}.')
@@ -547,9 +571,9 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         check_rate("holdout", self.holdout)
         check_rate("calibration_size", self.calibration_size)
         check_rate("target_rejection", self.target_rejection)
-        if self.threshold is not None and self.threshold not in OBJECTIVES:
+        if self.threshold is not None and not (isinstance(self.threshold, str) and self.threshold in OBJECTIVES):
             check_threshold(self.threshold)
-        if self.tail_size != "auto" and not (
+        if not (isinstance(self.tail_size, str) and self.tail_size == "auto") and not (
             isinstance(self.tail_size, Real) and not isinstance(self.tail_size, bool) and 0 < self.tail_size <= 1
         ):
             raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {self.tail_size!r}.')
@@ -560,15 +584,16 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         check_positive("risk_weight", self.risk_weight)
 
 
-def _set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
+def set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
     """Rows of the dictionary, and rows kept out of it: of each class the share, but never its last sample.
 
-    Samples of length zero tell nothing of thresholds; they stay.
+    At least one of every class that has two: the promise is made to all classes. Samples of length zero tell nothing of
+    thresholds; they stay.
     """
     aside: list[IntArray] = []
     for label in np.unique(y):
         rows = rng.permutation(np.flatnonzero((y == label) & usable))
-        aside.append(rows[: max(min(round(share * len(rows)), len(rows) - 1), 0)])
+        aside.append(rows[: max(min(max(round(share * len(rows)), 1), len(rows) - 1), 0)])
     out = np.sort(np.concatenate(aside))
     return np.setdiff1d(np.arange(len(y)), out), out
 

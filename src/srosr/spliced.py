@@ -125,7 +125,7 @@ class SplicedDistribution:
         return np.where(r > self.tail.u, beyond, self._below(r, False))[()]
 
     def sf(self, r: Any) -> Any:
-        """Probability of an error larger than r: the p-value of r."""
+        """Probability of an error larger than r: the p-value of r, where errors do not tie."""
         return np.exp(self.logsf(r))
 
     def logsf(self, r: Any) -> Any:
