@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import srosr
 
@@ -19,6 +21,12 @@ def test_every_public_name_is_what_its_home_holds_whatever_was_imported_before()
         "assert not wrong, wrong\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_the_documents_have_no_gaps_left():
+    root = Path(__file__).resolve().parents[1]
+    for path in [root / "README.md", root / "CONTRIBUTING.md", root / "CHANGELOG.md", *(root / "docs").glob("*.md")]:
+        assert not re.findall(r"\b[A-Z0-9]+_(?:TABLE|ROWS)\b", path.read_text()), path
 
 
 def test_all_names_are_listed_and_documented():

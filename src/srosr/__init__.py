@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .explanation import Explanation
     from .explanation_display import ExplanationDisplay
     from .metrics import (
+        mark_unknown,
         open_set_accuracy,
         open_set_auroc,
         open_set_f_measure,
@@ -78,6 +79,7 @@ _HOME = {
     "oscr_area": "metrics",
     "oscr_curve": "metrics",
     "youden_j": "metrics",
+    "mark_unknown": "metrics",
     "LeaveClassesOut": "model_selection",
     "candidate_accuracy_scorer": "model_selection",
     "open_set_auroc_scorer": "model_selection",
@@ -122,6 +124,7 @@ __all__ = [
     "fit_gpd",
     "fit_tail",
     "load",
+    "mark_unknown",
     "open_set_accuracy",
     "open_set_auroc",
     "open_set_auroc_scorer",
