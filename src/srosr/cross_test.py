@@ -25,7 +25,7 @@ from .collaborative import HeldOut
 from .dictionary import Dictionary, scaled_queries
 from .evidence_table import EVIDENCE, evidence_of
 
-__all__ = ["CrossTest", "CrossTester", "cross_splits", "few_out_folds", "left_out_classes"]
+__all__ = ["CrossTest", "CrossTester", "classes_in_turn", "cross_splits", "few_out_folds", "left_out_classes"]
 
 #: Share of the classes that simulated openness leaves out at a time.
 LEFT_OUT = 0.3
@@ -122,23 +122,24 @@ def left_out_classes(n_classes: int, n_repeats: int, rng: Any) -> list[IntArray]
     Empty where two classes are all there are.
     """
     size = min(max(round(LEFT_OUT * n_classes), 1), n_classes - 2)
-    if size < 1:
-        return []
+    return list(classes_in_turn(n_classes, size, n_repeats, rng)) if size > 0 else []
+
+
+def classes_in_turn(n_classes: int, size: int, n: int, rng: Any) -> Iterator[IntArray]:
+    """Draw ``size`` classes ``n`` times, sorted, from a shuffled queue, filled again once all have had a turn."""
     queue: list[int] = []
-    out = []
-    for _ in range(n_repeats):
+    for _ in range(n):
         chosen: list[int] = []
         while len(chosen) < size:
             if not queue:
                 queue = rng.permutation(n_classes).tolist()
-            # A class that was chosen in the last round and comes first in the next waits for its turn.
+            # A class that was chosen from the last queue and comes first in the next waits for its turn.
             place = next((i for i, k in enumerate(queue) if k not in chosen), None)
             if place is None:
                 queue += rng.permutation(n_classes).tolist()
                 continue
             chosen.append(queue.pop(place))
-        out.append(np.sort(np.array(chosen)))
-    return out
+        yield np.sort(np.array(chosen))
 
 
 class CrossTester:

@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from ._types import AnyArray, IntArray
+from .cross_test import classes_in_turn
 from .metrics import mark_unknown, open_set_auroc, open_set_f_measure, oscr_area, youden_j
 
 __all__ = [
@@ -134,24 +135,11 @@ class LeaveClassesOut(BaseShuffleSplit):
         n_out = min(max(round(self.unknown * n_classes), 1), n_classes - 2)
         n_test = np.clip(np.round(self.test_size * sizes).astype(int), 1, sizes - 1)
         rows = [np.flatnonzero(members == k) for k in range(n_classes)]
-        for out in _in_turn(n_classes, n_out, self.n_splits, rng):
+        for out in classes_in_turn(n_classes, n_out, self.n_splits, rng):
             shuffled = [rng.permutation(part) for part in rows]
             test = [part[:n] for part, n in zip(shuffled, n_test, strict=True)]
             train = [part[n:] for k, (part, n) in enumerate(zip(shuffled, n_test, strict=True)) if k not in out]
             yield np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
-
-
-def _in_turn(n_classes: int, n_out: int, n_splits: int, rng: Any) -> Iterator[set[int]]:
-    """Classes to leave out, dealt from a shuffled deck; a new deck begins when all have been dealt."""
-    deck: list[int] = []
-    for _ in range(n_splits):
-        out, deck = deck[:n_out], deck[n_out:]
-        if len(out) < n_out:
-            fresh = rng.permutation(n_classes).tolist()
-            extra = [k for k in fresh if k not in out][: n_out - len(out)]
-            deck = [k for k in fresh if k not in extra]
-            out = out + extra
-        yield set(out)
 
 
 # -- scorers ---------------------------------------------------------------------------------------------
