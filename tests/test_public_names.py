@@ -39,3 +39,14 @@ def test_importing_the_package_loads_nothing_heavy():
     heavy = "('numpy', 'scipy', 'sklearn', 'numba', 'pandas', 'matplotlib', 'torch', 'safetensors')"
     program = f"import sys, srosr; found = [m for m in {heavy} if m in sys.modules]; assert not found, found"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_python_of_the_readme_runs_as_printed(tmp_path):
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 3
+    out = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "Refused" in out.stdout
+    assert (tmp_path / "digits.srosr").exists()
