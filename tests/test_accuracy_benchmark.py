@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import ablation, accuracy, fitting, methods, standings  # noqa: E402
+from benchmarks import ablation, accuracy, fitting, methods, standings, tails  # noqa: E402
 from benchmarks.methods import EVIDENCE, METHODS, Answers, Setting, assess  # noqa: E402
 from benchmarks.problems import Unavailable  # noqa: E402
 from benchmarks.trials import TRIALS, UNKNOWN, Trial, TrialSet, _one_pool, _two_pools, spatial_pyramid  # noqa: E402
@@ -485,7 +485,7 @@ def test_options_that_cannot_be_met_are_refused(toys, arguments, message):
     assert message in " ".join(run(*arguments, code=2).stderr.replace("│", " ").split())
 
 
-# --- the other two commands -----------------------------------------------------------------------------
+# --- the other commands -------------------------------------------------------------------------------
 
 
 def test_a_fits_cost_is_counted_by_passes(toys):
@@ -517,3 +517,9 @@ def test_the_other_commands_say_what_they_do_and_refuse_what_they_do_not_know(mo
     assert "python -m" in CliRunner().invoke(command, ["--help"]).output
     result = CliRunner().invoke(command, ["--sets", "nothing"])
     assert result.exit_code == 2 and "nothing" in result.output
+
+
+def test_the_tails_command_finds_no_likelihood_larger_than_ours():
+    result = CliRunner().invoke(tails.main, ["--samples", "3"])
+    assert result.exit_code == 0, result.output
+    assert "larger by over 1e-08 in 0" in " ".join(result.output.split())

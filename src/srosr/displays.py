@@ -276,7 +276,7 @@ class TailDisplay:
         ax.plot(
             r, 100 * tail.rho * np.exp(tail.logpdf(r)) * width, color=UNKNOWN_COLOUR, linewidth=2, label="fitted tail"
         )
-        ax.axvline(tail.u, color=INK, linewidth=1.2, linestyle=_DASHES, label=f"threshold u = {_minus(tail.u)}")
+        ax.axvline(tail.u, color=INK, linewidth=1.2, linestyle=_DASHES, label=f"tail beyond u = {_minus(tail.u)}")
         tidy(ax)
         ax.set_xlim(edges[0], edges[-1])
         ax.set_ylim(top=1.02 * ax.get_ylim()[1])

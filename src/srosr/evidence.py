@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ._types import Array
+from ._types import Array, IntArray
 from .coding.encode import Codes
 from .dictionary import Dictionary
 
@@ -53,10 +53,7 @@ def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
     queries = dictionary.query(X)
     if len(queries) != x.shape[0]:
         raise ValueError(f"X has {len(queries)} samples, codes has {x.shape[0]}.")
-    slices = _slices(dictionary)
-    class_of = np.empty(dictionary.n_atoms, np.int64)
-    for k, part in enumerate(slices):
-        class_of[part] = k
+    slices, class_of = _slices(dictionary), _class_of(dictionary)
     rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
     linear = np.zeros((x.shape[0], len(slices)))
     np.add.at(linear, (rows, class_of[x.indices]), x.data * queries.cross[rows, x.indices])
@@ -89,12 +86,12 @@ def sparsity_concentration(codes: Any, dictionary: Dictionary) -> Array:
     TPAMI 31, 2009.
     """
     x = _matrix(codes, dictionary)
-    slices = _slices(dictionary)
-    size = abs(x)
-    mass = np.stack([np.asarray(size[:, part].sum(axis=1)).ravel() for part in slices], axis=1)
+    n, n_classes = x.shape[0], len(_slices(dictionary))
+    rows = np.repeat(np.arange(n), np.diff(x.indptr))
+    cells = rows * n_classes + _class_of(dictionary)[x.indices]
+    mass = np.bincount(cells, np.abs(x.data), n * n_classes).reshape(n, n_classes)
     total = mass.sum(axis=1)
-    share = np.divide(mass.max(axis=1), total, out=np.zeros_like(total), where=total > 0)
-    n_classes = len(slices)
+    share = np.divide(mass.max(axis=1), total, out=np.zeros(n), where=total > 0)
     if n_classes == 1:
         return (total > 0).astype(np.float64)
     return np.clip((n_classes * share - 1.0) / (n_classes - 1.0), 0.0, 1.0)
@@ -150,6 +147,12 @@ def _slices(dictionary: Dictionary) -> list[slice]:
     if dictionary.labels is None:
         raise ValueError("dictionary has no labels; class evidence needs Dictionary(atoms, labels).")
     return dictionary.class_slices
+
+
+def _class_of(dictionary: Dictionary) -> IntArray:
+    """Number of the class of each atom."""
+    slices = _slices(dictionary)
+    return np.repeat(np.arange(len(slices)), [part.stop - part.start for part in slices])
 
 
 def _quadratic(x: sparse.csr_array, dictionary: Dictionary, class_of: Any, n_classes: int) -> Array:

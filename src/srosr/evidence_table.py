@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ._types import Array, IntArray
 from .coding.encode import Codes
 from .dictionary import Dictionary, Queries
-from .evidence import class_residuals
+from .evidence import class_residuals, sparsity_concentration
 
 __all__ = ["DIRECTION", "EVIDENCE", "Evidence", "evidence_of"]
 
@@ -95,7 +94,7 @@ def evidence_of(queries: Queries, codes: Codes, dictionary: Dictionary, scores: 
     columns = {
         "matched": matched,
         "nonmatched": (residuals.sum(axis=1) - matched) / (n_classes - 1),
-        "concentration": _concentration(codes, dictionary),
+        "concentration": sparsity_concentration(codes, dictionary),
         "ratio": _ratio(matched, two[:, 1]),
         "surplus": _surplus(matched, codes.residual_norm, queries.squared_norms),
         "collaborative": top[:, -1],
@@ -115,18 +114,3 @@ def _surplus(matched: Array, residual: Array, squares: Array) -> Array:
 
 def _ratio(first: Array, second: Array) -> Array:
     return np.divide(first, second, out=np.ones(len(first)), where=second > _TINY)
-
-
-def _concentration(codes: Codes, dictionary: Dictionary) -> Array:
-    """Sparsity concentration index: one product with the classes' indicator instead of a slice a class."""
-    x = sparse.csr_array(codes.codes)
-    class_of = np.empty(dictionary.n_atoms, np.int64)
-    for k, part in enumerate(dictionary.class_slices):
-        class_of[part] = k
-    n, n_classes = x.shape[0], len(dictionary.class_slices)
-    rows = np.repeat(np.arange(n), np.diff(x.indptr))
-    cells = rows * n_classes + class_of[x.indices]
-    mass = np.bincount(cells, np.abs(x.data), n * n_classes).reshape(n, n_classes)
-    total = mass.sum(axis=1)
-    share = np.divide(mass.max(axis=1), total, out=np.zeros(n), where=total > 0)
-    return np.clip((n_classes * share - 1.0) / (n_classes - 1.0), 0.0, 1.0)
