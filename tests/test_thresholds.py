@@ -1,6 +1,7 @@
 """Thresholds keep what they promise: by brute force where they optimise, by simulation where they guarantee a rate."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -369,3 +370,20 @@ def test_a_warning_of_a_fit_points_at_the_line_of_the_fit():
     with pytest.warns(CalibrationWarning) as caught:
         recogniser().fit(X, y)
     assert {w.filename for w in caught} == {__file__}
+
+
+def test_a_class_nobody_was_held_out_of_accepts_the_targets_share_of_strangers():
+    """Known scores end at 0.5 and strangers begin at 0.6: the class that was not seen is judged by the strangers."""
+    known, strangers = np.linspace(0.0, 0.5, 40), np.linspace(0.6, 1.0, 100)
+    calibration = SimpleNamespace(
+        held_out=SimpleNamespace(values=known, candidate=np.zeros(40, int), truth=np.zeros(40, int)),
+        rule=SimpleNamespace(score=lambda values, candidate: values),
+        simulated=SimpleNamespace(stranger=np.ones(100, bool)),
+        simulated_scores=strangers,
+    )
+    with pytest.warns(CalibrationWarning, match="accepts 0.05 of pretended strangers"):
+        chosen = choose_threshold(
+            calibration, 2, threshold=None, target_rejection=0.05, per_class=False, risk_weight=1.0, aside=None
+        )
+    assert chosen.per_class[0] == chosen.value < 0.5
+    assert np.mean(strangers <= chosen.per_class[1]) == 0.05
