@@ -231,7 +231,7 @@ def _open_set(estimator: Any, X: Any, y: Any, *methods: str, need_unknown: bool 
     missing = [name for name in ("classes_", "unknown_label_", *methods) if not hasattr(estimator, name)]
     if missing:
         raise TypeError(
-            f"{type(estimator).__name__} has no {' and no '.join(missing)}: this scorer needs a fitted open set "
+            f"{type(estimator).__name__} has no {' and no '.join(missing)}: what is needed is a fitted open set "
             "classifier such as SROSRClassifier, alone, or at the end of a pipeline or search."
         )
     marked = mark_unknown(y, estimator.classes_, unknown_label=estimator.unknown_label_)

@@ -1,0 +1,124 @@
+"""The F-measures that papers on open set recognition report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._types import Array
+from .confusion import open_set_confusion
+from .inputs import check_choice, need_known
+
+__all__ = ["open_set_f_measure"]
+
+_VARIANTS = ("scheirer", "micro", "macro")
+
+
+def open_set_f_measure(
+    y_true: Any, y_pred: Any, *, unknown_label: Any, variant: str = "scheirer", classes: Any = None
+) -> float:
+    r"""F-measure: samples of known classes that were recognised, against everything that can go wrong.
+
+    .. math:: F = \frac{2PR}{P + R}, \qquad P = \text{precision}, \quad R = \text{recall}
+
+    The variants differ in what precision and recall are. In none of them is a refused unknown sample a success of its
+    own: refusing it only avoids a false positive.
+
+    ``variant="scheirer"``
+        Scheirer et al., and Zhang & Patel after them. With TP the known samples accepted under the right class, FN
+        every other known sample, refused or misclassified, and FP the unknown samples accepted:
+
+        .. math:: F = \frac{2\,\mathrm{TP}}{2\,\mathrm{TP} + \mathrm{FP} + \mathrm{FN}}
+
+        A misclassified known sample counts once, as FN. Without unknown samples FP is 0.
+
+    ``variant="micro"``
+        Micro-averaged open-set F-measure of Mendes-Júnior et al. For every known class i, TP\ :sub:`i` are its
+        samples answered i, FP\ :sub:`i` the samples of other classes, known or unknown, answered i, and FN\ :sub:`i`
+        its samples answered otherwise, a refusal included. The unknown class itself is no class of the sums:
+
+        .. math::
+            P = \frac{\sum_i \mathrm{TP}_i}{\sum_i \mathrm{TP}_i + \mathrm{FP}_i}, \qquad
+            R = \frac{\sum_i \mathrm{TP}_i}{\sum_i \mathrm{TP}_i + \mathrm{FN}_i}
+
+        A misclassified known sample counts twice: it is missing from its own class and wrong in the other. So this
+        variant is at most Scheirer's, and equal to it where no accepted known sample is misclassified.
+
+    ``variant="macro"``
+        Macro-averaged open-set F-measure of Mendes-Júnior et al., with the same counts: the harmonic mean *of the
+        averages* of precision and of recall over the n known classes,
+
+        .. math::
+            P = \frac1n \sum_i \frac{\mathrm{TP}_i}{\mathrm{TP}_i + \mathrm{FP}_i}, \qquad
+            R = \frac1n \sum_i \frac{\mathrm{TP}_i}{\mathrm{TP}_i + \mathrm{FN}_i}.
+
+        It is not the average of the F-measures of the classes, which is what scikit-learn's
+        ``f1_score(average="macro")`` gives; that one is never larger. 0/0, the precision of a class that is never
+        answered and the recall of one without samples, counts as 0.
+
+    Another reading, of Bendale & Boult's OpenMax paper, exchanges the roles: FP are the misclassified known samples
+    and FN the accepted unknown ones. It is not offered here.
+
+    Parameters
+    ----------
+    y_true : array-like (n_samples,)
+        Classes, strings or numbers; ``unknown_label`` for the samples of unknown classes. See :func:`mark_unknown`.
+        Samples of known classes are needed.
+    y_pred : array-like (n_samples,)
+        Answers: a class, or ``unknown_label`` for a refusal.
+    unknown_label : str or number
+    variant : {"scheirer", "micro", "macro"}, default "scheirer"
+    classes : array-like (n_classes,), optional
+        The known classes; without it those that occur in ``y_true`` or ``y_pred``. Counts for "macro" only, whose
+        averages are over these classes.
+
+    Returns
+    -------
+    f : float
+        In [0, 1]; 0 where nothing is recognised.
+
+    See Also
+    --------
+    open_set_confusion : the counts behind it.
+
+    References
+    ----------
+    W. J. Scheirer, A. Rocha, A. Sapkota, T. E. Boult, "Toward open set recognition", IEEE TPAMI 35, 2013.
+
+    P. R. Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017.
+
+    J. Opitz, S. Burst, "Macro F1 and macro F1", arXiv:1911.03347, 2019: on the two averages.
+
+    Examples
+    --------
+    One of three known samples is refused, and one of two unknown ones accepted: TP = 2, FN = 1, FP = 1.
+
+    >>> from srosr.metrics import open_set_f_measure
+    >>> y_true = ["cat", "cat", "dog", "?", "?"]
+    >>> y_pred = ["cat", "?", "dog", "cat", "?"]
+    >>> round(open_set_f_measure(y_true, y_pred, unknown_label="?"), 3)
+    0.667
+
+    The dog has precision and recall 1, the cat 1/2 and 1/2:
+
+    >>> open_set_f_measure(y_true, y_pred, unknown_label="?", variant="macro")
+    0.75
+    """
+    check_choice(variant, "variant", _VARIANTS)
+    _, matrix = open_set_confusion(y_true, y_pred, unknown_label=unknown_label, classes=classes)
+    need_known(int(matrix[:-1].sum()), "the F-measure")
+    right = matrix.diagonal()[:-1]
+    of_class, answered = matrix[:-1].sum(axis=1), matrix[:, :-1].sum(axis=0)
+    if variant == "scheirer":
+        false_positives = matrix[-1, :-1].sum()
+        return float(2 * right.sum() / (right.sum() + false_positives + of_class.sum()))
+    if variant == "micro":
+        return float(2 * right.sum() / (answered.sum() + of_class.sum()))
+    precision, recall = _ratio(right, answered).mean(), _ratio(right, of_class).mean()
+    return float(2 * precision * recall / (precision + recall)) if right.any() else 0.0
+
+
+def _ratio(part: Any, whole: Any) -> Array:
+    """0/0 is 0."""
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
