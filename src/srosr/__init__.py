@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .src import SRCClassifier
     from .tail_checks import TailDiagnostics, qq_points, tail_diagnostics
     from .tails import GPDTail, fit_gpd, fit_tail
+    from .weibull import Weibull, fit_weibull
 
 _HOME = {
     "Dictionary": "dictionary",
@@ -70,6 +71,8 @@ _HOME = {
     "GPDTail": "tails",
     "fit_gpd": "tails",
     "fit_tail": "tails",
+    "Weibull": "weibull",
+    "fit_weibull": "weibull",
     "SplicedDistribution": "spliced",
     "TailDiagnostics": "tail_checks",
     "tail_diagnostics": "tail_checks",
@@ -139,12 +142,14 @@ __all__ = [
     "TailDiagnostics",
     "TailDisplay",
     "TailWarning",
+    "Weibull",
     "__version__",
     "candidate_accuracy_scorer",
     "ccr_at_fpr",
     "class_residuals",
     "fit_gpd",
     "fit_tail",
+    "fit_weibull",
     "fpr_at_tpr",
     "harmonic_normalised_accuracy",
     "load",
