@@ -156,12 +156,12 @@ def test_one_sample_of_a_new_class_is_enough_to_recognise_it_by(digits):
 def test_a_split_calibration_stays_one(digits, rule):
     X, X_test, y, y_test = digits
     clf = fitted(digits, [0, 1, 2, 3], calibration="split", rule=rule)
-    n = len(clf._aside)
+    n = len(clf._kept_out)
     clf.add_class(X[y == 4], 4)
     assert clf.threshold_info_.kind == "conformal"
-    assert len(clf._aside) == n + round(0.25 * (y == 4).sum())
+    assert len(clf._kept_out) == n + round(0.25 * (y == 4).sum())
     clf.remove_class(0)
-    assert set(clf._aside_labels) == {1, 2, 3, 4}
+    assert set(clf._kept_out_labels) == {1, 2, 3, 4}
     assert (clf.predict(X_test[y_test == 4]) == -1).mean() < 0.3
 
 

@@ -1,7 +1,6 @@
 """Thresholds keep what they promise: by brute force where they optimise, by simulation where they guarantee a rate."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from srosr.recognizer import SROSRClassifier
 from srosr.threshold_choice import Aside, choose_threshold
 from srosr.thresholds import (
     OBJECTIVES,
+    HeldOutScores,
     Threshold,
     check_rate,
     check_threshold,
@@ -305,14 +305,14 @@ def test_simulated_thresholds_come_from_the_simulated_table(well_known, objectiv
 def test_thresholds_per_class_keep_the_rate_over_all_classes():
     """Easy classes with samples enough and harder ones with few: the few must not hide behind the easy ones."""
     rng = np.random.default_rng(0)
-    rates = []
+    rates, nothing = [], HeldOutScores(*[np.empty(0)] * 6)
     for _ in range(300):
         easy, hard = rng.normal(0, 1, (5, 60)), rng.normal(1.5, 1, (20, 10))
         scores = expit(np.concatenate([easy.ravel(), hard.ravel()]))
         candidate = np.concatenate([np.repeat(np.arange(5), 60), 5 + np.repeat(np.arange(20), 10)])
         aside = Aside(scores, candidate, candidate)
         chosen = choose_threshold(
-            None, 25, threshold=None, target_rejection=0.05, per_class=True, risk_weight=1.0, aside=aside
+            nothing, 25, threshold=None, target_rejection=0.05, per_class=True, risk_weight=1.0, aside=aside
         )
         assert chosen.kind == "conformal"
         new = np.concatenate([rng.normal(0, 1, 3000), rng.normal(1.5, 1, 2000)])
@@ -324,7 +324,7 @@ def test_thresholds_per_class_keep_the_rate_over_all_classes():
 def test_a_split_sets_aside_one_of_every_class_that_has_two():
     X, y = World(3).known((40, 2, 2, 3))
     clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
-    assert set(clf._aside_labels) == set(y)
+    assert set(clf._kept_out_labels) == set(y)
     assert clf.threshold_info_.kind == "conformal"
 
 
@@ -375,15 +375,11 @@ def test_a_warning_of_a_fit_points_at_the_line_of_the_fit():
 def test_a_class_nobody_was_held_out_of_accepts_the_targets_share_of_strangers():
     """Known scores end at 0.5 and strangers begin at 0.6: the class that was not seen is judged by the strangers."""
     known, strangers = np.linspace(0.0, 0.5, 40), np.linspace(0.6, 1.0, 100)
-    calibration = SimpleNamespace(
-        held_out=SimpleNamespace(values=known, candidate=np.zeros(40, int), truth=np.zeros(40, int)),
-        rule=SimpleNamespace(score=lambda values, candidate: values),
-        simulated=SimpleNamespace(stranger=np.ones(100, bool)),
-        simulated_scores=strangers,
-    )
+    first, strange = np.zeros(40, int), np.ones(100, bool)
+    held_out = HeldOutScores(known, first, first, strangers, strange, ~strange)
     with pytest.warns(CalibrationWarning, match="accepts 0.05 of pretended strangers"):
         chosen = choose_threshold(
-            calibration, 2, threshold=None, target_rejection=0.05, per_class=False, risk_weight=1.0, aside=None
+            held_out, 2, threshold=None, target_rejection=0.05, per_class=False, risk_weight=1.0, aside=None
         )
     assert chosen.per_class[0] == chosen.value < 0.5
     assert np.mean(strangers <= chosen.per_class[1]) == 0.05

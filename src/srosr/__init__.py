@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .base import OpenSetClassifier
     from .coding.encode import Codes, sparse_encode
     from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
     from .dictionary import Dictionary, Queries
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .exceptions import CalibrationWarning, CertificateWarning, ModelFileError, SROSRWarning, TailWarning
     from .explanation import Explanation
     from .explanation_display import ExplanationDisplay
+    from .methods import open_set_methods
     from .metric_displays import OpenSetConfusionDisplay, OSCRDisplay
     from .metrics import (
         ccr_at_fpr,
@@ -48,6 +50,22 @@ if TYPE_CHECKING:
     )
     from .persistence import load
     from .recognizer import SROSRClassifier
+    from .rivals import (
+        EVM,
+        OSNN,
+        PISVM,
+        WSVM,
+        KNNDistance,
+        Mahalanobis,
+        MaxLogit,
+        NaiveRejection,
+        OneVsRestSVM,
+        OneVsSet,
+        OpenMax,
+        PairwiseSVM,
+        RatioRejection,
+        SCIRejection,
+    )
     from .spliced import SplicedDistribution
     from .src import SRCClassifier
     from .tail_checks import TailDiagnostics, qq_points, tail_diagnostics
@@ -113,11 +131,31 @@ _HOME = {
     "ModelFileError": "exceptions",
     "TailWarning": "exceptions",
     "CertificateWarning": "exceptions",
+    "OpenSetClassifier": "base",
+    "open_set_methods": "methods",
+    "NaiveRejection": "rivals",
+    "OSNN": "rivals",
+    "RatioRejection": "rivals",
+    "SCIRejection": "rivals",
+    "EVM": "rivals",
+    "KNNDistance": "rivals",
+    "Mahalanobis": "rivals",
+    "MaxLogit": "rivals",
+    "OpenMax": "rivals",
+    "OneVsRestSVM": "rivals",
+    "OneVsSet": "rivals",
+    "PairwiseSVM": "rivals",
+    "PISVM": "rivals",
+    "WSVM": "rivals",
 }
 
 __all__ = [
     "BPDN",
+    "EVM",
     "OMP",
+    "OSNN",
+    "PISVM",
+    "WSVM",
     "CalibrationWarning",
     "CertificateWarning",
     "Codes",
@@ -126,15 +164,26 @@ __all__ = [
     "Explanation",
     "ExplanationDisplay",
     "GPDTail",
+    "KNNDistance",
     "Lasso",
     "LeaveClassesOut",
+    "Mahalanobis",
+    "MaxLogit",
     "ModelFileError",
+    "NaiveRejection",
     "NonMatchedDisplay",
     "OSCRDisplay",
+    "OneVsRestSVM",
+    "OneVsSet",
+    "OpenMax",
+    "OpenSetClassifier",
     "OpenSetConfusionDisplay",
+    "PairwiseSVM",
     "Problem",
     "Queries",
+    "RatioRejection",
     "Ridge",
+    "SCIRejection",
     "SRCClassifier",
     "SROSRClassifier",
     "SROSRWarning",
@@ -162,6 +211,7 @@ __all__ = [
     "open_set_confusion",
     "open_set_f_measure",
     "open_set_f_scorer",
+    "open_set_methods",
     "openness",
     "oscr_area",
     "oscr_curve",

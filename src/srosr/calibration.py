@@ -17,6 +17,7 @@ from .exceptions import CalibrationWarning, warn
 from .fusion import Fusion, fit_fusion
 from .rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .spliced import SplicedDistribution
+from .thresholds import HeldOutScores
 
 __all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes"]
 
@@ -59,6 +60,20 @@ class Calibration:
         if isinstance(self.rule, CalibratedRule):
             return self.rule.simulated_score(rows.values)
         return self.rule.score(rows.values, rows.candidate)
+
+    @property
+    def scores(self) -> HeldOutScores:
+        """What thresholds are made from."""
+        rows, elsewhere = self.held_out, self.simulated
+        return HeldOutScores(
+            self.rule.score(rows.values, rows.candidate),
+            rows.candidate,
+            rows.truth,
+            self.simulated_scores,
+            elsewhere.stranger,
+            elsewhere.right,
+            is_p_value=isinstance(self.rule, CalibratedRule),
+        )
 
 
 def class_sizes(dictionary: Dictionary) -> Any:

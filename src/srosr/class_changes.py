@@ -36,12 +36,12 @@ def with_class(clf: SROSRClassifier, X: Any, label: Any, recalibrate: str) -> No
     X = np.asarray(clf._checked(X), dtype=np.float64)
     others: dict[str, Any] = {"_grown": True, "_n_rows": clf._n_rows + len(X)}
     rows = np.arange(len(X))
-    if clf._aside is not None:
+    if clf._kept_out is not None:
         # Some of the new samples keep the promise of the split calibration, too.
         rng = check_random_state(clf.random_state)
         rows, aside = set_aside(np.zeros(len(X)), X.any(axis=1), clf.calibration_size, rng)
-        others["_aside"] = np.concatenate([clf._aside, X[aside]])
-        others["_aside_labels"] = _joined_labels(clf._aside_labels, label, len(aside))
+        others["_kept_out"] = np.concatenate([clf._kept_out, X[aside]])
+        others["_kept_out_labels"] = _joined_labels(clf._kept_out_labels, label, len(aside))
         X = X[rows]
     # New samples are numbered after all there were; the dictionary numbers them after the last it has.
     last = int(clf.dictionary_.order.max()) + 1
@@ -85,14 +85,14 @@ def without_class(clf: SROSRClassifier, label: Any, recalibrate: str) -> None:
         raise ValueError(f"class {label!r} cannot be removed: of two classes both are needed.")
     dictionary = clf.dictionary_.drop(label)
     others: dict[str, Any] = {"_grown": True}
-    if clf._aside is not None:
-        stay = clf._aside_labels != label
-        aside = clf._aside[stay] if stay.any() else None
+    if clf._kept_out is not None:
+        stay = clf._kept_out_labels != label
+        aside = clf._kept_out[stay] if stay.any() else None
         if isinstance(aside, Queries):
             # Similarities to the rows that are left, in their order.
             rows = np.isin(np.sort(clf.dictionary_.order), dictionary.order)
             aside = Queries(aside.cross[:, rows], aside.squared_norms)
-        others |= {"_aside": aside, "_aside_labels": clf._aside_labels[stay]}
+        others |= {"_kept_out": aside, "_kept_out_labels": clf._kept_out_labels[stay]}
     if recalibrate == "all":
         clf._install(dictionary, clf._calibrated(dictionary, clf.problem_), **others)
         return

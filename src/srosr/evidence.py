@@ -22,6 +22,9 @@ __all__ = ["class_residuals", "residual_ratio", "sparsity_concentration"]
 # Samples whose Gram blocks are computed together where the Gram matrix is not stored.
 _ROWS = 256
 
+# Lengths of residuals below this are rounding: the ratio of two such is that of nothing.
+_TINY = 1e-9
+
 
 def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
     r"""Class-wise reconstruction errors :math:`r_k = \|y - Y_kx_k\|_2`.
@@ -100,7 +103,7 @@ def sparsity_concentration(codes: Any, dictionary: Dictionary) -> Array:
 def residual_ratio(residuals: Any) -> Array:
     """Best over second-best class residual, in [0, 1]; small is confident.
 
-    Where both are zero the two classes are equally good and the ratio is 1.
+    Where both are zero, or rounding, the two classes are equally good and the ratio is 1.
 
     Parameters
     ----------
@@ -125,7 +128,7 @@ def residual_ratio(residuals: Any) -> Array:
     if not np.isfinite(r).all() or (r < 0).any():
         raise ValueError("residuals must be finite and not negative: they are lengths.")
     best = np.partition(r, 1, axis=1)[:, :2]
-    return np.divide(best[:, 0], best[:, 1], out=np.ones(len(r)), where=best[:, 1] > 0)
+    return np.divide(best[:, 0], best[:, 1], out=np.ones(len(r)), where=best[:, 1] > _TINY)
 
 
 def _matrix(codes: Any, dictionary: Dictionary) -> sparse.csr_array:

@@ -24,7 +24,7 @@ import numpy as np
 from ._types import Array, IntArray
 from .coding.encode import Codes
 from .dictionary import Dictionary, Queries
-from .evidence import class_residuals, sparsity_concentration
+from .evidence import class_residuals, residual_ratio, sparsity_concentration
 
 __all__ = ["DIRECTION", "EVIDENCE", "Evidence", "evidence_of"]
 
@@ -87,15 +87,14 @@ def evidence_of(queries: Queries, codes: Codes, dictionary: Dictionary, scores: 
     residuals = class_residuals(queries, codes, dictionary)
     n_classes = residuals.shape[1]
     candidate = residuals.argmin(axis=1)
-    two = np.sort(residuals, axis=1)[:, :2]
-    matched = two[:, 0]
+    matched = residuals.min(axis=1)
     top = np.sort(scores, axis=1)
     near = np.sort(distances, axis=1)[:, :2]
     columns = {
         "matched": matched,
         "nonmatched": (residuals.sum(axis=1) - matched) / (n_classes - 1),
         "concentration": sparsity_concentration(codes, dictionary),
-        "ratio": _ratio(matched, two[:, 1]),
+        "ratio": residual_ratio(residuals),
         "surplus": _surplus(matched, codes.residual_norm, queries.squared_norms),
         "collaborative": top[:, -1],
         "margin": top[:, -1] - top[:, -2],

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ._types import AnyArray, Array, IntArray
+from .base import Judgement
 from .calibration import Calibration, calibrate
-from .coding.encode import Codes, sparse_encode
-from .coding.problems import Lasso, Problem
+from .coding.problems import Problem
 from .coding.workers import one_blas_thread
 from .collaborative import Collaborative
 from .dictionary import Dictionary, Queries
+from .dictionary_classifier import DictionaryClassifier
 from .evidence_table import EVIDENCE, Evidence, evidence_of
-from .labels import resolve_unknown_label, with_unknown
-from .threshold_choice import Aside, choose_threshold
-from .thresholds import OBJECTIVES, check_positive, check_rate, check_threshold
+from .threshold_choice import Aside
+from .thresholds import HeldOutScores, check_positive, check_rate
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,14 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SROSRClassifier"]
 
-#: The problem that ``problem=None`` stands for.
-DEFAULT_PROBLEM = Lasso(0.02)
 RULES = ("calibrated", "paper", "matched")
-# Similarities to the atoms held at once while predicting, in bytes.
-_BLOCK_BYTES = 256 * 2**20
 
 
-class SROSRClassifier(ClassifierMixin, BaseEstimator):
+class SROSRClassifier(DictionaryClassifier):
     r"""Open set recognition by sparse representation.
 
     The training samples are the dictionary. A sample is coded over all of them; what the classes' parts of the code
@@ -203,64 +195,27 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         CalibrationWarning
             Where there are too few held-out samples to keep a rate of false rejection.
         """
-        before = self.__dict__.copy()
-        try:
-            self._fit(X, y)
-        except BaseException:
-            self.__dict__ = before
-            raise
-        return self
+        return super().fit(X, y)
 
     def _fit(self, X: Any, y: Any) -> None:
-        self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        try:
-            with warnings.catch_warnings():
-                # Many classes of few samples are an ordinary task here.
-                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                check_classification_targets(y)
-        except TypeError as error:
-            raise ValueError(f"y must hold one kind of label, numbers or text: {error}") from None
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        if y.dtype.kind not in "biufUO":
-            raise ValueError(f"y holds labels of type {y.dtype}; use numbers or text.")
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has one class, {classes.tolist()[0]!r}; at least two classes are needed, "
-                "for a stranger shows by being spread over several."
-            )
-        unknown_label = resolve_unknown_label(self.unknown_label, classes)
-        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        X, y, _, unknown_label = self._training_set(X, y)
+        square = self._is_precomputed and X.shape[0] == X.shape[1]
         kept, aside = np.arange(len(y)), np.empty(0, np.int64)
         if self.calibration == "split":
-            usable = np.diagonal(X) > 0 if precomputed and X.shape[0] == X.shape[1] else X.any(axis=1)
+            usable = np.diagonal(X) > 0 if square else X.any(axis=1)
             kept, aside = set_aside(y, usable, self.calibration_size, check_random_state(self.random_state))
-        dictionary = Dictionary(
-            X[np.ix_(kept, kept)] if precomputed and X.shape[0] == X.shape[1] else X[kept],
-            y[kept],
-            kernel=self.kernel,
-            normalize=self.normalize,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-        )
-        _check_directions(dictionary)
+        dictionary = self._dictionary_of(X[np.ix_(kept, kept)] if square else X[kept], y[kept])
         kept_out: Any = None
         if len(aside):
-            kept_out = Queries(X[np.ix_(aside, kept)], np.diagonal(X)[aside]) if precomputed else X[aside]
-        problem = DEFAULT_PROBLEM if self.problem is None else self.problem
-        # The products every later step starts from, the same whatever the number of threads.
-        with one_blas_thread():
-            _ = dictionary.gram
+            kept_out = Queries(X[np.ix_(aside, kept)], np.diagonal(X)[aside]) if square else X[aside]
         self._install(
             dictionary,
-            self._calibrated(dictionary, problem),
-            problem_=problem,
+            self._calibrated(dictionary, self._problem),
+            problem_=self._problem,
             unknown_label_=unknown_label,
             training_rows_=kept,
-            _aside=kept_out,
-            _aside_labels=y[aside],
+            _kept_out=kept_out,
+            _kept_out_labels=y[aside],
             _n_rows=len(y),
             _grown=False,
             _choice={},
@@ -291,7 +246,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
             for name, value in others.items():
                 setattr(self, name, value)
             self.dictionary_ = dictionary
-            self.classes_: AnyArray = np.asarray(dictionary.classes_)
+            self.classes_ = np.asarray(dictionary.classes_)
             self.calibration_ = calibration
             self._collaborative = collaborative
             self.evidence_names_ = EVIDENCE
@@ -302,85 +257,27 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__ = before
             raise
 
-    # -- thresholds --------------------------------------------------------------------------------------
+    def _held_out_scores(self) -> HeldOutScores:
+        return self.calibration_.scores
 
-    def set_threshold(
-        self,
-        threshold: float | str | None = None,
-        *,
-        target_rejection: float | None = None,
-        per_class: bool | None = None,
-        risk_weight: float | None = None,
-    ) -> SROSRClassifier:
-        """Choose the threshold anew, without fitting again.
-
-        Parameters
-        ----------
-        threshold : float or {"risk", "f", "youden"}, optional
-            A number on the scale of :meth:`unknown_score`, or what simulated openness is to optimise.
-        target_rejection : float, optional
-            Share of known samples that may be refused, instead of a threshold.
-        per_class : bool, optional
-            A threshold for each candidate class with enough held-out samples.
-        risk_weight : float, optional
-            The weight of errors on known samples for "risk".
-
-        What is not given is as in the constructor (not as in an earlier call). ``per_class`` is for targets only.
-        """
-        check_is_fitted(self, "calibration_")
-        if threshold is not None and target_rejection is not None:
-            raise ValueError("give threshold or target_rejection, not both.")
-        choice: dict[str, Any] = {
-            "threshold": threshold,
-            "target_rejection": target_rejection,
-            "per_class": per_class,
-            "risk_weight": risk_weight,
-        }
-        if threshold is None and target_rejection is None:
-            threshold, target_rejection = self.threshold, self.target_rejection
-        aside = None
-        if self._aside is not None:
-            evidence = self._gathered(self._aside)
-            truth: Any = np.searchsorted(self.classes_, self._aside_labels)
-            aside = Aside(self._scores(evidence), evidence.candidate, truth)
-        chosen = choose_threshold(
-            self.calibration_,
-            len(self.classes_),
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=self.per_class if per_class is None else bool(per_class),
-            risk_weight=self.risk_weight if risk_weight is None else risk_weight,
-            aside=aside,
-            promised=self.calibration == "split",
+    def _original_threshold(self) -> float | None:
+        raise ValueError(
+            'threshold="original": the paper gives one for each of its data sets, c of δ = c(1 + w): 0.006 for MNIST, '
+            "0.007 for Extended Yale B, 0.05 for UIUC, 0.1 for Caltech-256. With its rules give that number."
         )
-        self._choice = choice  # classes that come or go do not change it
-        self.threshold_info_ = chosen
-        self.threshold_ = chosen.value
-        self.thresholds_ = chosen.per_class
-        return self
+
+    def _aside(self) -> Aside | None:
+        if self._kept_out is None:
+            return None
+        evidence = self._gathered(self._kept_out)
+        truth: Any = np.searchsorted(self.classes_, self._kept_out_labels)
+        return Aside(self._scores(evidence), evidence.candidate, truth)
 
     # -- recognising -------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> AnyArray:
-        """The known class of each sample, or ``unknown_label_``."""
-        evidence = self._gathered(self._checked(X))
-        refused = self._scores(evidence) > self.thresholds_[evidence.candidate]
-        labels = with_unknown(self.classes_, self.unknown_label_)
-        return labels[np.where(refused | evidence.empty, len(self.classes_), evidence.candidate)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Open set accuracy: the share of samples with the right label.
-
-        Labels that are not among ``classes_`` are strangers: to refuse them is right. So the score of samples of known
-        classes alone punishes every refusal; see :mod:`srosr.model_selection` for scorers that do not.
-        """
-        from sklearn.metrics import accuracy_score
-
-        check_is_fitted(self, "calibration_")
-        labels = with_unknown(self.classes_, self.unknown_label_)
-        truth = np.asarray(y)
-        truth = np.where(np.isin(truth, self.classes_), truth, labels[-1])
-        return float(accuracy_score(truth, self.predict(X), sample_weight=sample_weight))
+    def _judge(self, X: Any) -> Judgement:
+        evidence = self._gathered(X)
+        return Judgement(evidence.candidate, self._scores(evidence), -evidence.residuals, evidence.empty)
 
     def unknown_score(self, X: Any) -> Array:
         """How strange each sample is, in [0, 1]; above the threshold it is refused.
@@ -388,7 +285,7 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         With the rule "calibrated" it is the share of known samples that look less strange, so that one minus it is a
         p-value. A sample of length zero has nothing to recognise and scores 1.
         """
-        return self._scores(self._gathered(self._checked(X)))
+        return super().unknown_score(X)
 
     def log_p_value(self, X: Any) -> Array:
         """Logarithm of one minus the unknown score; small is strange.
@@ -400,14 +297,9 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         out = self.calibration_.rule.log_p_value(evidence.values, evidence.candidate)
         return np.where(evidence.empty, -np.inf, out)
 
-    def candidate(self, X: Any) -> AnyArray:
-        """The best known class of each sample, whether it would be refused or not."""
-        candidate = self._gathered(self._checked(X)).candidate
-        return self.classes_[candidate]
-
     def class_scores(self, X: Any) -> Array:
         """Minus the residual of each class, (n_samples, n_classes); the largest is the candidate's."""
-        return -self._gathered(self._checked(X)).residuals
+        return super().class_scores(X)
 
     def evidence(self, X: Any) -> DataFrame:
         """The evidence for and against each sample as a table, with candidate class and unknown score.
@@ -421,10 +313,6 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         table["candidate"] = self.classes_[evidence.candidate]
         table["unknown_score"] = self._scores(evidence)
         return table
-
-    def encode(self, X: Any) -> Codes:
-        """The codes of samples over ``dictionary_``, with their certificates."""
-        return sparse_encode(self._checked(X), self.dictionary_, self.problem_, n_jobs=self.n_jobs)
 
     def explain(self, x: Any) -> Explanation:
         """Why one sample is recognised, or refused.
@@ -511,44 +399,16 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         without_class(self, label, recalibrate)
         return self
 
-    # -- files -------------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that :func:`srosr.load` reads: safetensors and JSON, nothing that runs."""
-        from .persistence import save
-
-        check_is_fitted(self, "calibration_")
-        save(self, path)
-
     # -- inside ------------------------------------------------------------------------------------------
-
-    def _number_of(self, label: Any) -> int:
-        places = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else np.empty(0)
-        if len(places) != 1:
-            raise ValueError(f"label {label!r} is not one of the classes {self.classes_.tolist()}.")
-        return int(places[0])
 
     def _scores(self, evidence: Evidence) -> Array:
         scores = self.calibration_.rule.score(evidence.values, evidence.candidate)
         return np.where(evidence.empty, 1.0, scores)
 
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self, "calibration_")
-        if isinstance(X, Queries) or self.dictionary_.is_precomputed:
-            return self.dictionary_.query(X)
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-
-    def _blocks(self, X: Any) -> Iterator[Any]:
-        rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
-        for start in range(0, len(X), rows):
-            yield X[start : start + rows]
-
     def _gathered(self, X: Any) -> Evidence:
         """The evidence of samples that have been checked."""
         parts = []
-        for block in self._blocks(X):
-            queries = self.dictionary_.query(block)
-            codes = sparse_encode(queries, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+        for queries, codes in self._coded(X):
             with one_blas_thread():
                 scores, distances = self._collaborative.scores(queries), self._collaborative.distances(queries)
             parts.append(evidence_of(queries, codes, self.dictionary_, scores, distances))
@@ -558,21 +418,15 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
         return Evidence(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
     def _check_parameters(self) -> None:
-        if self.problem is not None and not isinstance(self.problem, Problem):
-            raise ValueError(f"problem must be a BPDN, Lasso, Ridge or OMP, or None, got {self.problem!r}.")
+        super()._check_parameters()
         if not (isinstance(self.rule, str) and self.rule in RULES):
             raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}.")
         if self.calibration not in ("cross", "split"):
             raise ValueError(f'calibration must be "cross" or "split", got {self.calibration!r}.')
         if not isinstance(self.n_repeats, Integral) or isinstance(self.n_repeats, bool) or self.n_repeats < 1:
             raise ValueError(f"n_repeats must be a positive integer, got {self.n_repeats!r}.")
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
-            raise ValueError(f"n_jobs must be a non-zero integer or None, got {self.n_jobs!r}.")
         check_rate("holdout", self.holdout)
         check_rate("calibration_size", self.calibration_size)
-        check_rate("target_rejection", self.target_rejection)
-        if self.threshold is not None and not (isinstance(self.threshold, str) and self.threshold in OBJECTIVES):
-            check_threshold(self.threshold)
         if not (isinstance(self.tail_size, str) and self.tail_size == "auto") and not (
             isinstance(self.tail_size, Real) and not isinstance(self.tail_size, bool) and 0 < self.tail_size <= 1
         ):
@@ -581,7 +435,6 @@ class SROSRClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"openness must be a number in [0, 1), got {self.openness!r}.")
         if self.weight is not None:
             check_positive("weight", self.weight, zero=True)
-        check_positive("risk_weight", self.risk_weight)
 
 
 def set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
@@ -596,11 +449,3 @@ def set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[In
         aside.append(rows[: max(min(max(round(share * len(rows)), 1), len(rows) - 1), 0)])
     out = np.sort(np.concatenate(aside))
     return np.setdiff1d(np.arange(len(y)), out), out
-
-
-def _check_directions(dictionary: Dictionary) -> None:
-    """Refuse a class that has nothing but samples of length zero."""
-    squares = dictionary.squared_norms
-    for label, part in zip(np.asarray(dictionary.classes_), dictionary.class_slices, strict=True):
-        if not (squares[part] > 0).any():
-            raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")

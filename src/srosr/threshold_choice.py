@@ -1,19 +1,19 @@
-"""Which threshold a fitted recogniser uses: by target rate, by simulated openness, or a number."""
+"""Which threshold a fitted open set classifier uses: by target rate, by simulated openness, or a number."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from ._types import Array, IntArray
-from .calibration import Calibration
 from .exceptions import CalibrationWarning, warn
-from .rules import CalibratedRule
 from .thresholds import (
     OBJECTIVES,
+    HeldOutScores,
     Threshold,
     check_positive,
     check_rate,
@@ -47,7 +47,7 @@ class Aside:
 
 
 def choose_threshold(
-    calibration: Calibration,
+    held_out: HeldOutScores,
     n_classes: int,
     *,
     threshold: float | str | None,
@@ -61,7 +61,7 @@ def choose_threshold(
 
     Parameters
     ----------
-    calibration : Calibration
+    held_out : HeldOutScores
     n_classes : int
     threshold : float, str or None
         A number, what simulated openness is to optimise, or None for the target.
@@ -75,14 +75,17 @@ def choose_threshold(
     """
     risk_weight = check_positive("risk_weight", risk_weight)
     if isinstance(threshold, str):
-        return _by_simulation(calibration, n_classes, threshold, risk_weight)
+        return _by_simulation(held_out, n_classes, threshold, risk_weight)
     if threshold is not None:
-        return _everywhere(n_classes, check_threshold(threshold), "fixed", "a fixed threshold")
+        value = check_threshold(threshold, held_out.lowest, held_out.highest)
+        return _everywhere(n_classes, value, "fixed", "a fixed threshold")
     target = check_rate("target_rejection", target_rejection)
     needed = enough_for(target)
     if aside is not None and len(aside.scores) >= needed and len(np.unique(aside.truth)) == n_classes:
         source = f"{len(aside.scores)} samples kept out of everything else"
-        return _by_target(conformal_threshold, aside.scores, aside.candidate, n_classes, target, per_class, source)
+        find = partial(conformal_threshold, highest=held_out.highest)
+        chosen = _by_target(find, aside.scores, aside.candidate, n_classes, target, per_class, source)
+        return replace(chosen, kind="conformal")
     if promised:
         n, covered = (0, 0) if aside is None else (len(aside.scores), len(np.unique(aside.truth)))
         warn(
@@ -91,14 +94,13 @@ def choose_threshold(
             "held-out samples.",
             CalibrationWarning,
         )
-    rows = calibration.held_out
-    scores = calibration.rule.score(rows.values, rows.candidate)
+    scores = held_out.scores
     if len(scores) < needed:
-        return _without_enough(calibration, n_classes, target, scores, needed)
+        return _without_enough(held_out, n_classes, target, needed)
     source = f"{len(scores)} held-out samples"
-    chosen = _by_target(rejection_threshold, scores, rows.candidate, n_classes, target, per_class, source)
-    unseen = np.setdiff1d(np.arange(n_classes), rows.truth)
-    return chosen if not len(unseen) else _for_unseen(chosen, calibration, unseen, target)
+    chosen = _by_target(rejection_threshold, scores, held_out.candidate, n_classes, target, per_class, source)
+    unseen = np.setdiff1d(np.arange(n_classes), held_out.truth)
+    return chosen if not len(unseen) else _for_unseen(chosen, held_out, unseen, target)
 
 
 def _by_target(
@@ -126,17 +128,17 @@ def _by_target(
             values[:] = find(rest, target)
         values[own] = [find(scores[candidate == k], target) for k in own]
         detail += f"; {len(own)} of {n_classes} classes have a threshold of their own"
-    return Threshold(value, values, "conformal" if find is conformal_threshold else "target", detail)
+    return Threshold(value, values, "target", detail)
 
 
-def _for_unseen(chosen: Threshold, calibration: Calibration, unseen: IntArray, target: float) -> Threshold:
+def _for_unseen(chosen: Threshold, held_out: HeldOutScores, unseen: IntArray, target: float) -> Threshold:
     """Classes of which nothing could be held out: known samples of theirs were not seen, so strangers set the limit."""
-    stranger = calibration.simulated.stranger
+    stranger = held_out.stranger
     values, n = chosen.per_class.copy(), len(unseen)
     how = "the threshold of the others is used for them"
     if stranger.any():
-        scores = calibration.simulated_scores[stranger]
-        values[unseen] = np.maximum(values[unseen], _accepting(scores, target)[0])
+        scores = held_out.simulated[stranger]
+        values[unseen] = np.maximum(values[unseen], _accepting(held_out, target)[0])
         share = float(np.mean(scores <= values[unseen].max()))
         how = f"the threshold for them accepts {share:.3g} of pretended strangers"
     warn(
@@ -147,13 +149,13 @@ def _for_unseen(chosen: Threshold, calibration: Calibration, unseen: IntArray, t
     return Threshold(chosen.value, values, chosen.kind, f"{chosen.detail}; for {n} classes without any, {how}")
 
 
-def _accepting(scores: Array, target: float) -> tuple[float, float]:
-    """The largest threshold that accepts at most the share ``target`` of strangers' scores, and the share it does."""
-    ordered = np.sort(scores)
+def _accepting(held_out: HeldOutScores, target: float) -> tuple[float, float]:
+    """The largest threshold that accepts at most the share ``target`` of pretended strangers, and the share it does."""
+    ordered = np.sort(held_out.simulated[held_out.stranger])
     n = math.floor(target * len(ordered) + 1e-9)
     # Below the first score that has to be refused.
-    limit = float(np.nextafter(ordered[n], -np.inf)) if n < len(ordered) else 1.0
-    limit = max(limit, 0.0)
+    limit = float(np.nextafter(ordered[n], -np.inf)) if n < len(ordered) else held_out.highest
+    limit = max(limit, held_out.lowest)
     return limit, float(np.mean(ordered <= limit))
 
 
@@ -161,24 +163,23 @@ def _everywhere(n_classes: int, value: float, kind: str, detail: str) -> Thresho
     return Threshold(value, np.full(n_classes, value), kind, detail)
 
 
-def _without_enough(calibration: Calibration, n_classes: int, target: float, scores: Array, needed: int) -> Threshold:
+def _without_enough(held_out: HeldOutScores, n_classes: int, target: float, needed: int) -> Threshold:
     """A threshold where the rate of false rejection cannot be seen: by simulated openness, and said aloud."""
-    stranger = calibration.simulated.stranger
+    scores, stranger = held_out.scores, held_out.stranger
     if len(scores) >= _A_FEW:
         # Asked to refuse less than can be seen: the most lenient there is, and beyond it what the tail says.
-        value = float(scores.max())
-        if isinstance(calibration.rule, CalibratedRule):
-            value = max(value, 1.0 - target)
-        detail = f"beyond all of {len(scores)} held-out samples, by the tail of their scores"
+        value, detail = float(scores.max()), f"beyond all of {len(scores)} held-out samples"
+        if held_out.is_p_value:
+            value, detail = max(value, 1.0 - target), f"{detail}, by the tail of their scores"
         chosen = _everywhere(n_classes, value, "target", detail)
-    elif not len(calibration.held_out):
-        value, share = _accepting(calibration.simulated_scores[stranger], target)
+    elif not len(scores) and stranger.any():
+        value, share = _accepting(held_out, target)
         detail = f"accepts {share:.3g} of pretended strangers (no class has a second sample to hold out)"
         chosen = _everywhere(n_classes, value, "simulated", detail)
     elif stranger.any() and not stranger.all():
-        chosen = _by_simulation(calibration, n_classes, "youden", 1.0)
+        chosen = _by_simulation(held_out, n_classes, "youden", 1.0)
     else:
-        value = rejection_threshold(scores, target) if len(scores) else 1.0
+        value = rejection_threshold(scores, target) if len(scores) else held_out.highest
         chosen = _everywhere(n_classes, value, "target", f"from only {len(scores)} held-out samples")
     warn(
         f"target_rejection={target:g} cannot be kept: it takes {needed} held-out samples and there are {len(scores)}. "
@@ -188,17 +189,18 @@ def _without_enough(calibration: Calibration, n_classes: int, target: float, sco
     return chosen
 
 
-def _by_simulation(calibration: Calibration, n_classes: int, objective: str, risk_weight: float) -> Threshold:
+def _by_simulation(held_out: HeldOutScores, n_classes: int, objective: str, risk_weight: float) -> Threshold:
     if objective not in OBJECTIVES:
-        check_threshold(objective)  # says what is possible
-    stranger = calibration.simulated.stranger
+        check_threshold(objective, held_out.lowest, held_out.highest)  # says what is possible
+    stranger = held_out.stranger
     if not stranger.any() or stranger.all():
         raise ValueError(
             f"threshold={objective!r} needs simulated openness: at least three classes, some with two samples."
         )
-    scores = calibration.simulated_scores
-    right = calibration.simulated.right[~stranger]
-    value, reached = simulated_threshold(scores[~stranger], right, scores[stranger], objective, risk_weight)
+    scores, right = held_out.simulated, held_out.right[~stranger]
+    value, reached = simulated_threshold(
+        scores[~stranger], right, scores[stranger], objective, risk_weight, held_out.lowest, held_out.highest
+    )
     return _everywhere(
         n_classes, value, "simulated", f"best {objective} against pretended strangers ({reached:.3f} there)"
     )

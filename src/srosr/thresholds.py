@@ -21,6 +21,7 @@ from ._types import AnyArray, Array, IntArray
 
 __all__ = [
     "OBJECTIVES",
+    "HeldOutScores",
     "Threshold",
     "conformal_threshold",
     "enough_for",
@@ -57,6 +58,37 @@ class Threshold:
         return self.per_class[candidate]
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Unknown scores of training samples, each from a model that had not met it: what thresholds are made from.
+
+    Attributes
+    ----------
+    scores : ndarray (n,)
+        Of held-out samples, all classes known.
+    candidate, truth : ndarray of int (n,)
+        Numbers of their candidate and true class.
+    simulated : ndarray (m,)
+        Of samples in worlds with classes left out.
+    stranger, right : ndarray of bool (m,)
+        Whether such a sample's class was left out, and whether its candidate is its class.
+    lowest, highest : float
+        Ends of the scale: nothing scores below the one or above the other.
+    is_p_value : bool
+        Whether one minus the score is a p-value, which goes on where held-out samples end.
+    """
+
+    scores: Array
+    candidate: IntArray
+    truth: IntArray
+    simulated: Array
+    stranger: AnyArray
+    right: AnyArray
+    lowest: float = 0.0
+    highest: float = 1.0
+    is_p_value: bool = False
+
+
 def check_rate(name: str, value: Any) -> float:
     """A rate strictly between 0 and 1, or a ValueError."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
@@ -73,13 +105,16 @@ def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     return number
 
 
-def check_threshold(value: Any) -> float:
-    """A threshold in [0, 1], or a ValueError."""
+def check_threshold(
+    value: Any, lowest: float = 0.0, highest: float = 1.0, named: tuple[str, ...] = OBJECTIVES
+) -> float:
+    """A threshold on the scale of the scores, or a ValueError."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not 0.0 <= number <= 1.0:
+    if not (lowest <= number <= highest and math.isfinite(number)):
+        scale = "a finite number" if math.isinf(highest - lowest) else f"a number between {lowest:g} and {highest:g}"
         raise ValueError(
-            f"threshold must be a number between 0 and 1 (on the scale of unknown_score), one of "
-            f"{', '.join(map(repr, OBJECTIVES))}, or None, got {value!r}."
+            f"threshold must be {scale} (on the scale of unknown_score), one of "
+            f"{', '.join(map(repr, named))}, or None, got {value!r}."
         )
     return number
 
@@ -108,18 +143,20 @@ def rejection_threshold(scores: Array, target: float) -> float:
     return float(ordered[max(math.ceil((1.0 - target) * len(ordered) - 1e-9), 1) - 1])
 
 
-def conformal_threshold(scores: Array, target: float) -> float:
+def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> float:
     r"""The split-conformal threshold, the :math:`\lceil(n + 1)(1 - \alpha)\rceil`-th smallest score.
 
     A new known sample that is exchangeable with the n calibration samples is refused with probability at most
-    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only 1 keeps that promise, which refuses
-    nothing.
+    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the highest score there can be keeps
+    that promise, which refuses nothing.
 
     Parameters
     ----------
     scores : ndarray (n,)
         Unknown scores of samples that had no part in dictionary, tails or fusion.
     target : float
+    highest : float
+        End of the scale.
 
     References
     ----------
@@ -132,11 +169,17 @@ def conformal_threshold(scores: Array, target: float) -> float:
     (0.95, 1.0)
     """
     rank = max(math.ceil((len(scores) + 1) * (1.0 - target) - 1e-9), 1)
-    return 1.0 if rank > len(scores) else float(np.sort(scores)[rank - 1])
+    return highest if rank > len(scores) else float(np.sort(scores)[rank - 1])
 
 
 def simulated_threshold(
-    known: Array, right: AnyArray, stranger: Array, objective: str, risk_weight: float = 1.0
+    known: Array,
+    right: AnyArray,
+    stranger: Array,
+    objective: str,
+    risk_weight: float = 1.0,
+    lowest: float = 0.0,
+    highest: float = 1.0,
 ) -> tuple[float, float]:
     r"""The threshold that does best against pretended strangers.
 
@@ -154,13 +197,15 @@ def simulated_threshold(
     objective : {"risk", "f", "youden"}
     risk_weight : float
         :math:`\lambda`.
+    lowest, highest : float
+        Ends of the scale of the scores.
 
     Returns
     -------
     threshold, value : float
         The middle of the gap above the best threshold, and what the objective is there.
     """
-    levels = np.unique(np.concatenate([[0.0], known, stranger]))
+    levels = np.unique(np.concatenate([[lowest], known, stranger]))
     accepted = np.searchsorted(np.sort(known), levels, side="right") / len(known)
     correct = np.searchsorted(np.sort(known[right]), levels, side="right") / len(known)
     missed = np.searchsorted(np.sort(stranger), levels, side="right") / len(stranger)
@@ -171,7 +216,9 @@ def simulated_threshold(
     else:
         gain = accepted - missed
     best = int(np.argmax(gain))
-    above = levels[best + 1] if best + 1 < len(levels) else 1.0
+    below, above = levels[best], levels[best + 1] if best + 1 < len(levels) else highest
     value = -gain[best] if objective == "risk" else gain[best]
-    middle = 0.5 * (levels[best] + above)
-    return float(middle if middle < above else levels[best]), float(value)
+    if math.isinf(below):  # all are refused, on a scale without an end
+        return float(np.nextafter(above, -np.inf)), float(value)
+    middle = 0.5 * below + 0.5 * above if math.isfinite(above) else below
+    return float(middle if middle < above else below), float(value)

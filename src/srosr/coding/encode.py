@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ __all__ = ["Codes", "sparse_encode"]
 # Similarities between samples and atoms held at once, in bytes, and samples coded together (fewer share the work among
 # threads more evenly, and let Ctrl-C and the progress bar in earlier).
 _HELD_BYTES = 64 * 2**20
+# More threads than this, or than there are cores, are asked for by mistake only.
+_MOST_THREADS = 64
 _CHUNK = 64
 
 
@@ -150,7 +153,7 @@ def sparse_encode(
     parts: list[Part] = []
     # The same tiles and chunks whatever the number of threads: that number does not change a bit of the result.
     held = max(_CHUNK, _HELD_BYTES // (8 * dictionary.n_atoms))
-    jobs = int(effective_n_jobs(n_jobs))
+    jobs = min(int(effective_n_jobs(n_jobs)), max(_MOST_THREADS, os.cpu_count() or 1))
     with (
         one_blas_thread(),
         progress_bar(n_samples if progress else None) as done,

@@ -1,0 +1,293 @@
+r"""Open set classifiers whose held-out scores come from fitting again without some of the samples.
+
+A method says how samples are compared (``_related``: nothing, or squared distances to training samples), what it
+chooses by cross-validation on known samples (``_tuned``), and how it learns (``_learn``). Comparisons are made once: a
+fit without some samples takes rows and columns of the same matrix.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._types import AnyArray, Array, IntArray
+from ..base import Judgement, OpenSetClassifier
+from ..coding.workers import one_blas_thread
+from ..cross_test import few_out_folds, left_out_classes
+from ..exceptions import SROSRWarning
+from ..thresholds import HeldOutScores
+
+__all__ = ["CrossFittedClassifier", "Model", "squared_distances"]
+
+# Comparisons with training samples held at once while judging, in bytes.
+_BLOCK_BYTES = 256 * 2**20
+# Squared distances below this share of the squared lengths lose digits in a matrix product.
+_CLOSE = 1e-6
+# Pairs whose difference is taken at once.
+_PAIRS = 4096
+#: Openness is simulated in half as many rounds as samples are held out in.
+SIMULATED_EVERY = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a method has learnt: arrays and numbers, so that it can be written to a file and read back."""
+
+    def __post_init__(self) -> None:
+        # As they come back from a file: the order of the numbers in memory is that of a matrix product's sums.
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, f.name, np.ascontiguousarray(value).reshape(value.shape))
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        """Candidate (class numbers), unknown score and class scores of samples.
+
+        Parameters
+        ----------
+        related : ndarray (n_samples, n_columns)
+            Features; or what the method compares by, a column for each training sample that it kept.
+        """
+        raise NotImplementedError
+
+    def is_sound(self, n_classes: int) -> bool:
+        """Whether numbers that came from a file can be a model; shapes are tried out elsewhere."""
+        return True
+
+
+class CrossFittedClassifier(OpenSetClassifier):
+    """Base of the methods that are fitted again to see what held-out samples score.
+
+    Held-out scores come from ``cv`` folds; simulated openness from half as many fits that leave 30 % of the classes out
+    as well. What the method chooses by cross-validation is chosen once, on all training samples.
+
+    Parameters
+    ----------
+    normalize : bool, default False
+        Scale samples to unit length; samples of length zero are then refused.
+    cv : int, default 10
+        Folds that held-out scores come from; half as many fits leave classes out.
+    threshold : float or {"risk", "f", "youden", "original"}, optional
+        On the unknown score, above which a sample is refused; or what simulated openness is to optimise; or the
+        threshold of the method's paper, where it has one. None: by ``target_rejection``.
+    target_rejection : float, default 0.05
+        Share of known samples that may be refused.
+    per_class : bool, default False
+        A threshold for each candidate class that has enough held-out samples, instead of one for all.
+    risk_weight : float, default 1.0
+        The weight of errors on known samples for ``threshold="risk"``.
+    unknown_label : label, optional
+        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text (where those are classes:
+        the smallest number minus one, "__unknown__").
+    random_state : int, RandomState or None
+        Of the folds.
+
+    Attributes
+    ----------
+    model_ : Model
+        What was learnt.
+    samples_ : ndarray (n_kept, n_features) or None
+        Training samples that new ones are compared with.
+    tuned_ : dict
+        What was chosen by cross-validation on known samples, or given.
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    #: The type of ``model_``.
+    model_type: ClassVar[type[Model]] = Model
+
+    model_: Model
+    samples_: Array | None
+    tuned_: dict[str, Any]
+    _held_out: HeldOutScores
+
+    def __init__(
+        self,
+        *,
+        normalize: bool = False,
+        cv: int = 10,
+        threshold: float | str | None = None,
+        target_rejection: float = 0.05,
+        per_class: bool = False,
+        risk_weight: float = 1.0,
+        unknown_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.normalize = normalize
+        self.cv = cv
+        self.threshold = threshold
+        self.target_rejection = target_rejection
+        self.per_class = per_class
+        self.risk_weight = risk_weight
+        self.unknown_label = unknown_label
+        self.random_state = random_state
+
+    # -- what a method has to say ------------------------------------------------------------------------
+
+    def _related(self, X: Array, samples: Array | None) -> Array:
+        """How samples compare with training samples, (n_samples, n_training); the features themselves by default."""
+        return X
+
+    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
+        """Parameters that the data choose, by cross-validation on known samples."""
+        return {}
+
+    @abstractmethod
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        """Learn from some of the training samples.
+
+        Parameters
+        ----------
+        related : ndarray
+            What :meth:`_related` gives for all training samples.
+        rows : ndarray of int (n,)
+            The samples to learn from.
+        members : ndarray of int (n,)
+            Their classes, numbered from 0 without gaps.
+        tuned : dict
+            What :meth:`_tuned` chose.
+
+        Returns
+        -------
+        model : Model
+        columns : ndarray of int or None
+            Those of ``rows`` that it compares new samples with, in the order of its columns; None for features.
+        """
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any) -> None:
+        X, y, classes, unknown_label = self._training_set(X, y)
+        members = np.searchsorted(classes, y) if y.dtype.kind != "O" else np.unique(y, return_inverse=True)[1]
+        rng = check_random_state(self.random_state)
+        X, empty = self._scaled(X)
+        everything = np.arange(len(X))
+        with one_blas_thread():
+            related = self._related(X, X)
+            tuned = self._tuned(related, members, rng)
+            model, columns = self._learn(related, everything, members, tuned)
+            held_out = self._cross_fit(related, members, empty, tuned, rng)
+        self.classes_, self.unknown_label_ = classes, unknown_label
+        self.model_, self.tuned_, self._held_out = model, tuned, held_out
+        self.samples_ = None if columns is None else np.ascontiguousarray(X[columns])
+        self._choice = {}
+        self.set_threshold()
+
+    def _cross_fit(
+        self, related: Array, members: IntArray, empty: AnyArray, tuned: dict[str, Any], rng: Any
+    ) -> HeldOutScores:
+        """What training samples score in fits without them: all classes known, and with classes left out."""
+        parts = []
+        folds = list(_folds(members, rng, self.cv))
+        for held in folds:
+            parts.append((held, *self._without(related, members, held, empty, tuned)))
+        sizes = np.bincount(members)
+        left_out = left_out_classes(len(sizes), -(-self.cv // SIMULATED_EVERY), rng)
+        simulated = []
+        for i, absent in enumerate(left_out):
+            gone = np.flatnonzero(np.isin(members, absent))
+            held = folds[i % len(folds)] if folds else gone[:0]
+            test = np.union1d(held, gone)
+            simulated.append((test, *self._without(related, members, test, empty, tuned), absent))
+        rows, candidate, scores = (_joined([p[i] for p in parts]) for i in range(3))
+        met, guess, elsewhere = (_joined([p[i] for p in simulated]) for i in range(3))
+        strange = [np.isin(members[p[0]], p[3]) for p in simulated]
+        return HeldOutScores(
+            scores.astype(np.float64),
+            candidate.astype(np.int64),
+            members[rows.astype(np.int64)],
+            elsewhere.astype(np.float64),
+            _joined(strange).astype(np.bool_),
+            members[met.astype(np.int64)] == guess,
+            *self.score_range,
+        )
+
+    def _without(
+        self, related: Array, members: IntArray, test: IntArray, empty: AnyArray, tuned: dict[str, Any]
+    ) -> tuple[IntArray, Array]:
+        """Candidate and unknown score of the samples ``test`` in a fit without them."""
+        rows = np.delete(np.arange(len(members)), test)
+        present, own = np.unique(members[rows], return_inverse=True)
+        with warnings.catch_warnings():
+            # What a fit on fewer samples lacks was said of the fit on all, or is no lack of it.
+            warnings.simplefilter("ignore", SROSRWarning)
+            model, columns = self._learn(related, rows, own, tuned)
+        candidate, scores, _ = model.judge(related[test] if columns is None else related[np.ix_(test, columns)])
+        return present[candidate], np.where(empty[test], self.score_range[1], scores)
+
+    def _held_out_scores(self) -> HeldOutScores:
+        return self._held_out
+
+    # -- recognising -------------------------------------------------------------------------------------
+
+    def _judge(self, X: Any) -> Judgement:
+        X, empty = self._scaled(np.asarray(X, dtype=np.float64))
+        width = X.shape[1] if self.samples_ is None else len(self.samples_)
+        step = max(64, _BLOCK_BYTES // (8 * width))
+        parts = []
+        with one_blas_thread():
+            for start in range(0, len(X), step):
+                block, nothing = X[start : start + step], empty[start : start + step]
+                candidate, scores, of_classes = self.model_.judge(self._related(block, self.samples_))
+                scores = np.where(nothing, self.score_range[1], scores)
+                parts.append(Judgement(candidate, scores, of_classes, nothing))
+        return Judgement.joined(parts)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _scaled(self, X: Array) -> tuple[Array, AnyArray]:
+        """Samples as the method takes them, and which of them have no direction though one is needed."""
+        if not self.normalize:
+            return X, np.zeros(len(X), np.bool_)
+        largest = np.abs(X).max(axis=1, keepdims=True)
+        X = np.divide(X, largest, out=np.zeros_like(X), where=largest > 0)  # no overflow, no underflow
+        lengths = np.linalg.norm(X, axis=1, keepdims=True)
+        return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0), largest[:, 0] == 0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.cv, Integral) or isinstance(self.cv, bool) or self.cv < 2:
+            raise ValueError(f"cv must be an integer of at least 2, got {self.cv!r}.")
+        if not isinstance(self.normalize, bool | np.bool_):
+            raise ValueError(f"normalize must be True or False, got {self.normalize!r}.")
+
+
+def squared_distances(X: Array, samples: Array) -> Array:
+    """Squared Euclidean distances, (n_samples, n_training): a matrix product, and exact where it would be rounding.
+
+    Equal samples are at distance zero, and small distances are right to nine digits or better.
+    """
+    centre = samples.mean(axis=0)
+    X, samples = X - centre, samples - centre
+    ours, theirs = (np.einsum("ij,ij->i", A, A) for A in (X, samples))
+    out = X @ samples.T
+    out *= -2.0
+    out += ours[:, None]
+    out += theirs
+    near = np.argwhere(out <= _CLOSE * (ours[:, None] + theirs))
+    for start in range(0, len(near), _PAIRS):
+        i, j = near[start : start + _PAIRS].T
+        out[i, j] = np.square(X[i] - samples[j]).sum(axis=1)
+    return out
+
+
+def _folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntArray]:
+    """Folds that hold every sample out once; the only sample of a class is never held out."""
+    order = np.argsort(members, kind="stable")
+    ends = np.cumsum(np.bincount(members))
+    slices = [slice(int(start), int(end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    for fold in few_out_folds(slices, rng, n_folds):
+        yield np.sort(order[fold])
+
+
+def _joined(parts: list[AnyArray]) -> AnyArray:
+    return np.concatenate(parts) if parts else np.empty(0)

@@ -1,0 +1,299 @@
+"""The extreme value machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._types import AnyArray, Array, IntArray
+from ..exceptions import TailWarning, warn
+from ..thresholds import check_rate
+from ..weibull import Weibull, fit_weibull
+from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+from .parameters import check_count
+
+__all__ = ["EVM", "set_cover"]
+
+#: Fewest distances that a Weibull distribution of two parameters can be told from.
+MIN_TAIL = 3
+#: What the authors' program adds to the mirrored distances, in the unit of the features.
+SHIFT = 1.0
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremeVectors(Model):
+    """Class number (sorted), shape and scale of each extreme vector, and how many of a class are averaged.
+
+    Where distances are mirrored, ``ends`` are those at which the probabilities have come down to zero; zeros where they
+    are not.
+    """
+
+    members: IntArray
+    shape: Array
+    scale: Array
+    ends: Array
+    mirrored: int
+    n_averaged: int
+
+    def inclusion(self, related: Array) -> Array:
+        """Logarithm of each vector's probability, a column a vector, from squared distances."""
+        fits, distances = Weibull(self.shape, self.scale), np.sqrt(related)
+        out = fits.logcdf(self.ends - distances) if self.mirrored else fits.logsf(distances)
+        return np.maximum(out, -_LARGEST)  # infinity is no score
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        inclusion = self.inclusion(related)
+        starts = np.flatnonzero(np.diff(self.members, prepend=-1))
+        if self.n_averaged == 1:
+            logs = np.maximum.reduceat(inclusion, starts, axis=1)
+        else:
+            ends = [*starts[1:], len(self.members)]
+            logs = np.column_stack(
+                [log_mean_of_largest(inclusion[:, a:b], self.n_averaged) for a, b in zip(starts, ends, strict=True)]
+            )
+        return logs.argmax(axis=1), np.maximum(-logs.max(axis=1), 0.0), logs
+
+    def is_sound(self, n_classes: int) -> bool:
+        whole = self.members.dtype == np.int64 and np.array_equal(np.unique(self.members), np.arange(n_classes))
+        positive = all(
+            p.dtype == np.float64 and bool(((p > 0) & np.isfinite(p)).all()) for p in (self.shape, self.scale)
+        )
+        finite = self.ends.dtype == np.float64 and bool(np.isfinite(self.ends).all())
+        counts = isinstance(self.n_averaged, int) and self.n_averaged >= 1 and self.mirrored in (0, 1)
+        return bool(whole) and positive and finite and counts
+
+
+def log_mean_of_largest(logs: Array, n: int) -> Array:
+    """Logarithm of the mean of the n largest numbers of each row, of all where there are fewer, by their logarithms."""
+    n = min(n, logs.shape[1])
+    largest = np.partition(logs, logs.shape[1] - n, axis=1)[:, -n:]
+    top = largest.max(axis=1)
+    with np.errstate(under="ignore"):
+        return top + np.log(np.exp(largest - top[:, None]).mean(axis=1))
+
+
+class EVM(CrossFittedClassifier):
+    r"""The extreme value machine.
+
+    Around every training sample :math:`x_i` stands the probability that a point at some distance from it is still of
+    its class,
+
+    .. math:: \Psi_i(x) = \exp\left(-\left(\frac{\|x - x_i\|}{\lambda_i}\right)^{\kappa_i}\right),
+
+    with :math:`\kappa_i, \lambda_i` a Weibull distribution fitted to the ``tail_size`` smallest half distances to
+    samples of other classes: half way to those is where the class may end at the latest. A class has the probability
+    :math:`P(c \mid x) = \max_{y_i = c}\Psi_i(x)`, and of its samples only those are kept, greedily the one that covers
+    most of the others first, that cover all of them with :math:`\Psi_i(x_j) \ge` ``cover_threshold``: its *extreme
+    vectors*. The method assumes that the distance to other known classes says how far a class reaches. Where classes
+    are far apart compared with the spread within them it accepts much, where they touch it refuses much. And where
+    samples are farther from their own class than half way to the others, as is common among many features, all
+    probabilities are tiny, and the largest is that of the smallest :math:`\kappa_i` rather than of the nearest class.
+
+    The unknown score is :math:`-\log\max_c P(c \mid x)`, from 0 on, in the same order as
+    :math:`1 - \max_c P(c \mid x)`, which is no use as a score: among hundreds of features most probabilities, also of
+    known samples, are below :math:`10^{-16}` and it is 1. The paper's rule "refuse below :math:`\delta`" is
+    ``threshold=-log(delta)``; it gives no number for :math:`\delta`. ``class_scores`` are :math:`\log P(c \mid x)`.
+
+    Parameters
+    ----------
+    tail_size : int, default 50
+        How many of the half distances are fitted, as in the authors' program; all where there are fewer. In the form of
+        the paper a sample at distance zero from another class shows no margin and is left out, and where nothing else
+        is there :math:`\Psi_i` is 1 at the sample and 0 elsewhere.
+    form : {"paper", "released"}, default "paper"
+        "paper": the formula above, which does not depend on the unit of the features. "released": that of the authors'
+        program, :math:`\Psi_i(x) = 1 - \exp(-((1 + m_i - \|x - x_i\|)/\lambda_i)^{\kappa_i})`, 0 where the distance is
+        above :math:`1 + m_i`, with :math:`m_i` the largest of the half distances and the Weibull distribution fitted to
+        them mirrored, one plus :math:`m_i` minus each. The one has the unit of the features: for samples of unit length
+        (``normalize=True``) it reaches far beyond half way, and probabilities stay apart where those of the formula
+        have all vanished.
+    cover_threshold : float or None, default 0.5
+        Of the reduction to extreme vectors; None keeps all samples.
+    n_averaged : int, default 1
+        The probability of a class is the mean of so many of its largest :math:`\Psi_i` (of all where it has fewer).
+        One is the paper's formula; the authors' program has 4.
+    threshold : float or {"risk", "f", "youden"}, optional
+        On the unknown score.
+    normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
+        As for :class:`CrossFittedClassifier`.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
+        As for every open set classifier.
+    samples_ : ndarray (n_extreme_vectors, n_features)
+        The extreme vectors, class by class.
+
+    Warns
+    -----
+    TailWarning
+        Where fewer than three distances make a tail.
+
+    References
+    ----------
+    E. M. Rudd, L. P. Jain, W. J. Scheirer, T. E. Boult, "The extreme value machine", IEEE TPAMI 40, 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.rivals import EVM
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [12.0], [13.0], [14.0]]), 3 * ["a"] + 3 * ["b"]
+    >>> clf = EVM(threshold=-np.log(0.5)).fit(X, y)
+    >>> clf.samples_.ravel().tolist()
+    [0.0, 12.0]
+    >>> clf.predict([[4.0], [-10.0]]).tolist()
+    ['a', 'unknown']
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    model_type: ClassVar[type[Model]] = ExtremeVectors
+
+    def __init__(
+        self,
+        tail_size: int = 50,
+        *,
+        form: str = "paper",
+        cover_threshold: float | None = 0.5,
+        n_averaged: int = 1,
+        normalize: bool = False,
+        cv: int = 10,
+        threshold: float | str | None = None,
+        target_rejection: float = 0.05,
+        per_class: bool = False,
+        risk_weight: float = 1.0,
+        unknown_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            normalize=normalize,
+            cv=cv,
+            threshold=threshold,
+            target_rejection=target_rejection,
+            per_class=per_class,
+            risk_weight=risk_weight,
+            unknown_label=unknown_label,
+            random_state=random_state,
+        )
+        self.tail_size = tail_size
+        self.form = form
+        self.cover_threshold = cover_threshold
+        self.n_averaged = n_averaged
+
+    def _related(self, X: Array, samples: Array | None) -> Array:
+        assert samples is not None
+        return squared_distances(X, samples)
+
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        columns, parts, shortest = [], [], len(rows)
+        for c in range(int(members.max()) + 1):
+            own, others = rows[members == c], rows[members != c]
+            fit, fewest = self._margins(related[np.ix_(own, others)], c)
+            shortest = min(shortest, fewest)
+            kept = np.arange(len(own))
+            if self.cover_threshold is not None:
+                among = fit.inclusion(related[np.ix_(own, own)].T).T
+                kept = set_cover(among >= np.log(self.cover_threshold))
+            columns.append(own[kept])
+            parts.append((fit.members[kept], fit.shape[kept], fit.scale[kept], fit.ends[kept]))
+        if shortest < MIN_TAIL:
+            warn(
+                f"a tail of {shortest} distances to other classes is too short for a Weibull distribution "
+                f"(tail_size={self.tail_size}): probabilities change at once from 1 to 0. Use a larger tail_size or "
+                "more samples.",
+                TailWarning,
+            )
+        owners, shapes, scales, ends = (np.concatenate(part) for part in zip(*parts, strict=True))
+        released = int(self.form == "released")
+        model = ExtremeVectors(owners, shapes, scales, ends, released, int(self.n_averaged))
+        return model, np.concatenate(columns)
+
+    def _margins(self, squared: Array, number: int) -> tuple[ExtremeVectors, int]:
+        """All samples of a class as extreme vectors, from squared distances to the others; and the shortest tail."""
+        owners = np.full(len(squared), number)
+        if self.form == "released":
+            fits, ends = mirrored_margins(squared, int(self.tail_size))
+            fewest = min(int(self.tail_size), squared.shape[1])
+            return ExtremeVectors(owners, fits.shape, fits.scale, ends, 1, int(self.n_averaged)), fewest
+        fits, fewest = margins(squared, int(self.tail_size))
+        return ExtremeVectors(owners, fits.shape, fits.scale, np.zeros(len(owners)), 0, int(self.n_averaged)), fewest
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("tail_size", self.tail_size)
+        check_count("n_averaged", self.n_averaged)
+        if self.form not in ("paper", "released"):
+            raise ValueError(f'form must be "paper" or "released", got {self.form!r}.')
+        if self.cover_threshold is not None:
+            check_rate("cover_threshold", self.cover_threshold)
+
+
+def margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
+    """Weibull distributions of the smallest half distances of each row that are not zero, and the shortest tail.
+
+    Parameters
+    ----------
+    squared : ndarray (n_own, n_others)
+        Squared distances.
+    tail_size : int
+    """
+    squared = np.where(squared > 0.0, squared, np.inf)
+    size = min(tail_size, squared.shape[1])
+    tails = 0.5 * np.sqrt(np.sort(np.partition(squared, size - 1, axis=1)[:, :size], axis=1))
+    lengths = np.isfinite(tails).sum(axis=1)
+    shape, scale = np.empty(len(tails)), np.empty(len(tails))
+    for length in np.unique(lengths):
+        of_it = lengths == length
+        fit = fit_weibull(tails[of_it, :length] if length else np.zeros((int(of_it.sum()), 1)))
+        shape[of_it], scale[of_it] = fit.shape, fit.scale
+    return Weibull(shape, scale), int(lengths.min())
+
+
+def mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array]:
+    """Weibull distributions of the smallest half distances of each row, mirrored at one beyond the largest of them.
+
+    Returns
+    -------
+    fits : Weibull
+    ends : ndarray (n_own,)
+        One plus the largest half distance of each tail.
+    """
+    size = min(tail_size, squared.shape[1])
+    tails = 0.5 * np.sqrt(np.sort(np.partition(squared, size - 1, axis=1)[:, :size], axis=1))
+    ends = SHIFT + tails[:, -1]
+    return fit_weibull(ends[:, None] - tails), ends
+
+
+def set_cover(covers: AnyArray) -> IntArray:
+    """Greedily few points that cover all: the one first that covers most of those not yet covered.
+
+    Parameters
+    ----------
+    covers : ndarray of bool (n, n)
+        Which points (columns) each point (row) covers; itself always, whatever it says.
+
+    Returns
+    -------
+    chosen : ndarray of int
+        Rows, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> set_cover(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]], bool)).tolist()
+    [1]
+    """
+    covers = covers | np.eye(len(covers), dtype=np.bool_)
+    gain, open_ = covers.sum(axis=1), np.ones(len(covers), np.bool_)
+    chosen = []
+    while open_.any():
+        best = int(gain.argmax())
+        chosen.append(best)
+        new = covers[best] & open_
+        gain -= covers[:, new].sum(axis=1)
+        open_ &= ~new
+    return np.sort(np.array(chosen, dtype=np.int64))

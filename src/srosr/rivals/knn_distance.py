@@ -1,0 +1,132 @@
+"""The distance to the k-th nearest training sample as the unknown score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._types import Array, IntArray
+from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+from .parameters import check_count
+
+__all__ = ["KNNDistance"]
+
+# Squared distances that differ by less are equal: they are right to about nine digits.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(Model):
+    """The class number of each training sample, sorted, and how many of them are asked."""
+
+    members: IntArray
+    n_neighbors: int
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        starts = np.flatnonzero(np.diff(self.members, prepend=-1))
+        last = min(self.n_neighbors, related.shape[1]) - 1
+        reach = np.partition(related, last, axis=1)[:, last]
+        # All samples as near as the k-th have a vote: which of equals comes first says nothing.
+        votes = np.add.reduceat(related <= (1.0 + _EQUAL) * reach[:, None], starts, axis=1, dtype=np.int64)
+        distance = np.sqrt(reach)
+        nearest = np.sqrt(np.minimum.reduceat(related, starts, axis=1))
+        both = nearest + distance[:, None]
+        scores = votes - np.divide(nearest, both, out=np.zeros_like(both), where=both > 0)
+        return scores.argmax(axis=1), distance, scores
+
+    def is_sound(self, n_classes: int) -> bool:
+        sound = self.members.dtype == np.int64 and np.array_equal(np.unique(self.members), np.arange(n_classes))
+        return bool(sound) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
+
+
+class KNNDistance(CrossFittedClassifier):
+    r"""Distance to the k-th nearest training sample.
+
+    The unknown score of a sample is its Euclidean distance :math:`r_k` to the k-th nearest training sample, of
+    whatever class. Its candidate is the class of most of the k nearest; of several, the one with the nearest sample.
+    The method assumes that known samples are dense and strangers are not near them, and nothing else: it has no model
+    of a class, and one distance has to mean the same everywhere.
+
+    What speaks for class c is :math:`v_c - d_c/(d_c + r_k)`, its votes less a fraction that grows with the distance
+    :math:`d_c` to its nearest sample: the largest is the candidate's. Samples as near as the k-th vote, so that there
+    are more than k votes where distances are equal.
+
+    Parameters
+    ----------
+    n_neighbors : int, default 1
+        k. One is right for classes of any size, where the fifth sample of a class of four is of another class; more
+        forgive single odd or mislabelled training samples. More than there are samples count as that number.
+    threshold : float or {"risk", "f", "youden"}, optional
+        On the unknown score :math:`r_k`, from 0 on. The references choose it so that 95 % of known samples are
+        accepted, which is ``target_rejection=0.05``.
+    normalize : bool, default False
+        Scale samples to unit length, as Sun et al. do; distances are then at most 2.
+    cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
+        As for :class:`CrossFittedClassifier`.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
+        As for every open set classifier.
+    samples_ : ndarray (n_samples, n_features)
+        The training samples, class by class.
+
+    References
+    ----------
+    Y. Sun, Y. Ming, X. Zhu, Y. Li, "Out-of-distribution detection with deep nearest neighbors", ICML 2022.
+
+    S. Ramaswamy, R. Rastogi, K. Shim, "Efficient algorithms for mining outliers from large data sets", SIGMOD 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.rivals import KNNDistance
+    >>> X, y = np.array([[0.0], [1.0], [8.0], [9.0]]), ["a", "a", "b", "b"]
+    >>> clf = KNNDistance(n_neighbors=2, threshold=3.0).fit(X, y)
+    >>> clf.predict([[2.0], [4.0]]).tolist(), clf.unknown_score([[2.0], [4.0]]).tolist()
+    (['a', 'unknown'], [2.0, 4.0])
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    model_type: ClassVar[type[Model]] = Neighbours
+
+    def __init__(
+        self,
+        n_neighbors: int = 1,
+        *,
+        normalize: bool = False,
+        cv: int = 10,
+        threshold: float | str | None = None,
+        target_rejection: float = 0.05,
+        per_class: bool = False,
+        risk_weight: float = 1.0,
+        unknown_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            normalize=normalize,
+            cv=cv,
+            threshold=threshold,
+            target_rejection=target_rejection,
+            per_class=per_class,
+            risk_weight=risk_weight,
+            unknown_label=unknown_label,
+            random_state=random_state,
+        )
+        self.n_neighbors = n_neighbors
+
+    def _related(self, X: Array, samples: Array | None) -> Array:
+        assert samples is not None
+        return squared_distances(X, samples)
+
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        order = np.argsort(members, kind="stable")
+        return Neighbours(members[order], int(self.n_neighbors)), rows[order]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_neighbors", self.n_neighbors)

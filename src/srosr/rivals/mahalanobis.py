@@ -1,0 +1,165 @@
+"""The Mahalanobis distance to the nearest class mean as the unknown score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._types import Array, IntArray
+from ..exceptions import SROSRWarning, warn
+from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+from .span import in_own_span
+
+__all__ = ["Mahalanobis"]
+
+#: Least shrinkage: without any, directions that no training sample has would be infinitely strange.
+MIN_SHRINKAGE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedMeans(Model):
+    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the centre.
+
+    Attributes
+    ----------
+    centre : ndarray (n_features,)
+    directions : ndarray (n_directions, n_features)
+        Rows of :math:`V^\top`, orthonormal.
+    taken : ndarray (n_directions,)
+        h, from 0 to below 1.
+    spread : float
+        :math:`\sqrt a`.
+    means : ndarray (n_classes, n_features)
+        Whitened.
+    """
+
+    centre: Array
+    directions: Array
+    taken: Array
+    spread: float
+    means: Array
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        distances = squared_distances(
+            whitened(related - self.centre, self.directions, self.taken, self.spread), self.means
+        )
+        return distances.argmin(axis=1), distances.min(axis=1), -distances
+
+    def is_sound(self, n_classes: int) -> bool:
+        parts = (self.centre, self.directions, self.taken, self.means)
+        return self.spread > 0 and all(part.dtype == np.float64 and bool(np.isfinite(part).all()) for part in parts)
+
+
+def whitened(Z: Array, directions: Array, taken: Array, spread: float) -> Array:
+    """Samples in a scale in which the covariance is the identity."""
+    return (Z - (Z @ directions.T * taken) @ directions) / spread
+
+
+class Mahalanobis(CrossFittedClassifier):
+    r"""Mahalanobis distance to the nearest class mean.
+
+    With class means :math:`\mu_c` and one covariance for all classes, the unknown score is
+
+    .. math:: \min_c\,(x - \mu_c)^\top\Sigma^{-1}(x - \mu_c),
+              \qquad \Sigma = (1 - \delta)S + \delta\frac{\operatorname{tr} S}{d}I,
+              \qquad S = \frac1n\sum_i (x_i - \mu_{y_i})(x_i - \mu_{y_i})^\top,
+
+    and the candidate the class of the minimum. The method assumes that classes are Gaussian clouds of one shape. Lee et
+    al. take S itself, which is singular where samples are fewer than features; the shrinkage :math:`\delta` is Ledoit
+    and Wolf's, and at least 1e-8. The work grows with the smaller of the numbers of samples and features, never with
+    the square of the larger.
+
+    Where all samples equal their class mean, as with one sample a class, there is no covariance: :math:`\Sigma = I`,
+    the score is the squared Euclidean distance to the nearest mean, and a warning says so. Features that are constant
+    within classes do no harm: along them deviations count as unlikely as the shrinkage makes them.
+
+    Parameters
+    ----------
+    threshold : float or {"risk", "f", "youden"}, optional
+        On the unknown score, a squared distance from 0 on; the paper has none of its own.
+    normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
+        As for :class:`CrossFittedClassifier`.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
+        As for every open set classifier.
+
+    Warns
+    -----
+    SROSRWarning
+        Where the covariance within classes is zero.
+
+    References
+    ----------
+    K. Lee, K. Lee, H. Lee, J. Shin, "A simple unified framework for detecting out-of-distribution samples and
+    adversarial attacks", NeurIPS 2018.
+
+    O. Ledoit, M. Wolf, "A well-conditioned estimator for large-dimensional covariance matrices", Journal of
+    Multivariate Analysis 88, 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.rivals import Mahalanobis
+    >>> X = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> clf = Mahalanobis(threshold=12.0).fit(np.concatenate([X, X + 10.0]), 4 * ["a"] + 4 * ["b"])
+    >>> clf.predict([[4.0, 0.0], [0.0, 4.0]]).tolist()
+    ['a', 'unknown']
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    model_type: ClassVar[type[Model]] = WhitenedMeans
+
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        X = related[rows]
+        sizes = np.bincount(members)
+        means = np.stack([X[members == c].mean(axis=0) for c in range(len(sizes))])
+        centre = X.mean(axis=0)
+        deviations, basis = in_own_span(X - means[members])
+        n_features = X.shape[1]
+        covariance = deviations.T @ deviations / len(X)
+        total = float(np.trace(covariance))
+        # What is left of equal numbers after their mean is taken off is rounding, not a deviation.
+        if np.sqrt(total) <= 1e-14 * np.abs(X).max() * np.sqrt(n_features):
+            warn(
+                "every training sample equals the mean of its class, so there is no covariance: distances are "
+                "Euclidean. Mahalanobis needs several different samples of a class.",
+                SROSRWarning,
+            )
+            nothing = np.empty((0, n_features))
+            return WhitenedMeans(centre, nothing, np.empty(0), 1.0, means - centre), None
+        share = max(ledoit_wolf_shrinkage(deviations, covariance, n_features), MIN_SHRINKAGE)
+        variances, vectors = np.linalg.eigh(covariance)
+        directions = vectors.T if basis is None else vectors.T @ basis.T
+        floor = share * total / n_features
+        taken = 1.0 - np.sqrt(floor / ((1.0 - share) * np.maximum(variances, 0.0) + floor))
+        spread = float(np.sqrt(floor))
+        return WhitenedMeans(
+            centre,
+            np.ascontiguousarray(directions),
+            taken,
+            spread,
+            whitened(means - centre, directions, taken, spread),
+        ), None
+
+
+def ledoit_wolf_shrinkage(deviations: Array, covariance: Array, n_features: int) -> float:
+    r"""How far to go from the covariance of deviations :math:`z_i` to a multiple of the identity.
+
+    .. math:: \delta = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i\|z_i\|^4 - \|S\|_F^2\right)}
+                                       {\|S\|_F^2 - (\operatorname{tr} S)^2/d}\right)
+
+    Both may be given in coordinates of the deviations' span: d is the number of features.
+    """
+    lengths = np.einsum("ij,ij->i", deviations, deviations)
+    squared = float(np.square(covariance).sum())
+    noise = (float(np.square(lengths).mean()) - squared) / len(deviations)
+    structure = squared - float(np.trace(covariance)) ** 2 / n_features
+    if noise <= 0.0:
+        return 0.0
+    return 1.0 if noise >= structure else noise / structure

@@ -1,0 +1,81 @@
+"""OSNN, the nearest neighbours distance ratio open set classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._types import Array, IntArray
+from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+
+__all__ = ["OSNN"]
+
+
+@dataclass(frozen=True, eq=False)
+class NearestOfClass(Model):
+    """The class number of each training sample, sorted."""
+
+    members: IntArray
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        starts = np.flatnonzero(np.diff(self.members, prepend=-1))
+        nearest = np.sqrt(np.minimum.reduceat(related, starts, axis=1))
+        two = np.partition(nearest, 1, axis=1)
+        # Two classes at distance zero say nothing: the ratio of equals is one.
+        ratio = np.divide(two[:, 0], two[:, 1], out=np.ones(len(two)), where=two[:, 1] > 0)
+        return nearest.argmin(axis=1), ratio, -nearest
+
+    def is_sound(self, n_classes: int) -> bool:
+        return self.members.dtype == np.int64 and np.array_equal(np.unique(self.members), np.arange(n_classes))
+
+
+class OSNN(CrossFittedClassifier):
+    r"""Nearest neighbours distance ratio (OSNN).
+
+    With t the nearest training sample and u the nearest one of another class than t's, a sample s is of the class of t
+    if :math:`R = d(s, t)/d(s, u) \le T`, else unknown. The ratio is small where one class is clearly nearer than all
+    others and tends to one between classes and far from all of them: what lies far away is refused for every T < 1.
+
+    Parameters
+    ----------
+    threshold : float or {"risk", "f", "youden"}, optional
+        On the unknown score R (the paper's T). The paper chooses T on pretended strangers so that the mean of the
+        accuracies on known and on unknown samples is largest, which is ``threshold="risk"``.
+    normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
+        As for :class:`CrossFittedClassifier`.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
+        As for every open set classifier.
+    samples_ : ndarray (n_samples, n_features)
+        The training samples, class by class.
+
+    References
+    ----------
+    P. R. Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.rivals import OSNN
+    >>> X, y = np.array([[0.0], [1.0], [8.0], [9.0]]), ["a", "a", "b", "b"]
+    >>> clf = OSNN(threshold=0.5).fit(X, y)
+    >>> clf.predict([[2.0], [4.0]]).tolist(), clf.unknown_score([[2.0], [4.0]]).round(3).tolist()
+    (['a', 'unknown'], [0.167, 0.75])
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    model_type: ClassVar[type[Model]] = NearestOfClass
+
+    def _related(self, X: Array, samples: Array | None) -> Array:
+        assert samples is not None
+        return squared_distances(X, samples)
+
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        order = np.argsort(members, kind="stable")
+        return NearestOfClass(members[order]), rows[order]

@@ -1,0 +1,213 @@
+"""A support vector machine for each pair of classes, with class probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.svm import SVC
+
+from .._types import AnyArray, Array, IntArray
+from .cross_fitted import Model
+from .kernel_machines import KernelMachineClassifier, check_openness, gaussian, support_columns
+from .one_vs_rest_svm import calibrated
+
+__all__ = ["PairwiseSVM", "coupled"]
+
+
+#: Pairwise probabilities are kept this far from 0 and 1, as the solver's own program keeps them.
+LEAST = 1e-7
+# Numbers of linear systems held at once.
+_HELD = 2**22
+
+
+def coupled(pairs: Array, n_classes: int) -> Array:
+    r"""Class probabilities from those of pairs, by the second method of Wu, Lin and Weng.
+
+    .. math:: \min_p \sum_i\sum_{j \ne i}(r_{ji}p_i - r_{ij}p_j)^2, \quad \sum_i p_i = 1,
+
+    with :math:`r_{ij}` the probability of class i against class j: the solution of linear equations, never negative.
+
+    Parameters
+    ----------
+    pairs : ndarray (n_samples, n_pairs)
+        :math:`r_{ij}` for the pairs i < j in the order of ``np.triu_indices``.
+    n_classes : int
+
+    Returns
+    -------
+    probabilities : ndarray (n_samples, n_classes)
+    """
+    first, second = np.triu_indices(n_classes, 1)
+    out = np.empty((len(pairs), n_classes))
+    step = max(1, _HELD // (n_classes + 1) ** 2)
+    for start in range(0, len(pairs), step):
+        part = np.clip(pairs[start : start + step], LEAST, 1.0 - LEAST)
+        r = np.zeros((len(part), n_classes, n_classes))
+        r[:, first, second], r[:, second, first] = part, 1.0 - part
+        system = np.ones((len(part), n_classes + 1, n_classes + 1))
+        system[:, :-1, :-1] = -r * r.transpose(0, 2, 1)
+        diagonal = np.arange(n_classes)
+        system[:, diagonal, diagonal] = np.square(r).sum(axis=1)
+        system[:, -1, -1] = 0.0
+        right = np.zeros((len(part), n_classes + 1, 1))
+        right[:, -1] = 1.0
+        solved = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], 0.0)
+        out[start : start + step] = solved / solved.sum(axis=1, keepdims=True)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class PairMachines(Model):
+    """A machine for each pair of classes i < j, in the order of ``np.triu_indices``, positive for the first.
+
+    Attributes
+    ----------
+    weights : ndarray (n_pairs, n_columns)
+    intercepts : ndarray (n_pairs,)
+    gamma : float
+    slopes, offsets : ndarray (n_pairs,)
+        Of the sigmoids.
+    n_classes : int
+    """
+
+    weights: Array
+    intercepts: Array
+    gamma: float
+    slopes: Array
+    offsets: Array
+    n_classes: int
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        decisions = gaussian(related, self.gamma) @ self.weights.T + self.intercepts
+        scores = coupled(expit(-(self.slopes * decisions + self.offsets)), self.n_classes)
+        return scores.argmax(axis=1), 1.0 - scores.max(axis=1), scores
+
+    def is_sound(self, n_classes: int) -> bool:
+        pairs = (n_classes * (n_classes - 1) // 2,)
+        arrays = (self.intercepts, self.slopes, self.offsets)
+        return self.n_classes == n_classes and all(a.shape == pairs and bool(np.isfinite(a).all()) for a in arrays)
+
+
+class PairwiseSVM(KernelMachineClassifier):
+    r"""Support vector machines of pairs of classes, with class probabilities that are refused where none is large.
+
+    Each pair of classes has a machine with a radial basis function, and a sigmoid of its decision value, fitted to
+    samples that were held out in three folds, is the probability :math:`r_{ij}` of class i against class j. Class
+    probabilities are those that agree best with them all,
+
+    .. math:: \min_p \sum_i\sum_{j \ne i}(r_{ji}p_i - r_{ij}p_j)^2, \quad \sum_i p_i = 1.
+
+    The unknown score is one minus the largest probability, from 0 to :math:`1 - 1/K`. Probabilities of known classes
+    add up to one: it supposes that there are no others, and a stranger is noticed only where classes are in doubt.
+
+    Where a class has fewer than three samples there are as many folds as it has; where that is one, or a sigmoid would
+    fall with the decision value, the sigmoid is fitted to the decision values of the training samples. The cost grows
+    with the square of the number of classes.
+
+    Parameters
+    ----------
+    C : float, optional
+        The cost of errors. None: chosen by cross-validation on known samples, with γ.
+    gamma : float or "scale", optional
+        γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
+    openness : float, default 0.0
+        Openness expected, for ``threshold="original"``.
+    threshold : float or {"risk", "f", "youden", "original"}, optional
+        On the unknown score. "original" is one minus half the openness, the usual minimum of such probabilities in open
+        set comparisons.
+    normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
+        As for :class:`CrossFittedClassifier`.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
+        As for every open set classifier.
+    samples_ : ndarray (n_kept, n_features)
+        The support vectors of all machines.
+    tuned_ : dict
+        C and gamma.
+
+    References
+    ----------
+    C.-W. Hsu, C.-J. Lin, "A comparison of methods for multiclass support vector machines", IEEE Transactions on Neural
+    Networks 13(2), 2002.
+
+    T.-F. Wu, C.-J. Lin, R. C. Weng, "Probability estimates for multi-class classification by pairwise coupling",
+    Journal of Machine Learning Research 5, 2004.
+
+    J. C. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized likelihood methods",
+    Advances in Large Margin Classifiers, 1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.rivals import PairwiseSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(centre, 1.0, (40, 2)) for centre in (0.0, 4.0)])
+    >>> clf = PairwiseSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))
+    >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [2.0, 2.0]]).tolist()
+    ['a', 'b', 'unknown']
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    model_type: ClassVar[type[Model]] = PairMachines
+
+    def __init__(
+        self,
+        *,
+        C: float | None = None,
+        gamma: float | str | None = None,
+        openness: float = 0.0,
+        normalize: bool = False,
+        cv: int = 10,
+        threshold: float | str | None = None,
+        target_rejection: float = 0.05,
+        per_class: bool = False,
+        risk_weight: float = 1.0,
+        unknown_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            C=C,
+            gamma=gamma,
+            normalize=normalize,
+            cv=cv,
+            threshold=threshold,
+            target_rejection=target_rejection,
+            per_class=per_class,
+            risk_weight=risk_weight,
+            unknown_label=unknown_label,
+            random_state=random_state,
+        )
+        self.openness = openness
+
+    def _right(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
+        machine = SVC(C=C, kernel="precomputed").fit(kernel, members)
+        return np.array([np.sum(machine.predict(outer) == truth)])
+
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        kernel = gaussian(related[np.ix_(rows, rows)], tuned["gamma"])
+        n_classes = int(members.max()) + 1
+        of_class = [np.flatnonzero(members == k) for k in range(n_classes)]
+        pairs = list(zip(*np.triu_indices(n_classes, 1), strict=True))
+        weights, (intercepts, slopes, offsets) = np.zeros((len(pairs), len(rows))), np.empty((3, len(pairs)))
+        for pair, (i, j) in enumerate(pairs):
+            part = np.concatenate([of_class[i], of_class[j]])
+            machine = SVC(C=tuned["C"], kernel="precomputed")
+            machine, a, b = calibrated(machine, kernel[np.ix_(part, part)], members[part] == i)
+            weights[pair, part[machine.support_]] = machine.dual_coef_[0]
+            intercepts[pair], slopes[pair], offsets[pair] = machine.intercept_[0], a[0], b[0]
+        used = support_columns(weights)
+        return PairMachines(weights[:, used], intercepts, tuned["gamma"], slopes, offsets, n_classes), rows[used]
+
+    def _original_threshold(self) -> float | None:
+        return 1.0 - 0.5 * float(self.openness)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_openness(self.openness)

@@ -1,0 +1,276 @@
+"""W-SVM, the Weibull-calibrated support vector machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.svm import OneClassSVM
+
+from .._types import AnyArray, Array, IntArray
+from ..thresholds import check_positive, check_rate
+from ..weibull import Weibull
+from .cross_fitted import Model
+from .kernel_machines import (
+    KernelMachineClassifier,
+    best_class,
+    check_gamma,
+    check_openness,
+    gaussian,
+    kernel_scale,
+    lowest_tails,
+    one_vs_rest,
+    support_columns,
+)
+
+__all__ = ["WSVM"]
+
+
+@dataclass(frozen=True, eq=False)
+class WeibullMachines(Model):
+    """Machines of each class against the rest, and of each class alone, with the tails of their scores.
+
+    Attributes
+    ----------
+    weights, gate_weights : ndarray (n_classes, n_columns)
+        Of the support vectors, against the rest and alone.
+    intercepts : ndarray (n_classes,)
+    gamma, gate_gamma : float
+    match, rest, inside : ndarray (3, n_classes)
+        End, shape and scale of tails: of scores of the class, of negated scores of the rest, of the class alone.
+    gate : float
+        Probability of being inside above which the gate is open.
+    short : ndarray of bool (n_classes,)
+        Classes with a tail too short to be fitted.
+    """
+
+    weights: Array
+    intercepts: Array
+    gamma: float
+    match: Array
+    rest: Array
+    gate_weights: Array
+    gate_gamma: float
+    inside: Array
+    gate: float
+    short: AnyArray
+
+    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
+        kernel = gaussian(related, self.gamma)
+        decisions = kernel @ self.weights.T + self.intercepts
+        if self.gate_gamma != self.gamma:
+            kernel = gaussian(related, self.gate_gamma)
+        end, shape, scale = self.inside
+        is_open = Weibull(shape, scale).cdf(kernel @ self.gate_weights.T - end) > self.gate
+        end, shape, scale = self.match
+        scores = Weibull(shape, scale).cdf(decisions - end)
+        end, shape, scale = self.rest
+        products = scores * Weibull(shape, scale).sf(-decisions - end)
+        scores = np.where(is_open, products, 0.0)
+        unknown = np.where(is_open.any(axis=1), 1.0 - scores.max(axis=1), 2.0 - products.max(axis=1))
+        return best_class(scores, decisions), unknown, scores
+
+    def is_sound(self, n_classes: int) -> bool:
+        tails = (self.match, self.rest, self.inside)
+        return all(t.shape == (3, n_classes) and bool((t[1:] > 0).all()) for t in tails)
+
+
+class WSVM(KernelMachineClassifier):
+    r"""Weibull-calibrated support vector machine (W-SVM).
+
+    Supposes that the scores of machines nearest to their boundaries are extremes, and so follow Weibull distributions.
+    Each class has two machines with radial basis functions: one of the class alone, whose sum of kernel values
+    :math:`v_k(x) = \sum_i\alpha_i k(x, x_i)`, :math:`\sum_i\alpha_i = 1`, falls to zero with the distance from the
+    class, and one against the rest with decision value :math:`f_k(x)`. With tails fitted by maximum likelihood to their
+    scores of training samples,
+
+    .. math::
+        P_{O,k} &= 1 - \exp\left(-\left(v_k/\lambda_{O}\right)^{\kappa_{O}}\right)
+                && \text{lowest } v_k \text{ of the class},\\
+        P_{\eta,k} &= 1 - \exp\left(-\left(\frac{f_k - \nu_\eta}{\lambda_\eta}\right)^{\kappa_\eta}\right)
+                && \text{lowest } f_k \text{ of the class},\ \nu_\eta = \min f_k - 2,\\
+        P_{\psi,k} &= \exp\left(-\left(\frac{\nu_\psi - f_k}{\lambda_\psi}\right)^{\kappa_\psi}\right)
+                && \text{highest } f_k \text{ of the rest},\ \nu_\psi = \max f_k + 2,
+
+    the score of a class is :math:`P_\eta P_\psi` where :math:`P_O > \delta_\tau`, else 0. The unknown score is one
+    minus the largest of them, from 0 to 1, where the gate of some class is open; where all are closed it is two minus
+    the largest :math:`P_\eta P_\psi`, from 1 to 2. A threshold below one refuses all of those, as the paper does; one
+    above it keeps a target of false rejection where the gates alone refuse more known samples than that. Where scores
+    are equal the decision value says which class is the candidate.
+
+    Tails end the width of the margin beyond the most extreme score: for separable classes at :math:`\mp1`, on the other
+    margin. They hold :math:`\lfloor\theta n_+\rfloor` scores of the class, with :math:`n_+` support vectors in it,
+    :math:`\lfloor\theta n_-/(K - 1)\rfloor` of the rest and :math:`\lfloor\theta n_O\rfloor` of the class alone, at
+    least three where there are so many, and twice as many while all of them are equal (on the margin). Where there are
+    fewer than three scores, or only equal ones, the shape is the median of those of the other classes (2 where no class
+    has one) and the scale is fitted. A warning names the classes with such tails, or with fewer than three scores by
+    their support vectors. Scores that differ by less than 5 % of their distance from the end count as equal.
+
+    Parameters
+    ----------
+    C : float, optional
+        The cost of errors. None: chosen by cross-validation on known samples, with γ.
+    gamma : float or "scale", optional
+        γ of the machines against the rest; "scale" is one over the total variance of the samples. None: chosen.
+    gate_gamma : float or "scale", optional
+        γ of the machines of one class alone. None: as the others.
+    nu : float, default 0.5
+        Share of a class that may be outside its machine, at most.
+    gate : float, default 0.001
+        :math:`\delta_\tau`, at least 0 and below 1.
+    tail_factor : float, default 1.5
+        :math:`\theta`, the scores in a tail for each support vector.
+    openness : float, default 0.0
+        Openness expected, for ``threshold="original"``.
+    threshold : float or {"risk", "f", "youden", "original"}, optional
+        On the unknown score. "original" is :math:`1 - \delta_R` with :math:`\delta_R` half the openness; with openness
+        0 only samples without any probability, or with all gates closed, are refused.
+    normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
+        As for :class:`CrossFittedClassifier`.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
+        As for every open set classifier.
+    samples_ : ndarray (n_kept, n_features)
+        The support vectors of all machines.
+    tuned_ : dict
+        C, gamma and gate_gamma.
+
+    Warns
+    -----
+    TailWarning
+        Where a tail is too short to fit.
+
+    Notes
+    -----
+    The authors' released implementation mirrors scores before it fits them: its :math:`P_\eta` is the *survival*
+    function of :math:`\max - f + 1` with the highest score in the tail, one beyond it, and its :math:`P_\psi` the
+    distribution function of :math:`f - \min + 1` with the lowest score in the tail. Both grow with the decision value,
+    as here, but their end points lie on the inner side of the tail. Here tails end on the side of their extremes, and
+    that of a class alone where the sum of kernel values ends, at zero, so that the gate closes far away whatever the
+    size of the class. The release stops with an error where a tail has fewer than three scores; its default for the
+    gate is 0 and for γ one over the number of features.
+
+    References
+    ----------
+    W. J. Scheirer, L. P. Jain, T. E. Boult, "Probability models for open set recognition", IEEE Transactions on Pattern
+    Analysis and Machine Intelligence 36(11), 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.rivals import WSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(centre, 1.0, (40, 2)) for centre in (0.0, 4.0)])
+    >>> clf = WSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))
+    >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [30.0, 0.0]]).tolist(), clf.unknown_score([[30.0, 0.0]]).tolist()
+    (['a', 'b', 'unknown'], [2.0])
+    """
+
+    score_range: ClassVar[tuple[float, float]] = (0.0, 2.0)
+    model_type: ClassVar[type[Model]] = WeibullMachines
+
+    def __init__(
+        self,
+        *,
+        C: float | None = None,
+        gamma: float | str | None = None,
+        gate_gamma: float | str | None = None,
+        nu: float = 0.5,
+        gate: float = 0.001,
+        tail_factor: float = 1.5,
+        openness: float = 0.0,
+        normalize: bool = False,
+        cv: int = 10,
+        threshold: float | str | None = None,
+        target_rejection: float = 0.05,
+        per_class: bool = False,
+        risk_weight: float = 1.0,
+        unknown_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            C=C,
+            gamma=gamma,
+            normalize=normalize,
+            cv=cv,
+            threshold=threshold,
+            target_rejection=target_rejection,
+            per_class=per_class,
+            risk_weight=risk_weight,
+            unknown_label=unknown_label,
+            random_state=random_state,
+        )
+        self.gate_gamma = gate_gamma
+        self.nu = nu
+        self.gate = gate
+        self.tail_factor = tail_factor
+        self.openness = openness
+
+    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
+        tuned = super()._tuned(related, members, rng)
+        if self.gate_gamma is None:
+            gate_gamma = tuned["gamma"]
+        else:
+            gate_gamma = kernel_scale(related) if isinstance(self.gate_gamma, str) else float(self.gate_gamma)
+        return tuned | {"gate_gamma": gate_gamma}
+
+    def _learn(
+        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
+    ) -> tuple[Model, IntArray | None]:
+        kernel = gaussian(related[np.ix_(rows, rows)], tuned["gamma"])
+        weights, intercepts = one_vs_rest(kernel, members, tuned["C"])
+        n_classes, factor = len(weights), float(self.tail_factor)
+        gate_weights, sums = np.zeros_like(weights), []
+        for k in range(n_classes):
+            own = np.flatnonzero(members == k)
+            if tuned["gate_gamma"] == tuned["gamma"]:
+                block = kernel[np.ix_(own, own)]
+            else:
+                block = gaussian(related[np.ix_(rows[own], rows[own])], tuned["gate_gamma"])
+            machine = OneClassSVM(nu=self.nu, kernel="precomputed").fit(block)
+            gate_weights[k, own[machine.support_]] = machine.dual_coef_[0] / machine.dual_coef_.sum()
+            sums.append(block @ gate_weights[k, own])
+        scores = kernel @ weights.T + intercepts
+        belongs = members == np.arange(n_classes)[:, None]
+        n_own, n_other, n_alone = (
+            np.count_nonzero(w, axis=1) for w in (weights * belongs, weights * ~belongs, gate_weights)
+        )
+        match, few = lowest_tails([scores[own, k] for k, own in enumerate(belongs)], _sizes(factor * n_own))
+        negated = [-scores[~own, k] for k, own in enumerate(belongs)]
+        rest, few_others = lowest_tails(negated, _sizes(factor * n_other / (n_classes - 1)))
+        inside, few_alone = lowest_tails(sums, _sizes(factor * n_alone), end=0.0)
+        used = support_columns(weights, gate_weights)
+        model = WeibullMachines(
+            weights[:, used],
+            intercepts,
+            tuned["gamma"],
+            match,
+            rest,
+            gate_weights[:, used],
+            tuned["gate_gamma"],
+            inside,
+            float(self.gate),
+            few | few_others | few_alone,
+        )
+        return model, rows[used]
+
+    def _original_threshold(self) -> float | None:
+        # Samples with all gates closed score one or more, and are refused whatever the openness.
+        return min(1.0 - 0.5 * float(self.openness), float(np.nextafter(1.0, 0.0)))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_gamma("gate_gamma", self.gate_gamma)
+        if self.nu != 1:
+            check_rate("nu", self.nu)
+        if self.gate != 0:
+            check_rate("gate", self.gate)
+        check_positive("tail_factor", self.tail_factor)
+        check_openness(self.openness)
+
+
+def _sizes(numbers: Array) -> list[int]:
+    return np.floor(numbers).astype(int).tolist()

@@ -1,0 +1,393 @@
+"""Every open set classifier keeps the same promises: one file for all of them.
+
+What a method computes is checked elsewhere, against formulas; here is what a user may rely on whatever the method.
+"""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from worlds import World
+
+import srosr
+from srosr import CalibrationWarning, LeaveClassesOut, SROSRClassifier, SROSRWarning, open_set_methods
+from srosr.base import OpenSetClassifier
+from srosr.metrics import open_set_auroc
+from srosr.rivals import RIVALS
+from srosr.thresholds import OBJECTIVES, rejection_threshold
+
+pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
+
+
+def seeded():
+    """Every method by name, seeded, in few folds and repeats: the promises are the same."""
+    out = {}
+    for name, clf in open_set_methods().items():
+        few = {"n_repeats": 3, "cv": 4, "random_state": 0}
+        out[name] = clf.set_params(**{k: v for k, v in few.items() if k in clf.get_params()})
+    return out
+
+
+METHODS = seeded()
+every = pytest.mark.parametrize("name", METHODS)
+
+
+@parametrize_with_checks(list(METHODS.values()))
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """X, y, known test samples, their classes, strangers: five classes of thirty."""
+    world = World(1, n_known=5, noise=0.5)
+    return *world.known(30), *world.fresh(150), world.strangers(150)
+
+
+_fitted = {}
+
+
+@pytest.fixture
+def fitted(name, world):
+    """A copy of the method fitted to the world; fitted once."""
+    if name not in _fitted:
+        _fitted[name] = clone(METHODS[name]).fit(*world[:2])
+    return pickle.loads(pickle.dumps(_fitted[name]))
+
+
+def test_every_rival_and_every_rule_is_among_the_methods():
+    kinds = {type(clf) for clf in METHODS.values()}
+    assert kinds == {SROSRClassifier, *RIVALS}
+    assert {clf.rule for clf in METHODS.values() if isinstance(clf, SROSRClassifier)} == {
+        "calibrated",
+        "paper",
+        "matched",
+    }
+    assert all(issubclass(kind, OpenSetClassifier) and getattr(srosr, kind.__name__) is kind for kind in kinds)
+
+
+@every
+def test_answers_are_classes_or_the_unknown_label(name, fitted, world):
+    X = np.concatenate([world[2], world[4]])
+    labels, candidate, score = fitted.predict(X), fitted.candidate(X), fitted.unknown_score(X)
+    assert set(candidate) <= set(fitted.classes_)
+    assert fitted.unknown_label_ == -1
+    lowest, highest = fitted.score_range
+    assert not np.isnan(score).any()
+    assert (score >= lowest).all() and (score <= highest).all()
+    np.testing.assert_array_equal(labels, np.where(score > fitted.threshold_, -1, candidate))
+    assert fitted.class_scores(X).shape == (len(X), 5)
+
+
+@every
+def test_strangers_look_stranger_than_known_samples(name, fitted, world):
+    _, _, known, classes, strangers = world
+    y = np.concatenate([classes, np.full(len(strangers), -1)])
+    # A slab of a linear machine sees one direction a class.
+    least = 0.55 if name == "1-vs-set" else 0.6
+    assert open_set_auroc(y, fitted.unknown_score(np.concatenate([known, strangers])), unknown_label=-1) > least
+    assert np.mean(fitted.candidate(known) == classes) > 0.8
+    X = np.concatenate([known, strangers])
+    assert fitted.score(X, y) == np.mean(fitted.predict(X) == y)
+
+
+@every
+def test_the_answer_does_not_depend_on_the_company(name, fitted, world):
+    X = world[2][:20]
+    alone = np.concatenate([fitted.unknown_score(x[None]) for x in X])
+    np.testing.assert_allclose(alone, fitted.unknown_score(X), rtol=1e-6, atol=1e-9)
+
+
+@every
+def test_a_target_is_kept_on_held_out_and_on_fresh_samples(name, fitted, world):
+    for target in (0.05, 0.2):
+        fitted.set_threshold(target_rejection=target)
+        held = fitted._held_out_scores()
+        assert np.mean(held.scores > fitted.threshold_) <= target
+        assert fitted.threshold_ == rejection_threshold(held.scores, target)
+        assert fitted.threshold_info_.kind == "target"
+        # 150 held-out and 150 fresh samples: four standard errors of either.
+        assert np.mean(fitted.predict(world[2]) == -1) <= target + 4 * np.sqrt(2 * target * (1 - target) / 150)
+
+
+@every
+def test_every_training_sample_is_held_out_once_and_every_class_is_left_out(name, fitted):
+    held = fitted._held_out_scores()
+    np.testing.assert_array_equal(np.bincount(held.truth), [30] * 5)
+    assert held.stranger.any() and not held.stranger.all()
+    assert not held.right[held.stranger].any()
+
+
+@every
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_simulated_openness_gives_a_threshold(name, objective, fitted, world):
+    before = fitted.unknown_score(world[2])
+    assert fitted.set_threshold(objective) is fitted
+    assert fitted.threshold_info_.kind == "simulated"
+    assert np.isfinite(fitted.threshold_)
+    np.testing.assert_array_equal(fitted.unknown_score(world[2]), before)
+
+
+@every
+def test_a_number_is_a_threshold(name, fitted, world):
+    middle = float(np.median(fitted.unknown_score(world[2])))
+    fitted.set_threshold(middle)
+    assert fitted.threshold_ == middle and fitted.threshold_info_.kind == "fixed"
+    np.testing.assert_array_equal(fitted.predict(world[2]) == -1, fitted.unknown_score(world[2]) > middle)
+
+
+@every
+def test_the_threshold_of_the_original_is_fixed_or_said_not_to_be(name, fitted):
+    try:
+        fitted.set_threshold("original")
+    except ValueError as error:
+        assert "original" in str(error)
+        return
+    assert fitted.threshold_info_.kind == "fixed"
+    lowest, highest = fitted.score_range
+    assert lowest <= fitted.threshold_ <= highest
+
+
+@every
+def test_classes_may_have_thresholds_of_their_own(name, fitted, world):
+    fitted.set_threshold(target_rejection=0.05, per_class=True)
+    score, labels = fitted.unknown_score(world[2]), fitted.predict(world[2])
+    limits = fitted.thresholds_[fitted.candidate(world[2])]
+    np.testing.assert_array_equal(labels == -1, score > limits)
+
+
+@every
+@pytest.mark.parametrize("bad", ["best", np.nan, True, [0.5], -np.inf])
+def test_a_threshold_that_makes_no_sense_is_refused_and_nothing_is_lost(name, bad, fitted):
+    before = fitted.threshold_
+    with pytest.raises(ValueError, match="threshold"):
+        fitted.set_threshold(bad)
+    with pytest.raises(ValueError, match="not both"):
+        fitted.set_threshold(0.5, target_rejection=0.1)
+    with pytest.raises(ValueError, match="target_rejection"):
+        fitted.set_threshold(target_rejection=1.5)
+    assert fitted.threshold_ == before
+
+
+@every
+def test_saved_and_loaded_it_answers_bit_for_bit_the_same(name, fitted, world, tmp_path):
+    X = np.concatenate([world[2], world[4]])
+    fitted.save(tmp_path / "model")
+    again = srosr.load(tmp_path / "model")
+    assert type(again) is type(fitted)
+    for method in ("predict", "candidate", "unknown_score", "class_scores"):
+        np.testing.assert_array_equal(getattr(again, method)(X), getattr(fitted, method)(X))
+    parameters = fitted.get_params(deep=False)
+    assert {k: repr(v) for k, v in again.get_params(deep=False).items()} == {k: repr(v) for k, v in parameters.items()}
+    for choice in ({"target_rejection": 0.11}, *({"threshold": objective} for objective in OBJECTIVES)):
+        assert again.set_threshold(**choice).threshold_ == fitted.set_threshold(**choice).threshold_
+    again.save(tmp_path / "again")
+    srosr.load(tmp_path / "again")
+
+
+@every
+def test_text_labels_and_named_features_survive_a_file(name, world, tmp_path):
+    X, y, known = world[:3]
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    words = np.array(["ant", "bee", "cat", "dog", "eel"])
+    clf = clone(METHODS[name]).fit(frame, words[y])
+    clf.save(tmp_path / "model")
+    again = srosr.load(tmp_path / "model")
+    test = pd.DataFrame(known, columns=frame.columns)
+    assert again.unknown_label_ == "unknown"
+    labels = again.predict(test)
+    np.testing.assert_array_equal(labels, clf.predict(test))
+    assert set(labels) <= {*words, "unknown"}
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(test[test.columns[::-1]])
+
+
+@every
+def test_the_unknown_label_can_be_chosen_but_not_among_the_classes(name, world):
+    X, y = world[:2]
+    clf = clone(METHODS[name]).set_params(unknown_label=99, threshold=None).fit(X, y)
+    assert set(clf.predict(world[4])) <= {99, *range(5)}
+    with pytest.raises(ValueError, match="unknown_label"):
+        clf.set_params(unknown_label=3).fit(X, y)
+    assert clf.unknown_label_ == 99  # the fit before is still there
+    with pytest.raises(ValueError, match="unknown_label"):
+        clone(METHODS[name]).set_params(unknown_label="none").fit(X, y)
+
+
+@every
+def test_names_of_classes_do_not_matter(name, world):
+    """Classes in another order: the same candidates and, but for the draw of the folds, the same scores."""
+    X, y, known = world[:3]
+    one = clone(METHODS[name]).fit(X, y)
+    other = clone(METHODS[name]).fit(X, 100 + 7 * y)
+    np.testing.assert_array_equal(100 + 7 * one.candidate(known), other.candidate(known))
+    np.testing.assert_array_equal(one.unknown_score(known), other.unknown_score(known))
+    assert one.threshold_ == other.threshold_
+
+
+@every
+def test_a_seed_gives_the_same_model_again(name, fitted, world):
+    again = clone(METHODS[name]).fit(*world[:2])
+    assert again.threshold_ == fitted.threshold_
+    np.testing.assert_array_equal(again.unknown_score(world[4]), fitted.unknown_score(world[4]))
+
+
+@every
+def test_before_a_fit_everything_says_so(name, world, tmp_path):
+    clf = clone(METHODS[name])
+    for ask in (clf.predict, clf.candidate, clf.unknown_score, clf.class_scores):
+        with pytest.raises(NotFittedError):
+            ask(world[2])
+    with pytest.raises(NotFittedError):
+        clf.set_threshold(0.5)
+    with pytest.raises(NotFittedError):
+        clf.save(tmp_path / "model")
+
+
+@every
+def test_a_fit_that_fails_leaves_the_model_that_was_there(name, fitted, world):
+    before = fitted.unknown_score(world[2])
+    with pytest.raises(ValueError, match="one class"):
+        fitted.fit(world[0], np.zeros(len(world[0]), int))
+    with pytest.raises(ValueError):
+        fitted.fit(np.full_like(world[0], np.nan), world[1])
+    np.testing.assert_array_equal(fitted.unknown_score(world[2]), before)
+
+
+@every
+def test_parameters_that_make_no_sense_are_named(name, world):
+    for parameter, bad in {
+        "target_rejection": 0.0,
+        "risk_weight": -1.0,
+        "threshold": "often",
+        "cv": 1,
+        "n_repeats": 0,
+        "normalize": "maybe",
+        "gamma": -1.0,
+        "C": 0.0,
+        "openness": 2.0,
+    }.items():
+        clf = clone(METHODS[name])
+        if parameter in clf.get_params():
+            with pytest.raises(ValueError, match=parameter):
+                clf.set_params(**{parameter: bad}).fit(*world[:2])
+
+
+@every
+def test_two_classes_are_enough_but_openness_cannot_be_simulated(name, world):
+    X, y = world[:2]
+    clf = clone(METHODS[name]).fit(X[y < 2], y[y < 2])
+    assert set(clf.predict(X)) <= {-1, 0, 1}
+    with pytest.raises(ValueError, match="three classes"):
+        clf.set_threshold("f")
+
+
+@every
+def test_classes_of_two_samples_work_and_the_target_is_not_promised(name, world):
+    X, y = world[:2]
+    few = np.concatenate([np.flatnonzero(y == k)[:2] for k in range(5)])
+    with pytest.warns(CalibrationWarning, match="cannot be kept"):
+        clf = clone(METHODS[name]).fit(X[few], y[few])
+    assert np.mean(clf.candidate(world[2]) == world[3]) > 0.5
+
+
+@every
+def test_classes_of_one_sample_work_or_are_refused_with_a_reason(name, world):
+    X, y = world[:2]
+    one = np.array([np.flatnonzero(y == k)[0] for k in range(5)])
+    clf = clone(METHODS[name])
+    try:
+        clf.fit(X[one], y[one])
+    except ValueError as error:
+        assert "two samples" in str(error)
+        return
+    assert set(clf.predict(world[2])) <= {-1, *range(5)}
+    assert not np.isnan(clf.unknown_score(world[2])).any()
+
+
+@every
+def test_a_class_of_one_sample_among_others_has_its_place(name, world):
+    X, y = world[:2]
+    keep = np.concatenate([np.flatnonzero(y < 4), np.flatnonzero(y == 4)[:1]])
+    clf = clone(METHODS[name]).fit(X[keep], y[keep])
+    assert list(clf.classes_) == [0, 1, 2, 3, 4]
+    assert not np.isnan(clf.unknown_score(world[2])).any()
+
+
+@every
+def test_the_same_sample_under_two_labels_does_no_harm(name, world):
+    X, y = world[:2]
+    twice = np.concatenate([X, X[:40], X[:40]])
+    labels = np.concatenate([y, (y[:40] + 1) % 5, y[:40]])
+    clf = clone(METHODS[name]).fit(twice, labels)
+    score = clf.unknown_score(np.concatenate([X[:40], world[4]]))
+    assert not np.isnan(score).any()
+    assert np.isfinite(clf.threshold_)
+
+
+@every
+def test_nothing_but_copies_of_one_sample_a_class(name, world):
+    X, y = world[:2]
+    rows = np.array([np.flatnonzero(y == k)[0] for k in range(5)])
+    clf = clone(METHODS[name]).fit(np.repeat(X[rows], 8, axis=0), np.repeat(np.arange(5), 8))
+    np.testing.assert_array_equal(clf.candidate(X[rows]), np.arange(5))
+    assert not np.isnan(clf.unknown_score(world[2])).any()
+
+
+@every
+def test_constant_features_do_no_harm(name, world):
+    X, y, known = world[:3]
+    padded = np.hstack([X, np.zeros((len(X), 3))])
+    clf = clone(METHODS[name]).fit(padded, y)
+    assert not np.isnan(clf.unknown_score(np.hstack([known, np.zeros((len(known), 3))]))).any()
+
+
+@every
+def test_separable_classes_far_apart_are_recognised_and_what_is_between_is_refused(name):
+    """Very few support vectors, tails of next to nothing: answers all the same."""
+    rng = np.random.default_rng(0)
+    centres = 10.0 * np.eye(4, 8)
+    y = np.repeat(np.arange(4), 25)
+    X = centres[y] + 0.05 * rng.standard_normal((100, 8))
+    clf = open_set_methods()[name].set_params(random_state=0).fit(X, y)
+    fresh = centres[y] + 0.05 * rng.standard_normal((100, 8))
+    np.testing.assert_array_equal(clf.candidate(fresh), y)
+    assert np.mean(clf.predict(fresh) == -1) < 0.3
+    between = (centres[[0, 1]] + centres[[2, 3]]) / 2
+    assert clf.unknown_score(between).min() >= np.median(clf.unknown_score(fresh))
+
+
+@every
+def test_what_has_no_direction_is_refused_where_samples_are_scaled(name, world):
+    clf = clone(METHODS[name]).set_params(normalize=True).fit(*world[:2])
+    nothing = np.zeros((2, world[0].shape[1]))
+    np.testing.assert_array_equal(clf.predict(nothing), [-1, -1])
+    np.testing.assert_array_equal(clf.unknown_score(nothing), [clf.score_range[1]] * 2)
+    scaled = clf.unknown_score(1000.0 * world[2])
+    np.testing.assert_allclose(scaled, clf.unknown_score(world[2]), rtol=1e-6, atol=1e-8)
+
+
+@every
+def test_its_parameters_can_be_searched_without_unknown_data(name, world):
+    search = GridSearchCV(
+        METHODS[name],
+        {"target_rejection": [0.05, 0.2]},
+        scoring=srosr.youden_scorer,
+        cv=LeaveClassesOut(2, random_state=0),
+        error_score="raise",
+    ).fit(*world[:2])
+    assert search.best_params_["target_rejection"] in (0.05, 0.2)
+
+
+@every
+def test_fits_warn_with_our_own_classes_only(name, world):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clone(METHODS[name]).fit(*world[:2])
+    assert all(issubclass(w.category, SROSRWarning) for w in caught), [str(w.message) for w in caught]

@@ -1,0 +1,504 @@
+"""Rivals made of support vector machines, against scikit-learn's machines on features and formulas written out."""
+
+import itertools
+import warnings
+from dataclasses import fields
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.svm import SVC, OneClassSVM
+from sklearn.utils import check_random_state
+
+from srosr.exceptions import SROSRWarning, TailWarning
+from srosr.rivals import PISVM, WSVM, OneVsRestSVM, OneVsSet, PairwiseSVM
+from srosr.rivals import cross_fitted as cross_fitted_module
+from srosr.rivals import kernel_machines as machines_module
+from srosr.rivals import pisvm as pisvm_module
+from srosr.rivals import wsvm as wsvm_module
+from srosr.rivals.cross_fitted import squared_distances
+from srosr.rivals.kernel_machines import COSTS, kernel_scale, lowest_tails
+from srosr.rivals.one_vs_rest_svm import calibrated
+from srosr.rivals.one_vs_set import place_planes
+from srosr.rivals.pairwise_svm import coupled
+from srosr.weibull import Weibull
+
+KERNEL = (WSVM, PISVM, OneVsRestSVM, PairwiseSVM)
+ALL = (*KERNEL, OneVsSet)
+
+
+def blobs(seed=0, n_classes=3, n=30, spread=1.0, dims=2):
+    """Overlapping classes around corners, and samples to judge, some far away."""
+    rng = np.random.default_rng(seed)
+    centres = 3.0 * rng.normal(size=(n_classes, dims))
+    X = np.concatenate([rng.normal(c, spread, (n, dims)) for c in centres])
+    return X, np.repeat(np.arange(n_classes), n), 4.0 * rng.normal(size=(200, dims))
+
+
+def quiet(clf, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SROSRWarning)
+        return clf.fit(X, y)
+
+
+def decisions_of(X, y, samples, C, gamma, kernel="rbf"):
+    """One machine a class against the rest, by scikit-learn on features: decision values, machines."""
+    machines = [SVC(C=C, gamma=gamma, kernel=kernel).fit(X, y == k) for k in np.unique(y)]
+    return np.stack([m.decision_function(samples) for m in machines], axis=1), machines
+
+
+def tail_of(values, size, end=None):
+    """End, shape and scale as the paper has them, by SciPy."""
+    tail = np.sort(values)[:size]
+    start = tail[0] - 2.0 if end is None else end
+    shape, _, scale = stats.weibull_min.fit(tail - start, floc=0)
+    return start, stats.weibull_min(shape, scale=scale)
+
+
+# What they share
+
+
+def test_scale_of_gamma_is_one_over_the_total_variance():
+    X = np.random.default_rng(0).normal(size=(50, 4)) * [1, 2, 3, 4] + [5, -7, 0, 100]
+    assert kernel_scale(squared_distances(X, X)) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    assert kernel_scale(squared_distances(X, X)) == pytest.approx(1 / (X.shape[1] * X.var()), rel=1e-12)
+    assert kernel_scale(np.zeros((3, 3))) == 1.0
+
+
+def test_chosen_parameters_are_the_most_accurate_of_scikit_learns_machines():
+    """All points of the grid fitted on features; the folds are those drawn from the same random state."""
+    X, y, _ = blobs(3, spread=1.6)
+    scale = 1 / X.var(axis=0).sum()
+    folds = list(cross_fitted_module._folds(y, check_random_state(7), 3))
+    found = {}
+    for C, factor in product(COSTS, (0.25, 1.0, 4.0)):
+        right = signs = 0
+        for test in folds:
+            train = np.delete(np.arange(len(y)), test)
+            values, _ = decisions_of(X[train], y[train], X[test], C, scale * factor)
+            right += np.sum(values.argmax(axis=1) == y[test])
+            signs += np.sum((values > 0) == (y[test][:, None] == np.arange(3)))
+        found[C, factor] = (right, signs, -C, -abs(np.log(factor)), -factor)
+    C, factor = max(found, key=found.get)
+    assert len(set(v[:2] for v in found.values())) > 4  # there was something to choose
+    tuned = OneVsRestSVM(score_by="decision", random_state=7).fit(X, y).tuned_
+    assert tuned == {"C": C, "gamma": pytest.approx(scale * factor)}
+
+
+@pytest.mark.parametrize("method", KERNEL)
+def test_parameters_given_are_kept(method):
+    X, y, _ = blobs()
+    tuned = quiet(method(C=3.0, gamma=0.7, random_state=0), X, y).tuned_
+    assert tuned["C"] == 3.0 and tuned["gamma"] == 0.7
+    tuned = quiet(method(C=3.0, gamma="scale", random_state=0), X, y).tuned_
+    assert tuned["gamma"] == pytest.approx(1 / X.var(axis=0).sum())
+    tuned = quiet(method(gamma=0.7, random_state=0), X, y).tuned_
+    assert tuned["C"] in COSTS and tuned["gamma"] == 0.7
+    assert quiet(OneVsSet(C=3.0), X, y).tuned_ == {"C": 3.0}
+
+
+@pytest.mark.parametrize("method", KERNEL)
+def test_distances_are_computed_once_and_the_kernel_once_a_fit(method, monkeypatch):
+    X, y, _ = blobs(n=12)
+    calls = []
+    original = machines_module.squared_distances
+    monkeypatch.setattr(machines_module, "squared_distances", lambda *a: calls.append(a[0].shape) or original(*a))
+    clf = quiet(method(C=1.0, gamma=0.5, cv=4), X, y)
+    assert calls == [(36, 2)]
+    module = {WSVM: wsvm_module, PISVM: pisvm_module}.get(method)
+    if module is not None:
+        kernels = []
+        gaussian = machines_module.gaussian
+        monkeypatch.setattr(module, "gaussian", lambda d, g: kernels.append(d.shape) or gaussian(d, g))
+        clf._learn(squared_distances(X, X), np.arange(36), y, clf.tuned_)
+        assert kernels == [(36, 36)]
+
+
+def test_a_tail_by_hand():
+    values = np.array([5.0, 1.0, 2.0, 1.5])
+    (tails, short) = lowest_tails([values], [3])
+    expected = stats.weibull_min.fit([2.0, 2.5, 3.0], floc=0)
+    assert tails[0, 0] == -1.0 and not short[0]
+    np.testing.assert_allclose(tails[1:, 0], [expected[0], expected[2]], rtol=1e-3)
+    # One asked for, three taken.
+    again, short = lowest_tails([values], [1])
+    np.testing.assert_array_equal(again, tails)
+    assert short[0]
+
+
+def test_a_tail_on_the_margin_is_lengthened_until_scores_differ():
+    values = np.array([1.0, 1.001, 0.999, 1.0, 2.0, 3.0, 4.0, 5.0])
+    (three, short), (six, _) = lowest_tails([values], [3]), lowest_tails([values], [6])
+    np.testing.assert_array_equal(three, six)
+    assert not short[0]
+
+
+def test_a_tail_too_short_has_the_shape_of_the_others_and_a_scale_of_its_own():
+    fitted = [np.linspace(0, 1, 9), np.linspace(0, 2, 9), np.linspace(0, 3, 9)]
+    values = [*fitted, np.array([1.0, 2.0]), np.array([1.0, 1.0004, 0.9997, 1.0])]
+    tails, short = lowest_tails(values, [9] * 5)
+    shape = np.median(lowest_tails(fitted, [9] * 3)[0][1])
+    assert short.tolist() == [False, False, False, True, True]
+    assert tails[1, 3] == tails[1, 4] == shape
+    assert tails[2, 3] == pytest.approx(((2**shape + 3**shape) / 2) ** (1 / shape))
+    # Alone: shape 2; a score like all the others has the probability 1 - 1/e.
+    tails, short = lowest_tails(values[3:], [9, 9])
+    assert tails[1].tolist() == [2.0, 2.0] and tails[2, 0] == pytest.approx(np.sqrt((4 + 9) / 2)) and short.all()
+    assert Weibull(*tails[1:, 1]).cdf(1.0 - tails[0, 1]) == pytest.approx(1 - np.exp(-1), abs=1e-3)
+
+
+# W-SVM
+
+
+def test_wsvm_is_the_formulas_of_its_docstring():
+    X, y, samples = blobs(1, spread=1.8)
+    C, gamma, gate_gamma = 1.0, 0.3, 0.15
+    values, machines = decisions_of(X, y, samples, C, gamma)
+    expected = np.empty((len(samples), 3))
+    gates = np.empty((len(samples), 3))
+    for k in range(3):
+        own = y == k
+        scores, positive = machines[k].decision_function(X), own[machines[k].support_]
+        start, match = tail_of(scores[own], int(1.5 * positive.sum()))
+        other, rest = tail_of(-scores[~own], int(1.5 * (~positive).sum() / 2))
+        alone = OneClassSVM(nu=0.5, gamma=gate_gamma).fit(X[own])
+        sums, total = alone.decision_function(X[own]) - alone.intercept_, alone.dual_coef_.sum()
+        _, inside = tail_of(sums / total, int(1.5 * len(alone.support_)), end=0.0)
+        expected[:, k] = match.cdf(values[:, k] - start) * rest.sf(-values[:, k] - other)
+        gates[:, k] = inside.cdf((alone.decision_function(samples) - alone.intercept_) / total)
+    unclear, closed = (np.abs(gates - 0.001) < 1e-4).any(axis=1), (gates <= 0.001).all(axis=1)
+    beyond = 2.0 - expected.max(axis=1)
+    expected[gates <= 0.001] = 0.0
+    assert 0.2 < np.mean(expected == 0.0) < 0.9 and unclear.sum() < 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TailWarning)
+        clf = WSVM(C=C, gamma=gamma, gate_gamma=gate_gamma).fit(X, y)
+    np.testing.assert_allclose(clf.class_scores(samples)[~unclear], expected[~unclear], atol=2e-3)
+    unknown, is_closed = clf.unknown_score(samples), closed & ~unclear
+    assert 0.05 < np.mean(is_closed) < 0.9
+    np.testing.assert_allclose(unknown[is_closed], beyond[is_closed], atol=2e-3)
+    is_open = ~closed & ~unclear
+    np.testing.assert_allclose(unknown[is_open], 1 - clf.class_scores(samples).max(axis=1)[is_open])
+    sure = expected.max(axis=1) > 0.01
+    assert np.mean(clf.candidate(samples)[sure & ~unclear] == expected.argmax(axis=1)[sure & ~unclear]) > 0.99
+
+
+def test_wsvm_refuses_what_is_far_though_the_machine_is_sure_of_it():
+    """Far from all samples the larger class has a positive decision value; only the gate knows that it is far."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (90, 2)), rng.normal(2, 1, (10, 2))])
+    y = np.repeat(["many", "few"], [90, 10])
+    far = [[1e3, 0.0], [0.0, -1e6]]
+    settings = {"C": 1.0, "gamma": 0.5, "threshold": "original", "openness": 0.1}
+    clf = quiet(OneVsRestSVM(score_by="decision", C=1.0, gamma=0.5), X, y)
+    assert (clf.unknown_score(far) < -0.5).all() and clf.candidate(far).tolist() == ["many", "many"]
+    assert "unknown" not in quiet(PISVM(**settings), X, y).predict(far)
+    clf = quiet(WSVM(**settings), X, y)
+    assert (clf.unknown_score(far) >= 1.0).all() and clf.predict(far).tolist() == ["unknown", "unknown"]
+    assert clf.candidate(far).tolist() == ["many", "many"]  # all scores are zero: by the decision value
+    # Also where no probability is too small.
+    assert quiet(WSVM(**settings | {"openness": 0}), X, y).predict(far).tolist() == ["unknown", "unknown"]
+
+
+def test_probability_of_being_inside_falls_with_the_distance_to_nothing():
+    X, y, _ = blobs(2)
+    model = quiet(WSVM(C=1.0, gamma=0.5, random_state=0), X, y)
+    centre = X[y == 1].mean(axis=0)
+    ray = centre + np.linspace(0, 40, 60)[:, None] * np.array([0.6, 0.8])
+    kernel = np.exp(-0.5 * squared_distances(ray, model.samples_))
+    sums = kernel @ model.model_.gate_weights[1]
+    _, shape, scale = model.model_.inside[:, 1]
+    inside = Weibull(shape, scale).cdf(sums)
+    assert (np.diff(inside[sums < sums[0] / 2]) <= 0).all() and inside[0] > 0.5 and inside[-1] == 0.0
+    assert model.model_.gate_weights.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_wsvm_original_threshold_is_one_minus_half_the_openness():
+    X, y, _ = blobs()
+    for method in (WSVM, PISVM, OneVsRestSVM, PairwiseSVM):
+        clf = quiet(method(C=1.0, gamma=0.5, openness=0.3, threshold="original", cv=3), X, y)
+        assert clf.threshold_ == pytest.approx(0.85)
+
+
+# PI-SVM
+
+
+@pytest.mark.parametrize("priors", ["equal", "frequency"])
+def test_pisvm_is_the_formula_of_its_docstring(priors):
+    X, y, samples = blobs(4, spread=1.8)
+    X, y = X[12:], y[12:]  # sizes 18, 30, 30
+    values, machines = decisions_of(X, y, samples, 1.0, 0.3)
+    expected = np.empty_like(values)
+    for k, machine in enumerate(machines):
+        own = y == k
+        start, match = tail_of(machine.decision_function(X[own]), int(1.5 * own[machine.support_].sum()))
+        share = own.sum() / 30 if priors == "frequency" else 1.0
+        expected[:, k] = share * match.cdf(values[:, k] - start)
+    clf = PISVM(C=1.0, gamma=0.3, priors=priors).fit(X, y)
+    np.testing.assert_allclose(clf.class_scores(samples), expected, atol=2e-3)
+    np.testing.assert_allclose(clf.unknown_score(samples), 1 - expected.max(axis=1), atol=2e-3)
+
+
+@pytest.mark.parametrize("method", [WSVM, PISVM])
+def test_few_support_vectors_give_one_warning_and_sensible_answers(method):
+    """The released implementation ends here with an error."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.05, (20, 2)) for c in ([0, 0], [0, 3], [3, 0])])
+    y = np.repeat(["a", "b", "c"], 20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf = method(C=100.0, gamma=0.1, random_state=0).fit(X, y)
+    (warning,) = [w for w in caught if issubclass(w.category, TailWarning)]
+    assert "'b', 'c': fewer" in str(warning.message) and warning.filename == __file__
+    assert (clf.predict(X) == y).mean() > 0.95
+    assert clf.predict([[3.0, 3.0]]).tolist() == ["unknown"]
+
+
+@pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
+def test_only_classes_with_short_tails_are_named():
+    X, y, _ = blobs(1, spread=1.8)
+    X, y = np.concatenate([X, [[20.0, 20.0]]]), np.append(y, 9)
+    with pytest.warns(TailWarning, match="of class 9: fewer"):
+        PISVM(C=1.0, gamma=0.3, cv=3).fit(X, y)
+
+
+# Machines against the rest
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_platt_probabilities_are_those_of_scikit_learn(seed):
+    X, y, samples = blobs(seed, spread=1.8)
+    expected = np.empty((len(samples), 3))
+    for k in range(3):
+        machine = CalibratedClassifierCV(SVC(C=2.0, gamma=0.3), method="sigmoid", ensemble=False, cv=3)
+        expected[:, k] = machine.fit(X, y == k).predict_proba(samples)[:, 1]
+    clf = OneVsRestSVM(C=2.0, gamma=0.3).fit(X, y)
+    np.testing.assert_allclose(clf.class_scores(samples), expected, rtol=1e-8)
+    np.testing.assert_allclose(clf.unknown_score(samples), 1 - expected.max(axis=1), atol=1e-12)
+    assert clf.score_range == (0.0, 1.0)
+
+
+def test_decision_values_are_those_of_scikit_learn():
+    X, y, samples = blobs(2, spread=1.8)
+    expected, _ = decisions_of(X, y, samples, 2.0, 0.3)
+    clf = OneVsRestSVM(score_by="decision", C=2.0, gamma=0.3, threshold="original").fit(X, y)
+    np.testing.assert_allclose(clf.class_scores(samples), expected, atol=1e-8)
+    np.testing.assert_allclose(clf.unknown_score(samples), -expected.max(axis=1), atol=1e-8)
+    assert clf.threshold_ == 0.0 and clf.score_range == (-np.inf, np.inf)
+    np.testing.assert_array_equal(clf.predict(samples) == -1, expected.max(axis=1) < 0)
+    assert OneVsRestSVM(score_by="decision", threshold=-3.0, C=1.0).fit(X, y).threshold_ == -3.0
+
+
+@pytest.mark.parametrize("method", [OneVsRestSVM, PairwiseSVM])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_sigmoids_rise_with_the_decision_value_even_of_few_samples(method, n):
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0.0], [0.0, 5.0], [5.0, 0.0], [5.0, 5.0]], n, axis=0) + 0.5 * rng.normal(size=(4 * n, 2))
+    y = np.repeat(np.arange(4), n)
+    clf = quiet(method(C=1.0, gamma="scale", random_state=0), X, y)
+    assert (clf.model_.slopes < 0).all()
+    assert (clf.candidate(X) == y).all()
+
+
+def test_a_sigmoid_that_would_fall_is_fitted_to_training_samples():
+    """Exclusive or: the nearest samples to one that is held out are of the other class."""
+    X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 0, 1, 1])
+    kernel = np.exp(-squared_distances(X, X))
+    settings = {"method": "sigmoid", "ensemble": False}
+    held_out = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=2, **settings).fit(kernel, y)
+    assert held_out.calibrated_classifiers_[0].calibrators[0].a_ > 0
+    machine, slopes, _ = calibrated(SVC(kernel="precomputed"), kernel, y)
+    assert slopes < 0 and machine.support_.size
+    on_features = FrozenEstimator(SVC(gamma=1.0).fit(X, y))
+    inside = CalibratedClassifierCV(on_features, method="sigmoid", cv=2).fit(X, y)
+    np.testing.assert_allclose(slopes, inside.calibrated_classifiers_[0].calibrators[0].a_)
+
+
+# Machines of pairs
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_pairwise_probabilities_agree_best_with_those_of_scikit_learns_pairs(n_classes):
+    """Each pair calibrated by scikit-learn; the sum of squares minimised by SciPy."""
+    X, y, samples = blobs(n_classes, n_classes, spread=1.8)
+    samples = samples[::7]
+    clf = PairwiseSVM(C=2.0, gamma=0.3).fit(X, y)
+    r = np.zeros((len(samples), n_classes, n_classes))
+    for i, j in itertools.combinations(range(n_classes), 2):
+        rows = np.concatenate([np.flatnonzero(y == i), np.flatnonzero(y == j)])
+        machine = CalibratedClassifierCV(SVC(C=2.0, gamma=0.3), method="sigmoid", ensemble=False, cv=3)
+        r[:, i, j] = machine.fit(X[rows], y[rows] == i).predict_proba(samples)[:, 1]
+        r[:, j, i] = 1 - r[:, i, j]
+    found = clf.class_scores(samples)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    for of_sample, p in zip(r, found, strict=True):
+
+        def disagreement(p, r=of_sample):
+            return np.sum((r.T * p[:, None] - r * p[None, :]) ** 2)
+
+        best = minimize(
+            disagreement,
+            np.full(n_classes, 1 / n_classes),
+            bounds=[(0, 1)] * n_classes,
+            constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        np.testing.assert_allclose(p, best.x, atol=1e-4)
+        assert disagreement(p) <= best.fun + 1e-9
+    np.testing.assert_allclose(clf.unknown_score(samples), 1 - found.max(axis=1), atol=1e-12)
+
+
+@given(st.integers(2, 7), st.integers(0, 2**32 - 1))
+def test_coupling_gives_back_probabilities_that_pairs_were_made_of(n_classes, seed):
+    p = np.random.default_rng(seed).dirichlet(np.ones(n_classes), 5) + 1e-3
+    p /= p.sum(axis=1, keepdims=True)
+    first, second = np.triu_indices(n_classes, 1)
+    np.testing.assert_allclose(coupled(p[:, first] / (p[:, first] + p[:, second]), n_classes), p, atol=1e-6)
+
+
+def test_coupling_survives_pairs_that_are_certain():
+    """One class against all; and a circle in which everybody beats the next."""
+    np.testing.assert_allclose(coupled(np.array([[1.0, 1.0, 0.5]]), 3), [[1.0, 0.0, 0.0]], atol=1e-5)
+    np.testing.assert_allclose(coupled(np.array([[1.0, 0.0, 1.0]]), 3), np.full((1, 3), 1 / 3), atol=1e-5)
+
+
+# 1-vs-Set
+
+
+def risk_of(scores, own, near, far, near_pressure=0.0, far_pressure=0.0, weight=2.0):
+    """The formula of the docstring."""
+    inside = (scores >= near) & (scores <= far)
+    right, wrong, missed = (inside & own).sum(), (inside & ~own).sum(), (~inside & own).sum()
+    if not right:
+        return np.inf
+    mine = scores[own]
+    width = max(mine.max() - mine.min(), 1e-4)
+    thickness = max(far - near, 1e-4)
+    margins = near_pressure * (mine.min() - near) / width + far_pressure * (far - mine.max()) / width
+    f_measure = 2 * right / (2 * right + wrong + missed)
+    return thickness / width + width / thickness + margins + weight / f_measure
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_plane_can_move_and_lower_the_risk(seed):
+    rng = np.random.default_rng(seed)
+    own = np.arange(40) < 12
+    scores = np.where(own, rng.normal(1, 1, 40), rng.normal(-1, 1.2, 40)).round(1)
+    settings = (rng.uniform(-0.5, 0.5), rng.uniform(-0.5, 0.5), rng.uniform(0.2, 4))
+    near, far = place_planes(scores, own, *settings)
+    lowest = risk_of(scores, own, near, far, *settings)
+    assert near <= far and {near, far} <= set(scores)
+    moves = [(a, far) for a in scores if a <= far] + [(near, b) for b in scores if b >= near]
+    assert all(risk_of(scores, own, a, b, *settings) >= lowest - 1e-9 for a, b in moves)
+    best = min(risk_of(scores, own, a, b, *settings) for a in scores for b in scores if a <= b)
+    assert lowest <= 1.05 * best
+
+
+def test_planes_by_hand():
+    """The slab of exactly the class: no errors, t = t₊, risk 2 + 2."""
+    own = np.array([False, False, True, True, False])
+    scores = np.array([-2.0, -1.0, 1.0, 2.0, 9.0])
+    assert place_planes(scores, own) == (1.0, 2.0) and risk_of(scores, own, 1.0, 2.0) == 4.0
+    # Outwards pressure on the near plane: the gain of 2 p beats the thicker slab, (3 + 1/3) - 2, and F of 4/5.
+    assert place_planes(scores, own, near_pressure=-1.0) == (-1.0, 2.0)
+    # A class that its machine leaves on the wrong side has a slab there.
+    assert place_planes(scores - 5.0, own) == (-4.0, -3.0)
+    # A sample alone is a slab of no thickness.
+    assert place_planes(np.array([-1.0, 1.0]), np.array([False, True])) == (1.0, 1.0)
+
+
+def test_one_vs_set_refuses_both_sides_of_a_slab():
+    X = np.array([[0.0], [0.5], [1.0], [4.0], [4.5], [5.0]])
+    clf = quiet(OneVsSet(threshold="original", C=10.0), X, ["a"] * 3 + ["b"] * 3)
+    assert clf.predict(X).tolist() == ["a"] * 3 + ["b"] * 3
+    assert clf.predict([[-1.0], [2.5], [6.0], [100.0]]).tolist() == ["unknown"] * 4
+    # Slabs reach from the first sample of a class to the last, in units of the margin: f = ±1 at 1 and 4.
+    units = 1 / 1.5
+    np.testing.assert_allclose(
+        clf.unknown_score([[0.25], [-1.0], [100.0]]), np.array([-0.25, 1, 95]) * units, rtol=2e-3
+    )
+
+
+def test_one_vs_set_machines_are_scikit_learns_on_scaled_samples():
+    X, y, samples = blobs(6, spread=1.5, dims=5)
+    root, centre = np.sqrt(X.var(axis=0).sum()), X.mean(axis=0)
+    expected, _ = decisions_of((X - centre) / root, y, (samples - centre) / root, 5.0, "auto", kernel="linear")
+    model = OneVsSet(C=5.0).fit(X, y).model_
+    np.testing.assert_allclose(
+        samples @ model.weights.T + model.intercepts, expected, atol=1e-3 * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_scores_do_not_change_with_unit_and_origin_of_the_features(method):
+    X, y, samples = blobs(7)
+    first, second = method(random_state=0), method(random_state=0)
+    quiet(first, X, y), quiet(second, 64.0 * X + 32.0, y)
+    np.testing.assert_allclose(first.unknown_score(samples), second.unknown_score(64.0 * samples + 32.0), atol=5e-3)
+
+
+# Bad and odd input
+
+
+@pytest.mark.parametrize("method", ALL)
+@pytest.mark.parametrize(
+    "X, y",
+    [
+        pytest.param([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], [0, 0, 1, 1, 2, 2], id="two a class"),
+        pytest.param([[0.0], [5.0], [9.0]], [0, 1, 2], id="one a class"),
+        pytest.param([[0.0], [0.1], [0.2], [5.0]], [0, 0, 0, 1], id="one of a class"),
+        pytest.param([[0.0, 1.0]] * 4 + [[1.0, 0.0]] * 4, [0, 1] * 4, id="two labels at distance zero"),
+        pytest.param([[3.0, 3.0]] * 9, [0, 1, 2] * 3, id="all equal"),
+        pytest.param([[0.0]] * 10 + [[1.0]] * 10, [0] * 10 + [1] * 10, id="duplicates"),
+    ],
+)
+def test_little_and_repeated_data_are_survived(method, X, y):
+    clf = quiet(method(random_state=0), np.array(X), y)
+    probe = np.concatenate([X, np.full((1, np.shape(X)[1]), 1e3)])
+    scores, low, high = clf.unknown_score(probe), *clf.score_range
+    assert np.isfinite(scores).all() and (scores >= low).all() and (scores <= high).all()
+    assert np.isin(clf.candidate(probe), y).all() and np.isfinite(clf.class_scores(probe)).all()
+    if len(np.unique(X, axis=0)) > 2:
+        np.testing.assert_array_equal(clf.candidate(X), y)
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_one_class_is_refused(method):
+    with pytest.raises(ValueError, match="one class"):
+        method().fit(np.eye(3), [1, 1, 1])
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_text_labels_and_models_of_plain_arrays(method):
+    X, y, samples = blobs(8)
+    names = np.array(["x", "y", "z"])[y]
+    clf = quiet(method(random_state=0), X, names)
+    assert (clf.predict(X) == names).mean() > 0.8
+    assert isinstance(clf.model_, clf.model_type) and clf.model_.is_sound(3) and not clf.model_.is_sound(4)
+    for field in fields(clf.model_):
+        assert isinstance(getattr(clf.model_, field.name), np.ndarray | float | int), field.name
+    again = quiet(clone(clf), X, names)
+    np.testing.assert_array_equal(clf.unknown_score(samples), again.unknown_score(samples))
+
+
+@pytest.mark.parametrize(
+    "method, settings",
+    [(method, s) for method in ALL for s in ({"C": 0.0}, {"C": "large"}, {"C": -1.0}, {"cv": 1}, {"threshold": "best"})]
+    + [(method, s) for method in KERNEL for s in ({"gamma": "auto"}, {"gamma": 0.0}, {"openness": 1.5})]
+    + [(WSVM, s) for s in ({"nu": 0.0}, {"nu": 1.1}, {"gate": 1.0}, {"gate": -0.1}, {"gate_gamma": "auto"})]
+    + [(method, {"tail_factor": 0.0}) for method in (WSVM, PISVM)]
+    + [(PISVM, {"priors": "uniform"}), (OneVsRestSVM, {"score_by": "margin"}), (OneVsRestSVM, {"threshold": 1.5})]
+    + [(OneVsSet, s) for s in ({"near_pressure": "high"}, {"far_pressure": np.inf}, {"empirical_weight": -1.0})],
+)
+def test_parameters_that_make_no_sense_are_named(method, settings):
+    X, y, _ = blobs(n=5)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        method(**settings).fit(X, y)
