@@ -234,7 +234,7 @@ def main(
     resume: bool,
     path: Path | None,
 ) -> None:
-    """Compare our rules, their single kinds of evidence and rivals on the same open set trials.
+    """Compare our rules, their single kinds of evidence and all rivals on the same open set trials.
 
     Trials depend on set and seed alone. Data sets are found under SROSR_DATA_DIR; those that are absent are left out
     with a reason. No method sees an unknown sample in training.
@@ -300,6 +300,9 @@ def _conclude(out: Console, book: Book, mode: str) -> None:
     if lines:
         title = "AUROC: calibrated beside its best single evidence and its best rival (ahead: ± half of 95 % interval)"
         report.show(out, title, standings.overview_table(out, lines))
+    for metric, called in {"auroc": "AUROC", "oscr": "OSCR", "f": "F-measure (Scheirer)"}.items():
+        title = f"{called}, mean over the trials, methods by mean rank; * best of a set"
+        report.show(out, title, standings.grid_table(out, book.records, metric))
     book.write(overview=lines)
 
 

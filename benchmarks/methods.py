@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import StratifiedKFold
-from sklearn.preprocessing import normalize
-from sklearn.svm import SVC
 
 from benchmarks.trials import UNKNOWN, Trial
-from srosr.metrics import open_set_accuracy, open_set_auroc, open_set_f_measure, openness, oscr_area
+from srosr import open_set_methods
+from srosr.metrics import (
+    fpr_at_tpr,
+    open_set_accuracy,
+    open_set_auroc,
+    open_set_f_measure,
+    openness,
+    oscr_area,
+)
 
 TARGET_REJECTION = 0.05
 """Share of the known samples that every method with a threshold aims to refuse."""
-PENALTIES = (0.1, 1.0, 10.0, 100.0)
-"""What the rivals choose their C from."""
-N_FOLDS = 3
-"""Folds over the known training samples for the rivals' C and threshold."""
 EVIDENCE = "evidence "
 """What the name of a single kind of evidence begins with."""
 PAPER_YALEB = {"tail_size": 0.10, "threshold": 0.007, "openness": openness(10, 10, 38)}
@@ -86,13 +83,16 @@ def assess(trial: Trial, answers: Answers) -> dict[str, float | None]:
     out: dict[str, float | None] = {
         "auroc": open_set_auroc(true, answers.unknown_score, unknown_label=UNKNOWN),
         "oscr": oscr_area(true, answers.candidate, answers.unknown_score, unknown_label=UNKNOWN),
+        "fpr95": fpr_at_tpr(true, answers.unknown_score, unknown_label=UNKNOWN, tpr=0.95, positive="known"),
         "closed_accuracy": float(np.mean(answers.candidate[known] == true[known])),
         "f": None,
+        "f_macro": None,
         "accuracy": None,
         "false_rejection": None,
     }
     if answers.label is not None:
         out["f"] = open_set_f_measure(true, answers.label, unknown_label=UNKNOWN)
+        out["f_macro"] = open_set_f_measure(true, answers.label, unknown_label=UNKNOWN, variant="macro")
         out["accuracy"] = open_set_accuracy(true, answers.label, unknown_label=UNKNOWN)
         out["false_rejection"] = float(np.mean(answers.label[known] == UNKNOWN))
     return out | {"fit_seconds": answers.fit_seconds, "predict_seconds": answers.predict_seconds}
@@ -118,6 +118,11 @@ def directions() -> dict[str, int]:
 def _recognise(trial: Trial, **parameters: Any) -> tuple[Any, Answers]:
     """Our classifier after fitting, and its answers."""
     clf = recognizer(**parameters)
+    return clf, _answers(clf, trial)
+
+
+def _answers(clf: Any, trial: Trial) -> Answers:
+    """What a classifier says after fitting it."""
     started = time.perf_counter()
     clf.fit(trial.X, trial.y)
     fitted = time.perf_counter()
@@ -125,7 +130,7 @@ def _recognise(trial: Trial, **parameters: Any) -> tuple[Any, Answers]:
     ended = time.perf_counter()
     label = np.where(label == clf.unknown_label_, UNKNOWN, label)
     candidate, score = np.asarray(clf.candidate(trial.X_test)), np.asarray(clf.unknown_score(trial.X_test))
-    return clf, Answers(candidate, score, label, fitted - started, ended - fitted)
+    return Answers(candidate, score, label, fitted - started, ended - fitted)
 
 
 def calibrated(trial: Trial, setting: Setting) -> dict[str, Answers]:
@@ -198,89 +203,29 @@ def _paper_yaleb(rule: str) -> Method:
 # -- rivals ----------------------------------------------------------------------------------------------
 
 
-Logits = Callable[[NDArray], NDArray]
-"""From samples to a number for each class: the larger, the more of that class."""
-
-
-class MaxLogit:
-    """Multinomial logistic regression; the score of a sample is its largest logit."""
-
-    def __init__(self, X: NDArray[np.float64], y: NDArray) -> None:
-        self.X, self.y = X, y
-
-    def fit(self, train: NDArray, penalty: float) -> Logits:
-        """Train on the rows ``train``."""
-        model = LogisticRegression(C=penalty, max_iter=2000)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(self.X[train], self.y[train])
-
-        def logits(X: NDArray) -> NDArray:
-            values = model.decision_function(X)
-            return values if values.ndim == 2 else np.column_stack([-values, values]) / 2
-
-        return logits
-
-
-class OneVsRestSVM:
-    """A support vector machine with RBF kernel for each class; the score of a sample is its largest decision value."""
-
-    def __init__(self, X: NDArray[np.float64], y: NDArray) -> None:
-        self.X, self.y = X, y
-        self.gamma = 1.0 / (X.shape[1] * X.var())
-        self.kernel = rbf_kernel(X, gamma=self.gamma)
-
-    def fit(self, train: NDArray, penalty: float) -> Logits:
-        """Train on the rows ``train``."""
-        inside, y = self.kernel[np.ix_(train, train)], self.y[train]
-        models = [SVC(kernel="precomputed", C=penalty).fit(inside, y == c) for c in np.unique(self.y)]
-
-        def logits(X: NDArray) -> NDArray:
-            across = rbf_kernel(X, self.X[train], gamma=self.gamma)
-            return np.column_stack([model.decision_function(across) for model in models])
-
-        return logits
-
-
-def _rival(name: str, kind: type[MaxLogit] | type[OneVsRestSVM]) -> Method:
-    """A rival on unit-length rows: C by accuracy, the threshold by the scores, both out of fold on known samples."""
+def _rival(name: str) -> Method:
+    """A rival with its defaults, on samples of unit length as ours are."""
 
     def method(trial: Trial, setting: Setting) -> dict[str, Answers]:
-        started = time.perf_counter()
-        X, y = normalize(trial.X), trial.y
-        classes, everything = np.unique(y), np.arange(len(y))
-        model = kind(X, y)
-        folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=setting.seed).split(X, y))
-        best, penalty, held_out = -1.0, PENALTIES[0], np.empty(0)
-        for value in PENALTIES:
-            logits = np.empty((len(y), len(classes)))
-            for train, test in folds:
-                logits[test] = model.fit(train, value)(X[test])
-            accuracy = float(np.mean(classes[logits.argmax(axis=1)] == y))
-            if accuracy > best:
-                best, penalty, held_out = accuracy, value, logits.max(axis=1)
-        threshold = -np.quantile(held_out, TARGET_REJECTION)
-        final = model.fit(everything, penalty)
-        fitted = time.perf_counter()
-        logits = final(normalize(trial.X_test))
-        candidate, score = classes[logits.argmax(axis=1)], -logits.max(axis=1)
-        label = np.where(score > threshold, UNKNOWN, candidate)
-        return {name: Answers(candidate, score, label, fitted - started, time.perf_counter() - fitted)}
+        clf = open_set_methods()[name]
+        fixed = {"normalize": True, "target_rejection": TARGET_REJECTION} | setting.parameters
+        clf.set_params(**{key: value for key, value in fixed.items() if key in clf.get_params()})
+        return {name: _answers(clf, trial)}
 
     return method
 
+
+RIVALS = tuple(name for name in open_set_methods() if name not in ("calibrated", "paper", "matched"))
+"""Names of the rivals."""
 
 METHODS: dict[str, Method] = {
     "calibrated": calibrated,
     "evidence": calibrated_and_evidence,
     "paper": paper,
     "matched": matched,
-    "max-logit": _rival("max-logit", MaxLogit),
-    "svm": _rival("svm", OneVsRestSVM),
+    **{name: _rival(name) for name in RIVALS},
 }
 """Methods by the names of the command line; "evidence" answers for "calibrated", "paper" and "matched" too."""
-
-RIVALS = ("max-logit", "svm")
 
 PAPER_METHODS: dict[str, Method] = {"paper": _paper_yaleb("paper"), "matched": _paper_yaleb("matched")}
 """The paper's rules at the paper's own setting of Extended Yale B."""

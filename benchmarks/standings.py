@@ -19,6 +19,7 @@ from benchmarks.trials import TrialSet
 Record = dict[str, Any]
 
 METRICS = {"auroc": "AUROC", "oscr": "OSCR", "f": "F", "accuracy": "accuracy"}
+SMALLER_IS_BETTER = frozenset({"fpr95", "false_rejection", "fit_seconds", "predict_seconds"})
 HIDDEN_BELOW = {"fit s": 168, "predict s": 168, "refused": 150, "accuracy": 135}
 """Width of the terminal below which a column is left to the JSON."""
 COVERAGE_MARGIN = 0.02
@@ -179,6 +180,58 @@ def overview_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
             ahead = "–" if best["ahead"] is None else f"{best['ahead']:+.4f}{margin}"
             cells += [best["name"].removeprefix(EVIDENCE), f"{best['auroc']:.4f}", ahead]
         table.add_row(*cells)
+    return table
+
+
+def grid(records: Sequence[Record], metric: str) -> dict[str, dict[str, Summary]]:
+    """The summary of a metric by method and set: methods in the order of their mean rank, best first.
+
+    Single kinds of evidence are left out, as are methods without the metric. A method is ranked on the sets that all
+    of them have.
+    """
+    cells: dict[str, dict[str, Summary]] = {}
+    for r in records:
+        if not r["method"].startswith(EVIDENCE):
+            cells.setdefault(r["method"], {})
+    names = list(dict.fromkeys(r["set"] for r in records))
+    for method, row in cells.items():
+        for name in names:
+            s = summarise(r[metric] for r in records if (r["method"], r["set"]) == (method, name))
+            if s is not None:
+                row[name] = s
+    cells = {method: row for method, row in cells.items() if row}
+    ranks = mean_ranks(cells, metric)
+    return dict(sorted(cells.items(), key=lambda item: ranks[item[0]]))
+
+
+def mean_ranks(cells: dict[str, dict[str, Summary]], metric: str) -> dict[str, float]:
+    """Mean rank of each method over the sets that all of them have, 1 being best; ties share theirs."""
+    shared = set.intersection(*(set(row) for row in cells.values())) if cells else set()
+    if not shared:
+        return dict.fromkeys(cells, math.nan)
+    sign = 1.0 if metric in SMALLER_IS_BETTER else -1.0
+    values = np.array([[sign * row[name].mean for name in sorted(shared)] for row in cells.values()])
+    return dict(zip(cells, stats.rankdata(values, axis=0).mean(axis=1).tolist(), strict=True))
+
+
+def best_of(cells: dict[str, dict[str, Summary]], name: str, metric: str) -> float:
+    """The best mean on a set."""
+    means = [row[name].mean for row in cells.values() if name in row]
+    return min(means) if metric in SMALLER_IS_BETTER else max(means)
+
+
+def grid_table(out: Console, records: Sequence[Record], metric: str) -> Table:
+    """All methods on all sets."""
+    cells, names = grid(records, metric), list(dict.fromkeys(r["set"] for r in records))
+    ranks = mean_ranks(cells, metric)
+    table = report.new_table(out, "method", *names, "mean rank")
+    for method, row in cells.items():
+        texts = []
+        for name in names:
+            mark = "*" if name in row and row[name].mean == best_of(cells, name, metric) else " "
+            texts.append(f"{row[name].mean:.4f}{mark}" if name in row else "–")
+        rank = ranks[method]
+        table.add_row(method, *texts, "–" if math.isnan(rank) else f"{rank:.1f}")
     return table
 
 

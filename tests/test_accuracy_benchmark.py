@@ -287,7 +287,7 @@ def test_evidence_is_turned_so_that_larger_is_more_unknown(toys):
 
 
 def test_evidence_answers_for_all_that_is_ours():
-    assert methods.to_fit(list(METHODS)) == ["evidence", "max-logit", "svm"]
+    assert methods.to_fit(list(METHODS)) == ["evidence", *methods.RIVALS]
     assert methods.to_fit(["calibrated", "svm"]) == ["calibrated", "svm"]
 
 
@@ -366,8 +366,8 @@ def test_the_command_compares_all_methods_and_writes_what_it_prints(toys, tmp_pa
     result = run("--sets", "toy", "--trials", 3, "--first-seed", 5, "--json", path)
     content = json.loads(path.read_text())
     names = ["calibrated", "evidence matched", "evidence ratio", "evidence concentration"]
-    names += ["paper", "matched", "max-logit", "svm"]
-    assert [r["method"] for r in content["records"][:8]] == names
+    names += ["paper", "matched", *methods.RIVALS]
+    assert [r["method"] for r in content["records"][: len(names)]] == names
     assert [t["seed"] for t in content["trials"]] == [5, 6, 7]
     assert not content["failed"] and not content["skipped"]
     for name in names:
