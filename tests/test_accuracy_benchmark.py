@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import ablation, accuracy, fitting, methods, standings, tails  # noqa: E402
+from benchmarks import ablation, accuracy, comparison, costs, fitting, methods, standings, tails  # noqa: E402
 from benchmarks.methods import EVIDENCE, METHODS, Answers, Setting, assess  # noqa: E402
 from benchmarks.problems import Unavailable  # noqa: E402
 from benchmarks.trials import TRIALS, UNKNOWN, Trial, TrialSet, _one_pool, _two_pools, spatial_pyramid  # noqa: E402
@@ -523,3 +523,59 @@ def test_the_tails_command_finds_no_likelihood_larger_than_ours():
     result = CliRunner().invoke(tails.main, ["--samples", "3"])
     assert result.exit_code == 0, result.output
     assert "larger by over 1e-08 in 0" in " ".join(result.output.split())
+
+
+# --- what came out --------------------------------------------------------------------------------------
+
+
+def record(method, name, seed, auroc, **more):
+    return {"method": method, "set": name, "seed": seed, "auroc": auroc} | more
+
+
+RECORDS = [
+    *(record("calibrated", "toy", seed, 0.9 + seed / 100) for seed in range(3)),
+    *(record("svm", "toy", seed, 0.8 + seed / 100) for seed in range(3)),
+    *(record("osnn", "toy", seed, 0.95 + seed / 100) for seed in range(3)),
+    *(record("calibrated", "yaleb", seed, 0.99) for seed in range(3)),
+    *(record("svm", "yaleb", seed, 0.98) for seed in range(3)),
+    *(record("osnn", "yaleb", seed, 0.97) for seed in range(3)),
+    record("evidence ratio", "toy", 0, 1.0),
+]
+
+
+def test_the_grid_ranks_methods_over_all_sets_and_leaves_single_evidence_out():
+    cells = standings.grid(RECORDS, "auroc")
+    # On toy osnn, calibrated, svm; on yaleb calibrated, svm, osnn.
+    assert list(cells) == ["calibrated", "osnn", "svm"]
+    assert standings.mean_ranks(cells, "auroc") == {"calibrated": 1.5, "osnn": 2.0, "svm": 2.5}
+    assert cells["osnn"]["toy"].mean == pytest.approx(0.96)
+    assert standings.best_of(cells, "yaleb", "auroc") == pytest.approx(0.99)
+
+
+def test_a_metric_of_which_less_is_better_is_ranked_so():
+    records = [record(method, "toy", 0, 0.0, fpr95=rate) for method, rate in {"a": 0.3, "b": 0.1, "c": 0.2}.items()]
+    assert list(standings.grid(records, "fpr95")) == ["b", "c", "a"]
+    assert standings.best_of(standings.grid(records, "fpr95"), "toy", "fpr95") == 0.1
+
+
+def test_the_comparison_prints_means_marks_the_best_and_says_who_is_ahead(tmp_path):
+    path, picture = tmp_path / "a.json", tmp_path / "a.png"
+    path.write_text(json.dumps({"records": RECORDS}))
+    result = CliRunner().invoke(comparison.main, [str(path), "--figure", str(picture)])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert "| calibrated | .9100 | **.9900** | 1.5 |" in lines
+    assert "| osnn | **.9600** | .9700 | 2.0 |" in lines
+    assert [line for line in lines if "ahead" in line] == ["toy: osnn ahead by 0.0500 ±0.0000"]
+    assert picture.stat().st_size > 1000
+    empty = tmp_path / "empty.json"
+    empty.write_text(json.dumps({"records": []}))
+    assert "no records" in CliRunner().invoke(comparison.main, [str(empty)]).output
+    assert "no fpr95" in CliRunner().invoke(comparison.main, [str(path), "--metric", "fpr95"]).output
+
+
+def test_the_cost_of_a_method_counts_time_memory_and_file():
+    found = costs.cost("osnn", toy(0))
+    assert found.fit > 0 and found.predict > 0
+    assert found.matrices > 1  # distances between all training samples are one matrix
+    assert found.megabytes > 60 * 8 * 8 / 1e6  # and the samples are in the file
