@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from scipy.spatial.distance import cdist
 from sklearn.covariance import ledoit_wolf
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -19,7 +20,7 @@ from worlds import World
 from srosr.coding.workers import one_blas_thread
 from srosr.exceptions import CalibrationWarning, SROSRWarning, TailWarning
 from srosr.rivals import EVM, OSNN, KNNDistance, Mahalanobis, MaxLogit, OpenMax
-from srosr.rivals.evm import set_cover
+from srosr.rivals.evm import BEYOND, set_cover
 from srosr.rivals.logistic import PENALTIES, best_penalty, fit_logistic
 from srosr.rivals.span import in_own_span
 
@@ -198,6 +199,12 @@ def test_coordinates_in_the_span_keep_all_products():
 # Extreme value machine
 
 
+def probability(strangeness):
+    """What EVM's scores say, which are log(1 − log P)."""
+    with np.errstate(over="ignore"):
+        return np.exp(-np.expm1(strangeness))
+
+
 def slow_evm(X, y, new, tail_size, cover, n_averaged):
     """Sample by sample: log P of each class, and the extreme vectors."""
     fits, kept = {}, []
@@ -235,8 +242,8 @@ def test_evm_is_the_slow_formula(cover, n_averaged):
     clf = EVM(10, cover_threshold=cover, n_averaged=n_averaged, random_state=0).fit(X, y)
     expected, kept = slow_evm(X, y, new, 10, 2.0 if cover is None else cover, n_averaged)
     assert np.array_equal(np.unique(clf.samples_, axis=0), np.unique(X[kept], axis=0))
-    assert np.exp(clf.class_scores(new)) == pytest.approx(expected, rel=1e-6, abs=1e-12)
-    assert np.exp(-clf.unknown_score(new)) == pytest.approx(expected.max(axis=1), rel=1e-6, abs=1e-12)
+    assert probability(-clf.class_scores(new)) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert probability(clf.unknown_score(new)) == pytest.approx(expected.max(axis=1), rel=1e-6, abs=1e-12)
     seen = expected.max(axis=1) > 1e-12
     assert seen.sum() > 30
     assert np.array_equal(clf.candidate(new)[seen], expected.argmax(axis=1)[seen])
@@ -265,17 +272,17 @@ def test_the_released_form_is_the_cdf_of_mirrored_distances():
             reach = 1 + half[-1] - np.linalg.norm(q - x)
             psi = 1 - np.exp(-((reach / scale) ** shape)) if reach > 0 else 0.0
             expected[j, y[i]] = max(expected[j, y[i]], psi)
-    np.testing.assert_allclose(np.exp(clf.class_scores(new)), expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(probability(-clf.class_scores(new)), expected, rtol=1e-6, atol=1e-12)
     far = clf.unknown_score(100 + np.zeros((1, X.shape[1])))
     assert far > clf.unknown_score(new).max() and np.isfinite(far)
 
 
 def test_evm_by_hand_one_distance_makes_a_step_half_way():
     with pytest.warns(TailWarning, match="tail of 1"):
-        clf = EVM(tail_size=1, threshold=-np.log(0.5)).fit([[0.0], [10.0]], ["a", "b"])
+        clf = EVM(tail_size=1, threshold=np.log(1 - np.log(0.5))).fit([[0.0], [10.0]], ["a", "b"])
     new = [[4.9], [5.1], [-4.9], [-5.1], [14.9]]
     assert clf.predict(new).tolist() == ["a", "b", "a", "unknown", "b"]
-    assert np.exp(-clf.unknown_score([[0.0], [-4.9], [-5.1]])) == pytest.approx([1.0, 1.0, 0.0])
+    assert probability(clf.unknown_score([[0.0], [-4.9], [-5.1]])) == pytest.approx([1.0, 1.0, 0.0])
 
 
 def test_inclusion_is_about_even_half_way_to_the_other_class_and_abates_with_distance():
@@ -343,7 +350,7 @@ def test_classes_of_the_same_samples_include_nothing_but_them():
         clf = EVM().fit(X, [0, 0, 1, 1])
     scores = clf.unknown_score([[0.0, 0.0], [1e-6, 0.0]])
     assert scores[0] == 0.0
-    assert 1e100 < scores[1] < np.inf
+    assert 1e3 < scores[1] < np.inf
 
 
 # Logistic regression
@@ -370,9 +377,29 @@ def test_logits_are_those_of_a_tight_solve_by_scikit_learn(n_features, C):
 def test_two_classes_have_opposite_logits_that_are_half_the_odds():
     X, y, new = task(12, sizes=(10, 14))
     clf = MaxLogit(0.5, random_state=0).fit(X, y)
-    odds = tight(X, y, 0.5).decision_function(new)
+    odds = tight(X, y, 2 * 0.5).decision_function(new)  # scikit-learn's C of two classes is half of ours
     assert clf.class_scores(new) == pytest.approx(np.column_stack([-odds, odds]) / 2, abs=1e-3)
     assert clf.unknown_score(new) == pytest.approx(-np.abs(odds) / 2, abs=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(10, 14), (9, 12, 8)])
+def test_coefficients_minimise_the_objective_as_it_is_written(sizes):
+    """C times the loss of softmax plus half the squared norm, also for two classes: no step lowers it."""
+    X, y, _ = task(13, sizes=sizes)
+    C = 0.5
+
+    def objective(W, b):
+        logits = X @ W.T + b
+        loss = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y]
+        return C * loss.sum() + 0.5 * np.sum(W**2)
+
+    W, b = fit_logistic(X, y, C)
+    least = objective(W, b)
+    rng = np.random.default_rng(0)
+    for size in (1e-1, 1e-2, 1e-3):
+        for _ in range(50):
+            assert objective(W + size * rng.normal(size=W.shape), b + size * rng.normal(size=b.shape)) > least - 1e-6
+    assert objective(1.02 * W, b) > least and objective(0.98 * W, b) > least
 
 
 def test_penalty_is_the_best_of_the_choices_on_held_out_samples():
@@ -416,7 +443,7 @@ def test_logits_on_real_images_are_within_a_thousandth_of_a_tight_solve(data_dir
 def slow_openmax(X, y, new, tail_size, alpha, C):
     """Step by step: revised activations of the known classes and of the unknown one."""
     n_classes = len(np.unique(y))
-    regression = tight(X, y, C)
+    regression = tight(X, y, 2 * C if n_classes == 2 else C)
     logits = regression.decision_function
     if n_classes == 2:
         logits = lambda A: np.column_stack([-1, 1]) * regression.decision_function(A)[:, None] / 2  # noqa: E731
@@ -671,3 +698,15 @@ def test_methods_without_a_threshold_in_their_paper_say_so(rival):
 def test_parameters_that_make_no_sense_are_refused_by_name(clf, message):
     with pytest.raises(ValueError, match=message):
         clf.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+
+
+def test_evm_goes_on_ranking_where_its_probabilities_have_ended():
+    """Raw digits: the released form's probabilities end one pixel value beyond; scores and candidates do not."""
+    X, y = load_digits(return_X_y=True)
+    known = y < 6
+    clf = EVM(form="released", random_state=0, cv=3).fit(X[:600][known[:600]], y[:600][known[:600]])
+    score = clf.unknown_score(X[600:])
+    assert np.mean(score > BEYOND) > 0.2
+    assert len(np.unique(score)) > 0.99 * len(score)
+    assert np.mean(clf.predict(X[600:])[~known[600:]] == -1) > 0.3
+    assert np.mean(clf.candidate(X[600:])[known[600:]] == y[600:][known[600:]]) > 0.9

@@ -45,6 +45,7 @@ def refused_or_harmless(path):
     X = World(1, n_features=clf.n_features_in_).known(3)[0]
     with np.errstate(all="ignore"):
         assert clf.predict(X).shape == clf.unknown_score(X).shape == (12,)
+        assert not np.isnan(clf.unknown_score(X)).any()
         clf.set_threshold(target_rejection=0.1)
         clf.set_threshold("youden")
     return "harmless"
@@ -85,6 +86,54 @@ def test_arrays_that_make_no_sense_are_refused_or_harmless(name, state, tmp_path
                 path = spoilt(state, tmp_path / "m", arrays=without | {key: changed})
                 outcomes.append(refused_or_harmless(path))
     assert outcomes.count("refused") > len(outcomes) / 2
+
+
+@every
+def test_every_array_and_number_of_a_model_is_checked(name, state, tmp_path):
+    """Wrong shapes, types and numbers that are not finite: refused, not tried out."""
+    for key, value in state.arrays.items():
+        if not key.startswith("model/") and key != "samples":
+            continue
+        bad = {"type": value.astype(np.float32), "more": np.repeat(value[None], 2, axis=0)}
+        if value.size:
+            bad["cut"] = value[:-1]
+        if value.dtype == np.float64 and value.size:
+            bad |= {"nan": np.full(value.shape, np.nan), "infinite": np.full(value.shape, np.inf)}
+        if key == "model/members":
+            bad |= {"unsorted": value[::-1].copy(), "one class": np.zeros_like(value), "far": value + 10**6}
+        if key.split("/")[-1] in ("shape", "scale"):
+            bad["negative"] = -value
+        if key.split("/")[-1] in ("match", "rest", "inside"):
+            bad["negative"] = np.where(np.arange(3)[:, None] > 0, -value, value)
+        for how, changed in bad.items():
+            with pytest.raises(ModelFileError):
+                srosr.load(spoilt(state, tmp_path / "m", arrays=state.arrays | {key: changed}))
+                pytest.fail(f"{key}: {how}")
+    for key, value in state.settings.get("numbers", {}).items():
+        for changed in (None, "x", [], True, 1e200, -abs(value) - 1):
+            numbers = state.settings["numbers"] | {key: changed}
+            with pytest.raises(ModelFileError):
+                srosr.load(spoilt(state, tmp_path / "m", settings=state.settings | {"numbers": numbers}))
+                pytest.fail(f"{key}: {changed}")
+
+
+def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
+    """Shapes that broadcast against each other are refused before anything is computed."""
+    import tracemalloc
+
+    from srosr.rivals import EVM
+
+    EVM(cv=2).fit(*World(0).known(9)).save(tmp_path / "model")
+    state = read_model(tmp_path / "model")
+    tracemalloc.start()
+    try:
+        for key in ("model/shape", "model/scale", "samples"):
+            changed = state.arrays | {key: np.ones((20_000, 1, 1) if key != "samples" else (20_000, 20))}
+            with pytest.raises(ModelFileError):
+                srosr.load(spoilt(state, tmp_path / "m", arrays=changed))
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
 
 
 @every

@@ -9,13 +9,13 @@ from scipy.special import expit
 from worlds import World
 
 from srosr import CalibrationWarning, Lasso
+from srosr.held_out import HeldOutScores
+from srosr.parameter_checks import check_rate
 from srosr.recognizer import SROSRClassifier
 from srosr.threshold_choice import Aside, choose_threshold
 from srosr.thresholds import (
     OBJECTIVES,
-    HeldOutScores,
     Threshold,
-    check_rate,
     check_threshold,
     conformal_threshold,
     enough_for,

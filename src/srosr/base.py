@@ -23,12 +23,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from ._types import AnyArray, Array, IntArray
+from .held_out import HeldOutScores
 from .labels import resolve_unknown_label, with_unknown
+from .parameter_checks import check_positive, check_rate
 from .threshold_choice import Aside, choose_threshold
-from .thresholds import OBJECTIVES, HeldOutScores, Threshold, check_positive, check_rate, check_threshold
+from .thresholds import OBJECTIVES, Threshold, check_threshold
 
 __all__ = ["Judgement", "OpenSetClassifier"]
 
@@ -118,6 +120,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Samples that had no part in anything else, judged."""
         return None
 
+    def _promises_a_rate(self) -> bool:
+        """Whether the user asked for a rate of false rejection that is guaranteed, by such samples."""
+        return False
+
     # -- learning ----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -202,6 +208,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         }
         if threshold is None and target_rejection is None:
             threshold, target_rejection = self.threshold, self.target_rejection
+        self._check_threshold(threshold)
         if isinstance(threshold, str) and threshold == ORIGINAL:
             chosen = self._by_the_original()
         else:
@@ -213,7 +220,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 per_class=self.per_class if per_class is None else bool(per_class),
                 risk_weight=self.risk_weight if risk_weight is None else risk_weight,
                 aside=self._aside(),
-                promised=getattr(self, "calibration", None) == "split",
+                promised=self._promises_a_rate(),
             )
         self._choice = choice
         self.threshold_info_ = chosen
@@ -223,19 +230,29 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _by_the_original(self) -> Threshold:
         value = self._original_threshold()
-        if value is None:
+        assert value is not None
+        return Threshold(value, np.full(len(self.classes_), value), "fixed", "the threshold of the method's paper")
+
+    def _check_threshold(self, threshold: Any) -> None:
+        """Refuse a threshold that makes no sense, or an original one where there is none."""
+        if threshold is None or (isinstance(threshold, str) and threshold in OBJECTIVES):
+            return
+        original = isinstance(threshold, str) and threshold == ORIGINAL
+        if original and self._original_threshold() is None:
             raise ValueError(
                 f'threshold="original": the method of {type(self).__name__} was published without a threshold; use '
                 "target_rejection, simulated openness or a number."
             )
-        return Threshold(value, np.full(len(self.classes_), value), "fixed", "the threshold of the method's paper")
+        if not original:
+            check_threshold(threshold, *self.score_range, (*OBJECTIVES, ORIGINAL))
 
     # -- recognising -------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> AnyArray:
         """The known class of each sample, or ``unknown_label_``."""
         judged = self._judge(self._checked(X))
-        refused = judged.empty | (judged.unknown_score > self.thresholds_[judged.candidate])
+        # What has no score, because numbers were too large to be compared, is not known.
+        refused = judged.empty | ~(judged.unknown_score <= self.thresholds_[judged.candidate])
         labels = with_unknown(self.classes_, self.unknown_label_)
         return labels[np.where(refused, len(self.classes_), judged.candidate)]
 
@@ -245,13 +262,12 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Labels that are not among ``classes_`` are strangers: to refuse them is right. So the score of samples of known
         classes alone punishes every refusal; see :mod:`srosr.model_selection` for scorers that do not.
         """
-        from sklearn.metrics import accuracy_score
-
         check_is_fitted(self, "classes_")
-        labels = with_unknown(self.classes_, self.unknown_label_)
-        truth = np.asarray(y)
-        truth = np.where(np.isin(truth, self.classes_), truth, labels[-1])
-        return float(accuracy_score(truth, self.predict(X), sample_weight=sample_weight))
+        truth, labels = column_or_1d(y), self.predict(X)
+        check_consistent_length(truth, labels, sample_weight)
+        known = np.isin(truth, self.classes_)
+        right = np.where(known, labels == truth, labels == with_unknown(self.classes_, self.unknown_label_)[-1])
+        return float(np.average(right, weights=sample_weight))
 
     def unknown_score(self, X: Any) -> Array:
         """How strange each sample is, within ``score_range``; above the threshold it is refused."""
@@ -291,6 +307,4 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Refuse parameters that make no sense, by name."""
         check_rate("target_rejection", self.target_rejection)
         check_positive("risk_weight", self.risk_weight)
-        named = (*OBJECTIVES, ORIGINAL)
-        if self.threshold is not None and not (isinstance(self.threshold, str) and self.threshold in named):
-            check_threshold(self.threshold, *self.score_range, named)
+        self._check_threshold(self.threshold)

@@ -15,9 +15,9 @@ from .dictionary import Dictionary
 from .evidence_table import EVIDENCE
 from .exceptions import CalibrationWarning, warn
 from .fusion import Fusion, fit_fusion
+from .held_out import HeldOutScores
 from .rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .spliced import SplicedDistribution
-from .thresholds import HeldOutScores
 
 __all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes"]
 

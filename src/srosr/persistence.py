@@ -18,9 +18,8 @@ def save(clf: OpenSetClassifier, path: str | os.PathLike[str]) -> None:
 
 
 def _state_of(clf: OpenSetClassifier) -> ModelState:
-    from . import recognizer_state
+    from . import recognizer_state, rival_state
     from .recognizer import SROSRClassifier
-    from .rivals import rival_state
 
     if type(clf) is SROSRClassifier:
         return recognizer_state.state_of(clf)
@@ -58,8 +57,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.unknown_score(X[90:120]) == clf.unknown_score(X[90:120])).all())
     True
     """
-    from . import recognizer_state
-    from .rivals import rival_state
+    from . import recognizer_state, rival_state
 
     state = read_model(path)
     with blame_file(path):

@@ -19,8 +19,9 @@ from .collaborative import Collaborative
 from .dictionary import Dictionary, Queries
 from .dictionary_classifier import DictionaryClassifier
 from .evidence_table import EVIDENCE, Evidence, evidence_of
+from .held_out import HeldOutScores
+from .parameter_checks import check_positive, check_rate
 from .threshold_choice import Aside
-from .thresholds import HeldOutScores, check_positive, check_rate
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -265,6 +266,9 @@ class SROSRClassifier(DictionaryClassifier):
             'threshold="original": the paper gives one for each of its data sets, c of δ = c(1 + w): 0.006 for MNIST, '
             "0.007 for Extended Yale B, 0.05 for UIUC, 0.1 for Caltech-256. With its rules give that number."
         )
+
+    def _promises_a_rate(self) -> bool:
+        return self.calibration == "split"
 
     def _aside(self) -> Aside | None:
         if self._kept_out is None:

@@ -29,11 +29,11 @@ from .model_state import (
     shared_settings,
 )
 from .modelfile import ModelState
+from .parameter_checks import check_positive
 from .recognizer import SROSRClassifier
 from .rules import CalibratedRule, TailRule
 from .spliced import SplicedDistribution
 from .tails import GPDTail
-from .thresholds import check_positive
 
 __all__ = ["KIND", "restored", "state_of"]
 

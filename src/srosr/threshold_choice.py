@@ -11,12 +11,11 @@ import numpy as np
 
 from ._types import Array, IntArray
 from .exceptions import CalibrationWarning, warn
+from .held_out import HeldOutScores
+from .parameter_checks import check_positive, check_rate
 from .thresholds import (
     OBJECTIVES,
-    HeldOutScores,
     Threshold,
-    check_positive,
-    check_rate,
     check_threshold,
     conformal_threshold,
     enough_for,
@@ -99,6 +98,12 @@ def choose_threshold(
         return _without_enough(held_out, n_classes, target, needed)
     source = f"{len(scores)} held-out samples"
     chosen = _by_target(rejection_threshold, scores, held_out.candidate, n_classes, target, per_class, source)
+    if (chosen.per_class >= held_out.highest).any():
+        warn(
+            f"more than the share target_rejection={target:g} of held-out samples score {held_out.highest:g}, the end "
+            "of the scale: the threshold is there, and nothing is refused. The method does not suit these samples.",
+            CalibrationWarning,
+        )
     unseen = np.setdiff1d(np.arange(n_classes), held_out.truth)
     return chosen if not len(unseen) else _for_unseen(chosen, held_out, unseen, target)
 

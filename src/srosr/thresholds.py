@@ -21,7 +21,6 @@ from ._types import AnyArray, Array, IntArray
 
 __all__ = [
     "OBJECTIVES",
-    "HeldOutScores",
     "Threshold",
     "conformal_threshold",
     "enough_for",
@@ -56,53 +55,6 @@ class Threshold:
     def of(self, candidate: IntArray) -> Array:
         """The threshold of each sample, by its candidate class."""
         return self.per_class[candidate]
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutScores:
-    """Unknown scores of training samples, each from a model that had not met it: what thresholds are made from.
-
-    Attributes
-    ----------
-    scores : ndarray (n,)
-        Of held-out samples, all classes known.
-    candidate, truth : ndarray of int (n,)
-        Numbers of their candidate and true class.
-    simulated : ndarray (m,)
-        Of samples in worlds with classes left out.
-    stranger, right : ndarray of bool (m,)
-        Whether such a sample's class was left out, and whether its candidate is its class.
-    lowest, highest : float
-        Ends of the scale: nothing scores below the one or above the other.
-    is_p_value : bool
-        Whether one minus the score is a p-value, which goes on where held-out samples end.
-    """
-
-    scores: Array
-    candidate: IntArray
-    truth: IntArray
-    simulated: Array
-    stranger: AnyArray
-    right: AnyArray
-    lowest: float = 0.0
-    highest: float = 1.0
-    is_p_value: bool = False
-
-
-def check_rate(name: str, value: Any) -> float:
-    """A rate strictly between 0 and 1, or a ValueError."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, both excluded, got {value!r}.")
-    return number
-
-
-def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """A positive finite number (or zero), or a ValueError."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
-        raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} finite number, got {value!r}.")
-    return number
 
 
 def check_threshold(

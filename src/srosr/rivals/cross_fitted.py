@@ -11,8 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -22,9 +21,12 @@ from ..base import Judgement, OpenSetClassifier
 from ..coding.workers import one_blas_thread
 from ..cross_test import few_out_folds, left_out_classes
 from ..exceptions import SROSRWarning
-from ..thresholds import HeldOutScores
+from ..held_out import HeldOutScores
+from ..parameter_checks import check_count
 
-__all__ = ["CrossFittedClassifier", "Model", "squared_distances"]
+__all__ = ["CrossFittedClassifier", "Model", "Shape", "are_classes", "squared_distances", "stratified_folds"]
+
+Shape: TypeAlias = tuple[int, ...] | list[tuple[int, ...]]
 
 # Comparisons with training samples held at once while judging, in bytes.
 _BLOCK_BYTES = 256 * 2**20
@@ -32,6 +34,8 @@ _BLOCK_BYTES = 256 * 2**20
 _CLOSE = 1e-6
 # Pairs whose difference is taken at once.
 _PAIRS = 4096
+# Sizes of features whose squares are numbers.
+_SMALLEST, _LARGEST = 1e-100, 1e100
 #: Openness is simulated in half as many rounds as samples are held out in.
 SIMULATED_EVERY = 2
 
@@ -57,8 +61,13 @@ class Model:
         """
         raise NotImplementedError
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        """The shape of every array of a model; -1 for a length that is its own, a list where there is a choice."""
+        return {}
+
     def is_sound(self, n_classes: int) -> bool:
-        """Whether numbers that came from a file can be a model; shapes are tried out elsewhere."""
+        """Whether numbers that came from a file, of the right shapes and finite, can be a model."""
         return True
 
 
@@ -106,6 +115,7 @@ class CrossFittedClassifier(OpenSetClassifier):
     model_: Model
     samples_: Array | None
     tuned_: dict[str, Any]
+    _normalize: bool
     _held_out: HeldOutScores
 
     def __init__(
@@ -168,28 +178,37 @@ class CrossFittedClassifier(OpenSetClassifier):
     def _fit(self, X: Any, y: Any) -> None:
         X, y, classes, unknown_label = self._training_set(X, y)
         members = np.searchsorted(classes, y) if y.dtype.kind != "O" else np.unique(y, return_inverse=True)[1]
-        rng = check_random_state(self.random_state)
+        rng, self._normalize = check_random_state(self.random_state), bool(self.normalize)
         X, empty = self._scaled(X)
-        everything = np.arange(len(X))
+        if empty.any():  # nothing can be learnt from them
+            X, members = X[~empty], members[~empty]
+            gone = np.setdiff1d(np.arange(len(classes)), members)
+            if len(gone):
+                label = classes[gone[0]]
+                raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
+        largest = float(np.abs(X).max())
+        if not _SMALLEST <= largest <= _LARGEST and largest > 0:
+            raise ValueError(
+                f"X has entries of size {largest:.0e}, whose squares are beyond the numbers a computer has; divide the "
+                "features by a constant, or use normalize=True."
+            )
         with one_blas_thread():
             related = self._related(X, X)
             tuned = self._tuned(related, members, rng)
-            model, columns = self._learn(related, everything, members, tuned)
-            held_out = self._cross_fit(related, members, empty, tuned, rng)
+            model, columns = self._learn(related, np.arange(len(X)), members, tuned)
+            held_out = self._cross_fit(related, members, tuned, rng)
         self.classes_, self.unknown_label_ = classes, unknown_label
         self.model_, self.tuned_, self._held_out = model, tuned, held_out
         self.samples_ = None if columns is None else np.ascontiguousarray(X[columns])
         self._choice = {}
         self.set_threshold()
 
-    def _cross_fit(
-        self, related: Array, members: IntArray, empty: AnyArray, tuned: dict[str, Any], rng: Any
-    ) -> HeldOutScores:
+    def _cross_fit(self, related: Array, members: IntArray, tuned: dict[str, Any], rng: Any) -> HeldOutScores:
         """What training samples score in fits without them: all classes known, and with classes left out."""
         parts = []
-        folds = list(_folds(members, rng, self.cv))
+        folds = list(stratified_folds(members, rng, self.cv))
         for held in folds:
-            parts.append((held, *self._without(related, members, held, empty, tuned)))
+            parts.append((held, *self._without(related, members, held, tuned)))
         sizes = np.bincount(members)
         left_out = left_out_classes(len(sizes), -(-self.cv // SIMULATED_EVERY), rng)
         simulated = []
@@ -197,7 +216,7 @@ class CrossFittedClassifier(OpenSetClassifier):
             gone = np.flatnonzero(np.isin(members, absent))
             held = folds[i % len(folds)] if folds else gone[:0]
             test = np.union1d(held, gone)
-            simulated.append((test, *self._without(related, members, test, empty, tuned), absent))
+            simulated.append((test, *self._without(related, members, test, tuned), absent))
         rows, candidate, scores = (_joined([p[i] for p in parts]) for i in range(3))
         met, guess, elsewhere = (_joined([p[i] for p in simulated]) for i in range(3))
         strange = [np.isin(members[p[0]], p[3]) for p in simulated]
@@ -212,7 +231,7 @@ class CrossFittedClassifier(OpenSetClassifier):
         )
 
     def _without(
-        self, related: Array, members: IntArray, test: IntArray, empty: AnyArray, tuned: dict[str, Any]
+        self, related: Array, members: IntArray, test: IntArray, tuned: dict[str, Any]
     ) -> tuple[IntArray, Array]:
         """Candidate and unknown score of the samples ``test`` in a fit without them."""
         rows = np.delete(np.arange(len(members)), test)
@@ -222,7 +241,11 @@ class CrossFittedClassifier(OpenSetClassifier):
             warnings.simplefilter("ignore", SROSRWarning)
             model, columns = self._learn(related, rows, own, tuned)
         candidate, scores, _ = model.judge(related[test] if columns is None else related[np.ix_(test, columns)])
-        return present[candidate], np.where(empty[test], self.score_range[1], scores)
+        return present[candidate], np.where(np.isnan(scores), self.score_range[1], scores)
+
+    def _fitted_parameters(self) -> dict[str, Any]:
+        """Parameters that judging depends on, as they were when the model was fitted."""
+        return {"normalize": self._normalize}
 
     def _held_out_scores(self) -> HeldOutScores:
         return self._held_out
@@ -237,8 +260,10 @@ class CrossFittedClassifier(OpenSetClassifier):
         with one_blas_thread():
             for start in range(0, len(X), step):
                 block, nothing = X[start : start + step], empty[start : start + step]
-                candidate, scores, of_classes = self.model_.judge(self._related(block, self.samples_))
-                scores = np.where(nothing, self.score_range[1], scores)
+                # Numbers too large to be compared: what has no score scores as high as can be.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    candidate, scores, of_classes = self.model_.judge(self._related(block, self.samples_))
+                scores = np.where(nothing | np.isnan(scores), self.score_range[1], scores)
                 parts.append(Judgement(candidate, scores, of_classes, nothing))
         return Judgement.joined(parts)
 
@@ -246,7 +271,7 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     def _scaled(self, X: Array) -> tuple[Array, AnyArray]:
         """Samples as the method takes them, and which of them have no direction though one is needed."""
-        if not self.normalize:
+        if not self._normalize:
             return X, np.zeros(len(X), np.bool_)
         largest = np.abs(X).max(axis=1, keepdims=True)
         X = np.divide(X, largest, out=np.zeros_like(X), where=largest > 0)  # no overflow, no underflow
@@ -255,8 +280,7 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.cv, Integral) or isinstance(self.cv, bool) or self.cv < 2:
-            raise ValueError(f"cv must be an integer of at least 2, got {self.cv!r}.")
+        check_count("cv", self.cv, least=2)
         if not isinstance(self.normalize, bool | np.bool_):
             raise ValueError(f"normalize must be True or False, got {self.normalize!r}.")
 
@@ -268,19 +292,29 @@ def squared_distances(X: Array, samples: Array) -> Array:
     """
     centre = samples.mean(axis=0)
     X, samples = X - centre, samples - centre
-    ours, theirs = (np.einsum("ij,ij->i", A, A) for A in (X, samples))
-    out = X @ samples.T
-    out *= -2.0
-    out += ours[:, None]
-    out += theirs
-    near = np.argwhere(out <= _CLOSE * (ours[:, None] + theirs))
-    for start in range(0, len(near), _PAIRS):
-        i, j = near[start : start + _PAIRS].T
-        out[i, j] = np.square(X[i] - samples[j]).sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ours, theirs = (np.einsum("ij,ij->i", A, A) for A in (X, samples))
+        out = X @ samples.T
+        out *= -2.0
+        out += ours[:, None]
+        out += theirs
+    out[~np.isfinite(ours)] = np.inf  # farther away than a square can say
+    step = max(1, _PAIRS // max(len(samples), 1))
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        i, j = np.nonzero(out[rows] <= _CLOSE * (ours[rows, None] + theirs))
+        for first in range(0, len(i), _PAIRS):
+            part = slice(first, first + _PAIRS)
+            out[start + i[part], j[part]] = np.square(X[start + i[part]] - samples[j[part]]).sum(axis=1)
     return out
 
 
-def _folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntArray]:
+def are_classes(members: IntArray, n_classes: int) -> bool:
+    """Whether class numbers of samples are sorted and none is without a sample."""
+    return bool((np.diff(members) >= 0).all()) and np.array_equal(np.unique(members), np.arange(n_classes))
+
+
+def stratified_folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntArray]:
     """Folds that hold every sample out once; the only sample of a class is never held out."""
     order = np.argsort(members, kind="stable")
     ends = np.cumsum(np.bincount(members))

@@ -9,10 +9,9 @@ import numpy as np
 
 from .._types import AnyArray, Array, IntArray
 from ..exceptions import TailWarning, warn
-from ..thresholds import check_rate
+from ..parameter_checks import check_count, check_rate
 from ..weibull import Weibull, fit_weibull
-from .cross_fitted import CrossFittedClassifier, Model, squared_distances
-from .parameters import check_count
+from .cross_fitted import CrossFittedClassifier, Model, Shape, are_classes, squared_distances
 
 __all__ = ["EVM", "set_cover"]
 
@@ -20,7 +19,11 @@ __all__ = ["EVM", "set_cover"]
 MIN_TAIL = 3
 #: What the authors' program adds to the mirrored distances, in the unit of the features.
 SHIFT = 1.0
-_LARGEST = float(np.finfo(np.float64).max)
+#: The strangeness at which probabilities of the released form have come down to zero; none before it is larger, for
+#: shapes are at most a million and logarithms of numbers above −750.
+BEYOND = 25.0
+# The strangeness of a probability of e to the minus 10⁶: sums of such are not computed.
+_TINY_PROBABILITY = float(np.log(1e6))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,41 +41,56 @@ class ExtremeVectors(Model):
     mirrored: int
     n_averaged: int
 
-    def inclusion(self, related: Array) -> Array:
-        """Logarithm of each vector's probability, a column a vector, from squared distances."""
-        fits, distances = Weibull(self.shape, self.scale), np.sqrt(related)
-        out = fits.logcdf(self.ends - distances) if self.mirrored else fits.logsf(distances)
-        return np.maximum(out, -_LARGEST)  # infinity is no score
+    def strangeness(self, related: Array) -> Array:
+        r"""For each vector :math:`\log(1 - \log\Psi_i)`, a column a vector, from squared distances.
+
+        Finite and increasing with the distance whatever the probability: from the logarithm of :math:`-\log\Psi_i` in
+        the form of the paper; in the released one, where the probability ends, 25 and more.
+        """
+        distances = np.sqrt(related)
+        with np.errstate(divide="ignore"):
+            if not self.mirrored:
+                return np.logaddexp(0.0, self.shape * (np.log(distances) - np.log(self.scale)))
+            inside = np.maximum(self.ends - distances, np.finfo(np.float64).tiny)
+            out = np.log1p(-Weibull(self.shape, self.scale).logcdf(inside))
+        beyond = BEYOND + np.log1p(np.maximum(distances - self.ends, 0.0))
+        return np.where(distances < self.ends, np.minimum(out, BEYOND), beyond)
 
     def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        inclusion = self.inclusion(related)
+        of_vectors = self.strangeness(related)
         starts = np.flatnonzero(np.diff(self.members, prepend=-1))
         if self.n_averaged == 1:
-            logs = np.maximum.reduceat(inclusion, starts, axis=1)
+            of_classes = np.minimum.reduceat(of_vectors, starts, axis=1)
         else:
             ends = [*starts[1:], len(self.members)]
-            logs = np.column_stack(
-                [log_mean_of_largest(inclusion[:, a:b], self.n_averaged) for a, b in zip(starts, ends, strict=True)]
+            of_classes = np.column_stack(
+                [averaged(of_vectors[:, a:b], self.n_averaged) for a, b in zip(starts, ends, strict=True)]
             )
-        return logs.argmax(axis=1), np.maximum(-logs.max(axis=1), 0.0), logs
+        return of_classes.argmin(axis=1), of_classes.min(axis=1), -of_classes
+
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return dict.fromkeys(("members", "shape", "scale", "ends"), (n_columns,))
 
     def is_sound(self, n_classes: int) -> bool:
-        whole = self.members.dtype == np.int64 and np.array_equal(np.unique(self.members), np.arange(n_classes))
-        positive = all(
-            p.dtype == np.float64 and bool(((p > 0) & np.isfinite(p)).all()) for p in (self.shape, self.scale)
-        )
-        finite = self.ends.dtype == np.float64 and bool(np.isfinite(self.ends).all())
+        positive = bool((self.shape > 0).all() and (self.scale > 0).all())
         counts = isinstance(self.n_averaged, int) and self.n_averaged >= 1 and self.mirrored in (0, 1)
-        return bool(whole) and positive and finite and counts
+        return are_classes(self.members, n_classes) and positive and counts
 
 
-def log_mean_of_largest(logs: Array, n: int) -> Array:
-    """Logarithm of the mean of the n largest numbers of each row, of all where there are fewer, by their logarithms."""
-    n = min(n, logs.shape[1])
-    largest = np.partition(logs, logs.shape[1] - n, axis=1)[:, -n:]
-    top = largest.max(axis=1)
+def averaged(strangeness: Array, n: int) -> Array:
+    r"""The strangeness :math:`\log(1 - \log P)` of the mean P of the n largest probabilities of each row.
+
+    All of them where there are fewer; the largest alone where it is too small for numbers.
+    """
+    n = min(n, strangeness.shape[1])
+    least = np.partition(strangeness, n - 1, axis=1)[:, :n]
+    first = least.min(axis=1)
+    logs = -np.expm1(np.minimum(least, _TINY_PROBABILITY))
+    top = logs.max(axis=1)
     with np.errstate(under="ignore"):
-        return top + np.log(np.exp(largest - top[:, None]).mean(axis=1))
+        mean = top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+    return np.where(first < _TINY_PROBABILITY, np.log1p(-mean), first)
 
 
 class EVM(CrossFittedClassifier):
@@ -92,10 +110,11 @@ class EVM(CrossFittedClassifier):
     samples are farther from their own class than half way to the others, as is common among many features, all
     probabilities are tiny, and the largest is that of the smallest :math:`\kappa_i` rather than of the nearest class.
 
-    The unknown score is :math:`-\log\max_c P(c \mid x)`, from 0 on, in the same order as
+    The unknown score is :math:`\log(1 - \log\max_c P(c \mid x))`, from 0 on, in the same order as
     :math:`1 - \max_c P(c \mid x)`, which is no use as a score: among hundreds of features most probabilities, also of
     known samples, are below :math:`10^{-16}` and it is 1. The paper's rule "refuse below :math:`\delta`" is
-    ``threshold=-log(delta)``; it gives no number for :math:`\delta`. ``class_scores`` are :math:`\log P(c \mid x)`.
+    ``threshold=log(1 - log(delta))``; it gives no number for :math:`\delta`. ``class_scores`` are
+    :math:`-\log(1 - \log P(c \mid x))`.
 
     Parameters
     ----------
@@ -107,7 +126,8 @@ class EVM(CrossFittedClassifier):
         "paper": the formula above, which does not depend on the unit of the features. "released": that of the authors'
         program, :math:`\Psi_i(x) = 1 - \exp(-((1 + m_i - \|x - x_i\|)/\lambda_i)^{\kappa_i})`, 0 where the distance is
         above :math:`1 + m_i`, with :math:`m_i` the largest of the half distances and the Weibull distribution fitted to
-        them mirrored, one plus :math:`m_i` minus each. The one has the unit of the features: for samples of unit length
+        them mirrored, one plus :math:`m_i` minus each (beyond that distance the score goes on, from 25, with the
+        logarithm of the distance). The one has the unit of the features: for samples of unit length
         (``normalize=True``) it reaches far beyond half way, and probabilities stay apart where those of the formula
         have all vanished.
     cover_threshold : float or None, default 0.5
@@ -141,7 +161,7 @@ class EVM(CrossFittedClassifier):
     >>> import numpy as np
     >>> from srosr.rivals import EVM
     >>> X, y = np.array([[0.0], [1.0], [2.0], [12.0], [13.0], [14.0]]), 3 * ["a"] + 3 * ["b"]
-    >>> clf = EVM(threshold=-np.log(0.5)).fit(X, y)
+    >>> clf = EVM(threshold=np.log(1 - np.log(0.5))).fit(X, y)
     >>> clf.samples_.ravel().tolist()
     [0.0, 12.0]
     >>> clf.predict([[4.0], [-10.0]]).tolist()
@@ -196,8 +216,8 @@ class EVM(CrossFittedClassifier):
             shortest = min(shortest, fewest)
             kept = np.arange(len(own))
             if self.cover_threshold is not None:
-                among = fit.inclusion(related[np.ix_(own, own)].T).T
-                kept = set_cover(among >= np.log(self.cover_threshold))
+                among = fit.strangeness(related[np.ix_(own, own)].T).T
+                kept = set_cover(among <= np.log1p(-np.log(self.cover_threshold)))
             columns.append(own[kept])
             parts.append((fit.members[kept], fit.shape[kept], fit.scale[kept], fit.ends[kept]))
         if shortest < MIN_TAIL:

@@ -19,9 +19,9 @@ from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
 from ..exceptions import TailWarning, warn
-from ..thresholds import check_positive, check_rate
+from ..parameter_checks import check_positive, check_rate
 from ..weibull import fit_weibull
-from .cross_fitted import CrossFittedClassifier, _folds, squared_distances
+from .cross_fitted import CrossFittedClassifier, squared_distances, stratified_folds
 
 __all__ = [
     "COSTS",
@@ -31,6 +31,7 @@ __all__ = [
     "check_openness",
     "chosen_parameters",
     "gaussian",
+    "kernel_among",
     "kernel_scale",
     "lowest_tails",
     "one_vs_rest",
@@ -71,8 +72,15 @@ def kernel_scale(related: Array) -> float:
 
 
 def gaussian(squared: Array, gamma: float) -> Array:
-    """Kernel values of squared distances."""
+    """Kernel values of squared distances, a new matrix."""
     out = squared * -gamma
+    return np.exp(out, out=out)
+
+
+def kernel_among(related: Array, rows: IntArray, columns: IntArray, gamma: float) -> Array:
+    """Kernel values of some samples with others from the squared distances of all, in one new matrix."""
+    out = related[np.ix_(rows, columns)]
+    out *= -gamma
     return np.exp(out, out=out)
 
 
@@ -191,7 +199,7 @@ def chosen_parameters(
     """
     if len(grid) == 1:
         return grid[0]
-    folds = list(_folds(members, rng, N_FOLDS))
+    folds = list(stratified_folds(members, rng, N_FOLDS))
     if not folds:
         return next((point for point in grid if point[0] == 1.0), grid[0])
     counts: list[Any] = [0] * len(grid)
@@ -278,7 +286,7 @@ class KernelMachineClassifier(CrossFittedClassifier):
         costs = COSTS if self.C is None else (float(self.C),)
 
         def kernels(train: IntArray, test: IntArray, gamma: float) -> tuple[Array, Array]:
-            return tuple(gaussian(related[np.ix_(part, train)], gamma) for part in (train, test))  # type: ignore[return-value]
+            return tuple(kernel_among(related, part, train, gamma) for part in (train, test))  # type: ignore[return-value]
 
         grid = [(cost, gamma) for cost in costs for gamma in gammas]
         C, gamma = chosen_parameters(grid, members, rng, kernels, self._right)

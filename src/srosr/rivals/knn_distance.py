@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._types import Array, IntArray
-from .cross_fitted import CrossFittedClassifier, Model, squared_distances
-from .parameters import check_count
+from ..parameter_checks import check_count
+from .cross_fitted import CrossFittedClassifier, Model, Shape, are_classes, squared_distances
 
 __all__ = ["KNNDistance"]
 
@@ -36,9 +36,12 @@ class Neighbours(Model):
         scores = votes - np.divide(nearest, both, out=np.zeros_like(both), where=both > 0)
         return scores.argmax(axis=1), distance, scores
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {"members": (n_columns,)}
+
     def is_sound(self, n_classes: int) -> bool:
-        sound = self.members.dtype == np.int64 and np.array_equal(np.unique(self.members), np.arange(n_classes))
-        return bool(sound) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
+        return are_classes(self.members, n_classes) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
 
 
 class KNNDistance(CrossFittedClassifier):

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from .._types import Array, IntArray
-from ..cross_test import few_out_folds
+from .cross_fitted import stratified_folds
 from .span import in_own_span
 
 __all__ = ["PENALTIES", "best_penalty", "fit_logistic"]
@@ -45,12 +45,9 @@ def fit_logistic(X: Array, members: IntArray, C: float) -> tuple[Array, Array]:
 
 def best_penalty(X: Array, members: IntArray, rng: Any) -> float:
     """The C with the best accuracy on held-out known samples, the smallest of equals."""
-    order = np.argsort(members, kind="stable")
-    ends = np.cumsum(np.bincount(members))
-    slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
     right, held = np.zeros(len(PENALTIES), np.int64), 0
-    for fold in few_out_folds(slices, rng, N_FOLDS):
-        test, train = order[fold], np.delete(order, fold)
+    for test in stratified_folds(members, rng, N_FOLDS):
+        train = np.delete(np.arange(len(members)), test)
         held += len(test)
         for i, (W, b) in enumerate(logistic_path(X[train], members[train], PENALTIES)):
             right[i] += int(np.sum((X[test] @ W.T + b).argmax(axis=1) == members[test]))
@@ -63,9 +60,12 @@ def logistic_path(X: Array, members: IntArray, penalties: tuple[float, ...]) -> 
     Z, basis = in_own_span(X - centre)
     scale = _largest_deviation(Z)
     Z = Z / scale
+    # scikit-learn's objective for two classes has one vector of coefficients, the difference of the two here: twice the
+    # penalty of the objective above.
+    factor = 2.0 if len(np.unique(members)) == 2 else 1.0
     model = LogisticRegression(tol=_TOLERANCE, max_iter=_MAX_STEPS, warm_start=True)
     for C in penalties:
-        model.set_params(C=C * scale**2)
+        model.set_params(C=factor * C * scale**2)
         with warnings.catch_warnings():
             # On features of large scale classes are separated long before the minimum, which is far away.
             warnings.simplefilter("ignore", ConvergenceWarning)

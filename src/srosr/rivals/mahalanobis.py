@@ -9,7 +9,7 @@ import numpy as np
 
 from .._types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
-from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+from .cross_fitted import CrossFittedClassifier, Model, Shape, squared_distances
 from .span import in_own_span
 
 __all__ = ["Mahalanobis"]
@@ -47,9 +47,18 @@ class WhitenedMeans(Model):
         )
         return distances.argmin(axis=1), distances.min(axis=1), -distances
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {
+            "centre": (n_columns,),
+            "directions": (-1, n_columns),
+            "taken": (-1,),
+            "means": (n_classes, n_columns),
+        }
+
     def is_sound(self, n_classes: int) -> bool:
-        parts = (self.centre, self.directions, self.taken, self.means)
-        return self.spread > 0 and all(part.dtype == np.float64 and bool(np.isfinite(part).all()) for part in parts)
+        taken = len(self.taken) == len(self.directions) and bool(((self.taken >= 0) & (self.taken <= 1)).all())
+        return self.spread > 0 and taken
 
 
 def whitened(Z: Array, directions: Array, taken: Array, spread: float) -> Array:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .._types import Array, IntArray
-from ..thresholds import check_positive
-from .cross_fitted import CrossFittedClassifier, Model
+from ..parameter_checks import check_positive
+from .cross_fitted import CrossFittedClassifier, Model, Shape
 from .logistic import best_penalty, fit_logistic
 
 __all__ = ["MaxLogit"]
@@ -26,11 +24,9 @@ class Logits(Model):
         logits = related @ self.coefficients.T + self.intercepts
         return logits.argmax(axis=1), -logits.max(axis=1), logits
 
-    def is_sound(self, n_classes: int) -> bool:
-        parts = (self.coefficients, self.intercepts)
-        return self.intercepts.shape == (n_classes,) and all(
-            part.dtype == np.float64 and bool(np.isfinite(part).all()) for part in parts
-        )
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {"coefficients": (n_classes, n_columns), "intercepts": (n_classes,)}
 
 
 class MaxLogit(CrossFittedClassifier):

@@ -8,15 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
-from .cross_fitted import Model
+from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
     check_openness,
     gaussian,
+    kernel_among,
     one_vs_rest,
     support_columns,
 )
@@ -43,7 +45,8 @@ def calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, Arra
     n_folds = min(N_FOLDS, int(np.unique(labels, return_counts=True)[1].min()))
     everything = np.arange(len(labels))
     inside = [(everything, everything)]
-    for cv in ([n_folds] if n_folds > 1 else []) + [inside]:
+    shuffled = StratifiedKFold(n_folds, shuffle=True, random_state=0) if n_folds > 1 else inside
+    for cv in (shuffled, inside):
         result = CalibratedClassifierCV(machine, method="sigmoid", cv=cv, ensemble=False).fit(kernel, labels)
         (fitted,) = result.calibrated_classifiers_
         a, b = (np.array([getattr(c, name) for c in fitted.calibrators]) for name in ("a_", "b_"))
@@ -78,8 +81,17 @@ class RestMachines(Model):
         scores = expit(-(self.slopes * decisions + self.offsets))
         return best_class(scores, decisions), 1.0 - scores.max(axis=1), scores
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {
+            "weights": (n_classes, n_columns),
+            "intercepts": (n_classes,),
+            "slopes": [(n_classes,), (0,)],
+            "offsets": [(n_classes,), (0,)],
+        }
+
     def is_sound(self, n_classes: int) -> bool:
-        return self.slopes.shape == self.offsets.shape and self.slopes.shape in ((n_classes,), (0,))
+        return self.gamma > 0 and self.slopes.shape == self.offsets.shape
 
 
 class OneVsRestSVM(KernelMachineClassifier):
@@ -177,12 +189,20 @@ class OneVsRestSVM(KernelMachineClassifier):
     @property
     def score_range(self) -> tuple[float, float]:  # type: ignore[override]
         """Ends of the scale of the unknown score."""
-        return (-np.inf, np.inf) if self.score_by == "decision" else (0.0, 1.0)
+        return (-np.inf, np.inf) if self._scored_by == "decision" else (0.0, 1.0)
+
+    @property
+    def _scored_by(self) -> str:
+        """As it was when the model was fitted, whatever was set since."""
+        return getattr(self, "_fitted_score_by", self.score_by)
+
+    def _fitted_parameters(self) -> dict[str, Any]:
+        return super()._fitted_parameters() | {"score_by": self._scored_by}
 
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
     ) -> tuple[Model, IntArray | None]:
-        kernel = gaussian(related[np.ix_(rows, rows)], tuned["gamma"])
+        kernel = kernel_among(related, rows, rows, tuned["gamma"])
         if self.score_by == "decision":
             weights, intercepts = one_vs_rest(kernel, members, tuned["C"])
             slopes = offsets = np.empty(0)
@@ -199,10 +219,11 @@ class OneVsRestSVM(KernelMachineClassifier):
         return RestMachines(weights[:, used], intercepts, tuned["gamma"], slopes, offsets), rows[used]
 
     def _original_threshold(self) -> float | None:
-        return 0.0 if self.score_by == "decision" else 1.0 - 0.5 * float(self.openness)
+        return 0.0 if self._scored_by == "decision" else 1.0 - 0.5 * float(self.openness)
 
     def _check_parameters(self) -> None:
         if self.score_by not in ("platt", "decision"):
             raise ValueError(f'score_by must be "platt" or "decision", got {self.score_by!r}.')
+        self._fitted_score_by = self.score_by  # by the fit, or the file, that begins here
         super()._check_parameters()
         check_openness(self.openness)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._types import AnyArray, Array, IntArray
-from ..thresholds import check_positive
-from .cross_fitted import CrossFittedClassifier, Model
+from ..parameter_checks import check_positive
+from .cross_fitted import CrossFittedClassifier, Model, Shape
 from .kernel_machines import COSTS, chosen_parameters, one_vs_rest, right_one_vs_rest
 
 __all__ = ["OneVsSet", "place_planes"]
@@ -102,8 +102,12 @@ class Slabs(Model):
         holds = np.where(scores >= 0, decisions, -np.inf)
         return np.where(largest >= 0, holds.argmax(axis=1), scores.argmax(axis=1)), -largest, scores
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {"weights": (n_classes, n_columns), **dict.fromkeys(("intercepts", "near", "far"), (n_classes,))}
+
     def is_sound(self, n_classes: int) -> bool:
-        return self.near.shape == self.far.shape == (n_classes,) and bool((self.near <= self.far).all())
+        return bool((self.near <= self.far).all())
 
 
 class OneVsSet(CrossFittedClassifier):

@@ -9,11 +9,10 @@ import numpy as np
 
 from .._types import Array, IntArray
 from ..exceptions import TailWarning, warn
-from ..thresholds import check_positive
+from ..parameter_checks import check_count, check_positive
 from ..weibull import Weibull, fit_weibull
-from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+from .cross_fitted import CrossFittedClassifier, Model, Shape, squared_distances
 from .logistic import best_penalty, fit_logistic
-from .parameters import check_count
 
 __all__ = ["OpenMax"]
 
@@ -45,15 +44,19 @@ class RevisedActivations(Model):
         revised = activations - moved
         return revised.argmax(axis=1), moved.sum(axis=1) - revised.max(axis=1), revised
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {
+            "coefficients": (n_classes, n_columns),
+            "intercepts": (n_classes,),
+            "means": (n_classes, n_columns),
+            "shape": (n_classes,),
+            "scale": (n_classes,),
+        }
+
     def is_sound(self, n_classes: int) -> bool:
-        parts = (self.coefficients, self.intercepts, self.means, self.shape, self.scale)
-        return (
-            all(part.dtype == np.float64 and bool(np.isfinite(part).all()) for part in parts)
-            and self.intercepts.shape == self.shape.shape == self.scale.shape == (n_classes,)
-            and bool((self.shape > 0).all() and (self.scale > 0).all())
-            and isinstance(self.alpha, int)
-            and self.alpha >= 1
-        )
+        positive = bool((self.shape > 0).all() and (self.scale > 0).all())
+        return positive and isinstance(self.alpha, int) and self.alpha >= 1
 
 
 class OpenMax(CrossFittedClassifier):

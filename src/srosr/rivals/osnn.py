@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._types import Array, IntArray
-from .cross_fitted import CrossFittedClassifier, Model, squared_distances
+from .cross_fitted import CrossFittedClassifier, Model, Shape, are_classes, squared_distances
 
 __all__ = ["OSNN"]
 
@@ -27,8 +27,12 @@ class NearestOfClass(Model):
         ratio = np.divide(two[:, 0], two[:, 1], out=np.ones(len(two)), where=two[:, 1] > 0)
         return nearest.argmin(axis=1), ratio, -nearest
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {"members": (n_columns,)}
+
     def is_sound(self, n_classes: int) -> bool:
-        return self.members.dtype == np.int64 and np.array_equal(np.unique(self.members), np.arange(n_classes))
+        return are_classes(self.members, n_classes)
 
 
 class OSNN(CrossFittedClassifier):

@@ -10,8 +10,8 @@ from scipy.special import expit
 from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
-from .cross_fitted import Model, _folds
-from .kernel_machines import KernelMachineClassifier, check_openness, gaussian, support_columns
+from .cross_fitted import Model, Shape, stratified_folds
+from .kernel_machines import KernelMachineClassifier, check_openness, gaussian, kernel_among, support_columns
 
 __all__ = ["PairwiseSVM", "coupled", "pair_weights", "sigmoids"]
 
@@ -169,10 +169,15 @@ class PairMachines(Model):
         scores = coupled(expit(-(self.slopes * decisions + self.offsets)), self.n_classes)
         return scores.argmax(axis=1), 1.0 - scores.max(axis=1), scores
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {
+            "weights": (n_classes * (n_classes - 1) // 2, n_columns),
+            **dict.fromkeys(("intercepts", "slopes", "offsets"), (n_classes * (n_classes - 1) // 2,)),
+        }
+
     def is_sound(self, n_classes: int) -> bool:
-        pairs = (n_classes * (n_classes - 1) // 2,)
-        arrays = (self.intercepts, self.slopes, self.offsets)
-        return self.n_classes == n_classes and all(a.shape == pairs and bool(np.isfinite(a).all()) for a in arrays)
+        return self.gamma > 0 and self.n_classes == n_classes
 
 
 class PairwiseSVM(KernelMachineClassifier):
@@ -274,14 +279,14 @@ class PairwiseSVM(KernelMachineClassifier):
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
     ) -> tuple[Model, IntArray | None]:
-        kernel = gaussian(related[np.ix_(rows, rows)], tuned["gamma"])
+        kernel = kernel_among(related, rows, rows, tuned["gamma"])
         n_classes = int(members.max()) + 1
         first, second = np.triu_indices(n_classes, 1)
         is_first = members[:, None] == first
         counts = is_first | (members[:, None] == second)
         weights, intercepts = pair_weights(SVC(C=tuned["C"], kernel="precomputed").fit(kernel, members), members)
         held_out, decisions = np.zeros(len(rows), np.bool_), np.empty(is_first.shape)
-        for test in _folds(members, np.random.RandomState(0), N_FOLDS):
+        for test in stratified_folds(members, np.random.RandomState(0), N_FOLDS):
             train = np.delete(np.arange(len(rows)), test)
             machine = SVC(C=tuned["C"], kernel="precomputed").fit(kernel[np.ix_(train, train)], members[train])
             elsewhere, offset = pair_weights(machine, members[train])

@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._types import AnyArray, Array, IntArray
-from ..thresholds import check_positive
+from ..parameter_checks import check_positive
 from ..weibull import Weibull
-from .cross_fitted import Model
+from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
     check_openness,
     gaussian,
+    kernel_among,
     lowest_tails,
     one_vs_rest,
     support_columns,
@@ -54,9 +55,19 @@ class InclusionMachines(Model):
         scores = self.priors * Weibull(shape, scale).cdf(decisions - end)
         return best_class(scores, decisions), 1.0 - scores.max(axis=1), scores
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {
+            "weights": (n_classes, n_columns),
+            "intercepts": (n_classes,),
+            "match": (3, n_classes),
+            "priors": (n_classes,),
+            "short": (n_classes,),
+        }
+
     def is_sound(self, n_classes: int) -> bool:
-        priors = self.priors.shape == (n_classes,) and bool(((self.priors > 0) & (self.priors <= 1)).all())
-        return priors and self.match.shape == (3, n_classes) and bool((self.match[1:] > 0).all())
+        priors = bool(((self.priors > 0) & (self.priors <= 1)).all())
+        return self.gamma > 0 and priors and bool((self.match[1:] > 0).all())
 
 
 class PISVM(KernelMachineClassifier):
@@ -175,7 +186,7 @@ class PISVM(KernelMachineClassifier):
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
     ) -> tuple[Model, IntArray | None]:
-        kernel = gaussian(related[np.ix_(rows, rows)], tuned["gamma"])
+        kernel = kernel_among(related, rows, rows, tuned["gamma"])
         weights, intercepts = one_vs_rest(kernel, members, tuned["C"])
         scores = kernel @ weights.T + intercepts
         owns = [members == k for k in range(len(weights))]

@@ -23,7 +23,7 @@ from ..dictionary import Queries
 from ..dictionary_classifier import DictionaryClassifier
 from ..evidence import class_residuals, residual_ratio, sparsity_concentration
 from ..evidence_table import DIRECTION, EVIDENCE
-from ..thresholds import HeldOutScores
+from ..held_out import HeldOutScores
 
 __all__ = ["NaiveRejection", "RatioRejection", "SCIRejection", "SparseRejection"]
 

@@ -9,15 +9,16 @@ import numpy as np
 from sklearn.svm import OneClassSVM
 
 from .._types import AnyArray, Array, IntArray
-from ..thresholds import check_positive, check_rate
+from ..parameter_checks import check_positive, check_rate
 from ..weibull import Weibull
-from .cross_fitted import Model
+from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
     check_gamma,
     check_openness,
     gaussian,
+    kernel_among,
     kernel_scale,
     lowest_tails,
     one_vs_rest,
@@ -71,9 +72,21 @@ class WeibullMachines(Model):
         unknown = np.where(is_open.any(axis=1), 1.0 - scores.max(axis=1), 2.0 - products.max(axis=1))
         return best_class(scores, decisions), unknown, scores
 
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {
+            "weights": (n_classes, n_columns),
+            "intercepts": (n_classes,),
+            "match": (3, n_classes),
+            "rest": (3, n_classes),
+            "gate_weights": (n_classes, n_columns),
+            "inside": (3, n_classes),
+            "short": (n_classes,),
+        }
+
     def is_sound(self, n_classes: int) -> bool:
-        tails = (self.match, self.rest, self.inside)
-        return all(t.shape == (3, n_classes) and bool((t[1:] > 0).all()) for t in tails)
+        positive = all(bool((tail[1:] > 0).all()) for tail in (self.match, self.rest, self.inside))
+        return positive and min(self.gamma, self.gate_gamma) > 0 and 0 <= self.gate < 1
 
 
 class WSVM(KernelMachineClassifier):
@@ -220,7 +233,7 @@ class WSVM(KernelMachineClassifier):
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
     ) -> tuple[Model, IntArray | None]:
-        kernel = gaussian(related[np.ix_(rows, rows)], tuned["gamma"])
+        kernel = kernel_among(related, rows, rows, tuned["gamma"])
         weights, intercepts = one_vs_rest(kernel, members, tuned["C"])
         n_classes, factor = len(weights), float(self.tail_factor)
         gate_weights, sums = np.zeros_like(weights), []
@@ -229,7 +242,7 @@ class WSVM(KernelMachineClassifier):
             if tuned["gate_gamma"] == tuned["gamma"]:
                 block = kernel[np.ix_(own, own)]
             else:
-                block = gaussian(related[np.ix_(rows[own], rows[own])], tuned["gate_gamma"])
+                block = kernel_among(related, rows[own], rows[own], tuned["gate_gamma"])
             machine = OneClassSVM(nu=self.nu, kernel="precomputed").fit(block)
             gate_weights[k, own[machine.support_]] = machine.dual_coef_[0] / machine.dual_coef_.sum()
             sums.append(block @ gate_weights[k, own])

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._types import AnyArray
-from ..base import OpenSetClassifier
-from ..coding.workers import one_blas_thread
-from ..model_state import (
+from ._types import AnyArray
+from .base import OpenSetClassifier
+from .coding.workers import one_blas_thread
+from .held_out import HeldOutScores
+from .model_state import (
     LARGEST,
     dictionary_arrays,
     expect,
@@ -23,16 +24,17 @@ from ..model_state import (
     shared_arrays,
     shared_settings,
 )
-from ..modelfile import ModelState
-from ..thresholds import HeldOutScores
-from . import RIVALS
-from .cross_fitted import CrossFittedClassifier, Model
-from .rejection import SparseRejection
+from .modelfile import ModelState
+from .rivals import RIVALS
+from .rivals.cross_fitted import CrossFittedClassifier, Model, Shape
+from .rivals.rejection import SparseRejection
 
 __all__ = ["KINDS", "restored", "state_of"]
 
 #: Classifiers by the names they have in files.
 KINDS: dict[str, type[OpenSetClassifier]] = {rival.__name__: rival for rival in RIVALS}
+# Arrays of models that are not of floating-point numbers.
+_TYPES: dict[str, type] = {"members": np.int64, "short": np.bool_}
 _HELD_OUT = ("scores", "candidate", "truth", "simulated", "stranger", "right")
 
 
@@ -47,6 +49,7 @@ def state_of(clf: OpenSetClassifier) -> ModelState:
         arrays |= dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
     else:
         assert isinstance(clf, CrossFittedClassifier)
+        settings["parameters"] |= clf._fitted_parameters()
         settings["tuned"] = {name: plain(value) for name, value in clf.tuned_.items()}
         settings["numbers"] = {}
         arrays["classes"] = clf.classes_
@@ -77,45 +80,44 @@ def restored(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -
     classes = arrays["classes"]
     expect(classes.ndim == 1 and len(np.unique(classes)) == len(classes), "classes")
     restore_decision(clf, classes, settings, arrays)
-    clf.tuned_ = dict(settings["tuned"])
+    clf.tuned_, clf._normalize = dict(settings["tuned"]), bool(clf.normalize)
     clf._held_out = _held_out(clf, arrays)
     clf.samples_ = arrays.get("samples")
     if clf.samples_ is not None:
         expect(clf.samples_.ndim == 2 and clf.samples_.shape[1] == clf.n_features_in_, "samples")
-        expect(len(clf.samples_) > 0 and _are_numbers(clf.samples_), "samples")
+        expect(len(clf.samples_) > 0 and clf.samples_.dtype == np.float64 and _are_numbers(clf.samples_), "samples")
     clf.model_ = _model(clf, settings, arrays)
     return clf
 
 
 def _model(clf: CrossFittedClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> Model:
-    """The learnt model: numbers that make sense, and shapes in which it can judge a sample."""
+    """The learnt model, when its arrays have the shapes, and all of it the numbers, that a model has."""
+    n_columns = clf.n_features_in_ if clf.samples_ is None else len(clf.samples_)
+    shapes = clf.model_type.shapes(len(clf.classes_), n_columns)
     values: dict[str, Any] = {}
     for f in fields(clf.model_type):
-        if f"model/{f.name}" in arrays:
+        if f.name in shapes:
             values[f.name] = arrays[f"model/{f.name}"]
-            expect(_are_numbers(values[f.name]), f.name)
+            expect(values[f.name].dtype == _TYPES.get(f.name, np.float64), f.name)
+            expect(_fits(values[f.name].shape, shapes[f.name]) and _are_numbers(values[f.name]), f.name)
         else:
             values[f.name] = settings["numbers"][f.name]
-            expect(isinstance(values[f.name], (int, float)) and abs(values[f.name]) < LARGEST, f.name)
-    if clf.samples_ is None:  # nothing is allocated for features that no array of the file has room for
-        sizes = {n for value in values.values() if isinstance(value, np.ndarray) for n in value.shape}
-        expect(clf.n_features_in_ in sizes, "features")
+            right = isinstance(values[f.name], (int, float)) and not isinstance(values[f.name], bool)
+            expect(right and abs(values[f.name]) < LARGEST, f.name)
     model = clf.model_type(**values)
     expect(model.is_sound(len(clf.classes_)), "numbers of the model")
-    # Two samples, for their shapes: the features in a file may be of any size.
-    with one_blas_thread(), np.errstate(all="ignore"):
-        related = clf._related(np.zeros((2, clf.n_features_in_)), clf.samples_)
-        candidate, scores, class_scores = model.judge(related)
-    expect(candidate.shape == scores.shape == (2,) and class_scores.shape == (2, len(clf.classes_)), "shapes")
-    expect(candidate.dtype.kind == "i" and candidate.min() >= 0 and candidate.max() < len(clf.classes_), "classes")
     return model
 
 
+def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
+    """Whether a shape is one of those allowed, where −1 is any length."""
+    choices = allowed if isinstance(allowed, list) else [allowed]
+    return any(len(shape) == len(c) and all(n in (m, -1) for m, n in zip(shape, c, strict=True)) for c in choices)
+
+
 def _are_numbers(values: AnyArray) -> bool:
-    """Whether an array is of the types a model has; infinite values may be the ends of a scale."""
-    if values.dtype == np.float64:
-        return not bool(np.isnan(values).any())
-    return values.dtype in (np.dtype(np.int64), np.dtype(np.bool_))
+    """Whether all numbers of an array are finite, and not so large that their products would not be."""
+    return values.dtype.kind == "b" or bool((np.abs(values) < LARGEST).all())
 
 
 def _held_out(clf: OpenSetClassifier, arrays: dict[str, AnyArray]) -> HeldOutScores:
@@ -126,6 +128,7 @@ def _held_out(clf: OpenSetClassifier, arrays: dict[str, AnyArray]) -> HeldOutSco
         expect(parts[name].shape == (length,) and parts[name].dtype == np.dtype(dtype), "held-out scores")
     for name in ("candidate", "truth"):
         expect(n == 0 or (parts[name].min() >= 0 and parts[name].max() < len(clf.classes_)), "held-out samples")
-    expect(not (np.isnan(parts["scores"]).any() or np.isnan(parts["simulated"]).any()), "held-out scores")
     lowest, highest = clf.score_range
+    for name in ("scores", "simulated"):
+        expect(bool(((parts[name] >= lowest) & (parts[name] <= highest)).all()), "held-out scores")
     return HeldOutScores(**parts, lowest=lowest, highest=highest)
