@@ -94,6 +94,26 @@ def test_chosen_parameters_are_the_most_accurate_of_scikit_learns_machines():
     assert tuned == {"C": C, "gamma": pytest.approx(scale * factor)}
 
 
+def test_the_cost_of_one_vs_set_is_the_most_accurate_of_linear_machines():
+    """Noise features that a large C fits: the choice is that of scikit-learn's linear machines on scaled samples."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 25)
+    X = np.hstack([np.eye(3)[y] * 1.2 + rng.normal(size=(75, 3)), rng.normal(size=(75, 20))]) + 5.0
+    found = {}
+    for C in COSTS:
+        right = signs = 0
+        for test in cross_fitted_module.stratified_folds(y, check_random_state(3), 3):
+            train = np.delete(np.arange(75), test)
+            centre, root = X[train].mean(axis=0), np.sqrt(X[train].var(axis=0).sum())
+            machines = [SVC(kernel="linear", C=C).fit((X[train] - centre) / root, y[train] == k) for k in range(3)]
+            values = np.column_stack([m.decision_function((X[test] - centre) / root) for m in machines])
+            right += np.sum(values.argmax(axis=1) == y[test])
+            signs += np.sum((values > 0) == (y[test][:, None] == np.arange(3)))
+        found[C] = (right, signs, -C)
+    assert len(set(v[0] for v in found.values())) > 1  # there was something to choose
+    assert OneVsSet(random_state=3).fit(X, y).tuned_ == {"C": max(found, key=found.get)}
+
+
 @pytest.mark.parametrize("method", KERNEL)
 def test_parameters_given_are_kept(method):
     X, y, _ = blobs()

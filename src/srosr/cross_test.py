@@ -153,6 +153,9 @@ class CrossTester:
     n_jobs : int, optional
     done : callable, optional
         Told the number of samples coded since the last time.
+    codes_only : bool, default False
+        Only the evidence of sparse codes is wanted: what regularised least squares says, the last three kinds, is left
+        at nothing.
     """
 
     def __init__(
@@ -162,6 +165,7 @@ class CrossTester:
         *,
         n_jobs: int | None = None,
         done: Callable[[int], None] | None = None,
+        codes_only: bool = False,
     ) -> None:
         self.dictionary, self.problem, self.n_jobs, self.done = dictionary, problem, n_jobs, done
         slices = dictionary.class_slices
@@ -169,7 +173,7 @@ class CrossTester:
         self.class_of: IntArray = np.repeat(np.arange(self.n_classes), [s.stop - s.start for s in slices])
         self.lonely = np.bincount(self.class_of)[self.class_of] == 1
         self.squares = dictionary.squared_norms
-        self.held_out = HeldOut(dictionary)
+        self.held_out = None if codes_only else HeldOut(dictionary)
 
     def coded(self, test: IntArray, removed: IntArray, absent: IntArray, repeat: int) -> CrossTest:
         """The samples ``test`` over all atoms but ``removed``; those are sorted, and hold all atoms of ``absent``."""
@@ -178,8 +182,11 @@ class CrossTester:
         queries = scaled_queries(self.dictionary.gram[test].take(train, axis=1), self.squares[test])
         codes = sparse_encode(queries, part, self.problem, n_jobs=self.n_jobs)
         present = np.delete(np.arange(self.n_classes), absent)
-        scores = self.held_out.scores(removed)[np.searchsorted(removed, test)][:, present]
-        evidence = evidence_of(queries, codes, part, scores, self.held_out.distances(test, removed, present))
+        scores = distances = np.zeros((len(test), len(present)))
+        if self.held_out is not None:
+            scores = self.held_out.scores(removed)[np.searchsorted(removed, test)][:, present]
+            distances = self.held_out.distances(test, removed, present)
+        evidence = evidence_of(queries, codes, part, scores, distances)
         truth = self.class_of[test]
         stranger = np.isin(truth, absent)
         own = evidence.residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]

@@ -75,7 +75,8 @@ class CrossFittedClassifier(OpenSetClassifier):
     """Base of the methods that are fitted again to see what held-out samples score.
 
     Held-out scores come from ``cv`` folds; simulated openness from half as many fits that leave 30 % of the classes out
-    as well. What the method chooses by cross-validation is chosen once, on all training samples.
+    as well. What the method chooses by cross-validation is chosen once, on all training samples, so those that are held
+    out, and the classes that are left out, have a part in it.
 
     Parameters
     ----------

@@ -130,8 +130,7 @@ class OneVsSet(CrossFittedClassifier):
     The score of a class is how deep within its slab a sample lies, :math:`\min(f_k - A_k, \Omega_k - f_k)`, in units of
     the margin; the unknown score is minus the largest, so zero on the border of all slabs. Of the classes whose slabs
     hold a sample the one with the largest decision value is the candidate; outside all of them, that of the nearest
-    slab. It supposes that a class is
-    bounded along the normal of its plane; along the plane a slab has no end.
+    slab. It supposes that a class is bounded along the normal of its plane; along the plane a slab has no end.
 
     Parameters
     ----------

@@ -109,7 +109,9 @@ class OpenMax(CrossFittedClassifier):
 
     Notes
     -----
-    Three choices differ from the authors' program. Negative activations are left as they are
+    :math:`w_c` is the distribution function, as in the authors' program; the formula printed in the paper has
+    :math:`\exp(-(\cdot)^\kappa)` in its place, which would revise most what is nearest. Three choices differ from the
+    program. Negative activations are left as they are
     (:math:`v^+ = \max(v, 0)`): the plain formula would raise them, that is, make a class more probable the farther the
     sample is from it. (Of a deep network with a thousand classes the ten strongest activations are positive, and there
     is no difference.) Distances are Euclidean and of features, the program's a mixture of Euclidean and cosine distance

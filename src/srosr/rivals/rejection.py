@@ -42,9 +42,9 @@ class SparseRejection(DictionaryClassifier):
         As for :class:`SROSRClassifier`.
     n_repeats : int, default 10
         How often openness is simulated: 30 % of the classes, in turn, are left out of the dictionary.
-    threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score, above which a sample is refused; or what simulated openness is to optimise; or the
-        threshold of the method's paper, where it has one. None: by ``target_rejection``.
+    threshold : float or {"risk", "f", "youden"}, optional
+        On the unknown score, above which a sample is refused; or what simulated openness is to optimise. None: by
+        ``target_rejection``. (None of the papers gives a number.)
     target_rejection : float, default 0.05
         Share of known samples that may be refused.
     per_class : bool, default False
@@ -108,7 +108,7 @@ class SparseRejection(DictionaryClassifier):
         left_out = left_out_classes(len(slices), self.n_repeats, rng)
         splits = list(cross_splits(slices, len(left_out), HOLDOUT, rng))
         with one_blas_thread():
-            tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs)
+            tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs, codes_only=True)
             held_out, simulated = tester.known(folds), tester.simulated(splits, left_out)
         column = EVIDENCE.index(self.kind)
         self._held_out = HeldOutScores(
