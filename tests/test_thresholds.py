@@ -383,3 +383,38 @@ def test_a_class_nobody_was_held_out_of_accepts_the_targets_share_of_strangers()
         )
     assert chosen.per_class[0] == chosen.value < 0.5
     assert np.mean(strangers <= chosen.per_class[1]) == 0.05
+
+
+def test_a_target_that_ties_at_the_end_of_the_scale_make_impossible_is_not_kept_in_silence():
+    """A tenth of the held-out samples score as high as can be: one in twenty cannot be refused, and it is said."""
+    scores, first = np.concatenate([np.linspace(0, 0.9, 90), np.ones(10)]), np.zeros(100, int)
+    nothing = np.empty(0, bool)
+    held_out = HeldOutScores(scores, first, first, np.empty(0), nothing, nothing)
+    fixed = {"threshold": None, "per_class": False, "risk_weight": 1.0, "aside": None}
+    with pytest.warns(CalibrationWarning, match="nothing is refused"):
+        assert choose_threshold(held_out, 1, target_rejection=0.05, **fixed).value == 1.0
+    assert choose_threshold(held_out, 1, target_rejection=0.2, **fixed).value < 0.9
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_scores_on_a_scale_without_ends_have_thresholds_too(objective):
+    rng = np.random.default_rng(0)
+    known, strange = rng.normal(0, 1, 200), rng.normal(3, 1, 100)
+    right = np.ones(200, bool)
+    value, reached = simulated_threshold(known, right, strange, objective, 1.0, -np.inf, np.inf)
+    squeezed, same = simulated_threshold(expit(known), right, expit(strange), objective)
+    assert reached == pytest.approx(same)
+    np.testing.assert_array_equal(known <= value, expit(known) <= squeezed)
+    # Where nothing is to be accepted, the threshold is below all scores, and finite; where everything is, it is there.
+    value, _ = simulated_threshold(known, ~right, strange, "risk", 1e-3, -np.inf, np.inf)
+    assert np.isfinite(value) and (known > value).all() and (strange > value).all()
+    value, _ = simulated_threshold(known, right, strange, "risk", 1e9, -np.inf, np.inf)
+    assert np.isfinite(value) and (known <= value).all()
+
+
+def test_a_threshold_on_a_scale_without_ends_is_any_finite_number():
+    assert check_threshold(-3.0, -np.inf, np.inf) == -3.0
+    for bad in (np.inf, np.nan, "often"):
+        with pytest.raises(ValueError, match="finite number"):
+            check_threshold(bad, -np.inf, np.inf)
+    assert conformal_threshold(np.arange(5.0), 0.05, np.inf) == np.inf
