@@ -50,3 +50,18 @@ def test_the_python_of_the_readme_runs_as_printed(tmp_path):
     )
     assert "Refused" in out.stdout
     assert (tmp_path / "digits.srosr").exists()
+
+
+def test_the_python_of_the_page_on_rivals_runs_as_printed(tmp_path):
+    text = (Path(__file__).resolve().parents[1] / "docs" / "rivals.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, timeout=300, check=True)
+    assert (tmp_path / "digits.srosr").exists()
+
+
+def test_the_page_on_rivals_has_a_line_for_each_method():
+    text = (Path(__file__).resolve().parents[1] / "docs" / "rivals.md").read_text()
+    for name, clf in srosr.open_set_methods().items():
+        assert len(re.findall(rf"^\| {re.escape(name)} \|", text, re.MULTILINE)) == 3, name  # cost, AUROC, F
+        assert f"`{type(clf).__name__}" in text
