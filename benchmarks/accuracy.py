@@ -269,6 +269,9 @@ def main(
             title = standings.set_title(TRIALS[name], book.of(name, "trials"))
             report.show(out, title, standings.set_table(out, book.of(name)))
 
+    if not book.records:
+        out.print("Nothing was measured, and nothing is written: no data set was found.")
+        sys.exit(1)
     _conclude(out, book, mode)
     caught: Counter[str] = Counter()
     for r in book.records:

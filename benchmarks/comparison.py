@@ -24,6 +24,8 @@ METRICS = {
     "false_rejection": "known samples refused",
     "fit_seconds": "seconds to fit",
 }
+FEWEST_TRIALS = 5
+"""Trials below which an interval of the mean is wider than it is worth."""
 OURS = ("calibrated", "paper", "matched")
 COLOURS = {"calibrated": "#c1272d", "paper": "#e07b39", "matched": "#e0a458"}
 
@@ -79,7 +81,7 @@ def figure(records: Sequence[Record], metric: str) -> Any:
             if name not in row:
                 continue
             s, colour = row[name], COLOURS.get(method, "#44546a")
-            half = 0.0 if math.isnan(s.half) else s.half
+            half = 0.0 if s.n < FEWEST_TRIALS else s.half
             ax.errorbar(s.mean, places[method], xerr=half, fmt="o", color=colour, markersize=4, linewidth=1.2)
         ax.set_title(TRIALS[name].title if name in TRIALS else name, fontsize=8)
         ax.set_yticks(range(len(cells)), list(cells), fontsize=7)
@@ -89,7 +91,9 @@ def figure(records: Sequence[Record], metric: str) -> Any:
         ax.spines[["top", "right"]].set_visible(False)
     for label in (label for ax in axes.flat for label in ax.get_yticklabels()):
         label.set_color(COLOURS.get(label.get_text(), "#222222"))
-    fig.suptitle(f"{METRICS[metric]}: mean over trials and its 95 % interval", fontsize=9)
+    intervals = any(s.n >= FEWEST_TRIALS for row in cells.values() for s in row.values())
+    what = "mean over trials" + (" and its 95 % interval" if intervals else "")
+    fig.suptitle(f"{METRICS[metric]}: {what}; grey line: the best", fontsize=9)
     return fig
 
 
@@ -106,7 +110,7 @@ def main(path: Path, metric: str, picture: Path | None) -> None:
         raise click.ClickException(f"{path.name} holds no records: run python -m benchmarks.accuracy first.")
     if not any(r.get(metric) is not None for r in records):
         raise click.ClickException(
-            f"{path.name} holds no {metric}: it was written by an earlier version; run it again."
+            f"{path.name} holds no {metric}: it is no file of benchmarks.accuracy, or one of an earlier version."
         )
     click.echo(
         f"{METRICS[metric]}, mean over {len({r['seed'] for r in records})} trials\n\n{markdown(records, metric)}\n"
@@ -114,7 +118,10 @@ def main(path: Path, metric: str, picture: Path | None) -> None:
     for line in behind(records, metric) if metric != "false_rejection" else []:
         click.echo(line)
     if picture is not None:
-        figure(records, metric).savefig(picture, dpi=110)
+        try:
+            figure(records, metric).savefig(picture, dpi=110)
+        except ValueError as error:
+            raise click.ClickException(f"{picture}: {error}") from None
         click.echo(f"figure in {picture}")
 
 

@@ -159,8 +159,14 @@ ORIGINAL = {
 @every
 def test_the_threshold_of_the_original_is_there_or_said_not_to_be(name, fitted, world):
     if name in ORIGINAL:
-        assert fitted.set_threshold("original").threshold_ == pytest.approx(ORIGINAL[name])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert fitted.set_threshold("original").threshold_ == pytest.approx(ORIGINAL[name])
         assert fitted.threshold_info_.kind == "fixed"
+        # At the end of the scale nothing is refused, and it is said.
+        ended = fitted.threshold_ >= fitted.score_range[1]
+        assert ended == any("nothing is refused" in str(w.message) for w in caught)
+        assert ended == (name in ("pi-svm", "svm-platt", "svm-pairwise"))
         return
     with pytest.raises(ValueError, match="original"):
         fitted.set_threshold("original")
@@ -186,6 +192,8 @@ def test_a_threshold_that_makes_no_sense_is_refused_and_nothing_is_lost(name, ba
         fitted.set_threshold(0.5, target_rejection=0.1)
     with pytest.raises(ValueError, match="target_rejection"):
         fitted.set_threshold(target_rejection=1.5)
+    with pytest.raises(ValueError, match="per_class"):
+        fitted.set_threshold("f", per_class=True)
     assert fitted.threshold_ == before
 
 

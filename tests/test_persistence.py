@@ -232,7 +232,9 @@ def test_a_truncated_or_flipped_file_is_refused(state, tmp_path):
 
 
 def test_a_model_of_another_kind_is_named(state, tmp_path):
-    with pytest.raises(ModelFileError, match="holds a WSVM"):
+    with pytest.raises(ModelFileError, match="holds a Perceptron"):
+        load(spoilt(state, tmp_path, kind="Perceptron"))
+    with pytest.raises(ModelFileError):  # one of ours, but not this one
         load(spoilt(state, tmp_path, kind="WSVM"))
 
 

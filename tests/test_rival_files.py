@@ -171,3 +171,18 @@ def test_classifiers_of_others_are_not_written(tmp_path):
     with pytest.raises(ValueError, match="Mine"):
         mine.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_model_that_does_not_declare_itself_is_not_written(tmp_path, monkeypatch):
+    from srosr.rivals import OSNN
+    from srosr.rivals.cross_fitted import Model
+
+    clf = OSNN(cv=2).fit(*World(0).known(9))
+    with monkeypatch.context() as patch:
+        patch.setattr(OSNN, "model_type", Model)
+        with pytest.raises(TypeError, match="model_type must be NearestOfClass"):
+            clf.save(tmp_path / "model")
+    monkeypatch.setattr(type(clf.model_), "shapes", staticmethod(lambda n_classes, n_columns: {}))
+    with pytest.raises(TypeError, match="shapes must have the arrays members"):
+        clf.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()

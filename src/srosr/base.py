@@ -26,6 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from ._types import AnyArray, Array, IntArray
+from .exceptions import CalibrationWarning, warn
 from .held_out import HeldOutScores
 from .labels import resolve_unknown_label, with_unknown
 from .parameter_checks import check_positive, check_rate
@@ -116,6 +117,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """The threshold of the paper that the method comes from, if it has one."""
         return None
 
+    #: What is said where it has none.
+    _without_original: ClassVar[str] = (
+        'the method was published without one; use target_rejection, "risk", "f", "youden" or a number.'
+    )
+
     def _aside(self) -> Aside | None:
         """Samples that had no part in anything else, judged."""
         return None
@@ -200,6 +206,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self, "classes_")
         if threshold is not None and target_rejection is not None:
             raise ValueError("give threshold or target_rejection, not both.")
+        if threshold is not None and per_class:
+            raise ValueError(
+                "per_class=True is for target_rejection: a threshold that is a number, or chosen by simulated "
+                "openness, is one for all classes."
+            )
         choice: dict[str, Any] = {
             "threshold": threshold,
             "target_rejection": target_rejection,
@@ -231,20 +242,22 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _by_the_original(self) -> Threshold:
         value = self._original_threshold()
         assert value is not None
+        if value >= self.score_range[1]:
+            warn(
+                f'threshold="original" is {value:g} here, the end of the scale: nothing is refused. It follows from '
+                "the openness that is expected; give openness above 0, or use target_rejection.",
+                CalibrationWarning,
+            )
         return Threshold(value, np.full(len(self.classes_), value), "fixed", "the threshold of the method's paper")
 
     def _check_threshold(self, threshold: Any) -> None:
         """Refuse a threshold that makes no sense, or an original one where there is none."""
-        if threshold is None or (isinstance(threshold, str) and threshold in OBJECTIVES):
+        named = OBJECTIVES if self._original_threshold() is None else (*OBJECTIVES, ORIGINAL)
+        if threshold is None or (isinstance(threshold, str) and threshold in named):
             return
-        original = isinstance(threshold, str) and threshold == ORIGINAL
-        if original and self._original_threshold() is None:
-            raise ValueError(
-                f'threshold="original": the method of {type(self).__name__} was published without a threshold; use '
-                "target_rejection, simulated openness or a number."
-            )
-        if not original:
-            check_threshold(threshold, *self.score_range, (*OBJECTIVES, ORIGINAL))
+        if isinstance(threshold, str) and threshold == ORIGINAL:
+            raise ValueError(f'threshold="original" is not there for {type(self).__name__}: {self._without_original}')
+        check_threshold(threshold, *self.score_range, named)
 
     # -- recognising -------------------------------------------------------------------------------------
 

@@ -42,7 +42,8 @@ _FAINTEST = 0.2
 class OSCRDisplay:
     r"""The OSCR curve: correct classifications of known samples against accepted unknown ones.
 
-    Plotted into the same axes, displays keep apart by colour and dashes and share one legend.
+    ``from_predictions`` and ``from_estimator`` compute, ``plot(ax=None)`` draws. Plotted into the same axes, displays
+    keep apart by colour and dashes and share one legend.
 
     Parameters
     ----------
@@ -160,6 +161,7 @@ class OpenSetConfusionDisplay:
 
     Right answers and wrong ones have a colour each, and a cell is the darker the larger its share of the row: a good
     recogniser shows a diagonal of one colour, and what mars it stands out however many classes there are.
+    ``from_predictions`` and ``from_estimator`` compute, ``plot(ax=None)`` draws.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["check_count", "check_positive", "check_rate"]
+__all__ = ["check_count", "check_positive", "check_rate", "check_share"]
 
 
 def check_rate(name: str, value: Any) -> float:
@@ -14,6 +14,14 @@ def check_rate(name: str, value: Any) -> float:
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if not 0.0 < number < 1.0:
         raise ValueError(f"{name} must be a number between 0 and 1, both excluded, got {value!r}.")
+    return number
+
+
+def check_share(name: str, value: Any) -> float:
+    """A number from 0 to below 1, or a ValueError."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{name} must be a number in [0, 1), got {value!r}.")
     return number
 
 

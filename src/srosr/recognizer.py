@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -261,11 +261,11 @@ class SROSRClassifier(DictionaryClassifier):
     def _held_out_scores(self) -> HeldOutScores:
         return self.calibration_.scores
 
-    def _original_threshold(self) -> float | None:
-        raise ValueError(
-            'threshold="original": the paper gives one for each of its data sets, c of δ = c(1 + w): 0.006 for MNIST, '
-            "0.007 for Extended Yale B, 0.05 for UIUC, 0.1 for Caltech-256. With its rules give that number."
-        )
+    _without_original: ClassVar[str] = (
+        "the paper has one for each of its data sets; with its own rule give that number, as "
+        'SROSRClassifier(rule="paper", threshold=0.007) for Extended Yale B (0.006 for MNIST, 0.05 for UIUC, 0.1 for '
+        "Caltech-256)."
+    )
 
     def _promises_a_rate(self) -> bool:
         return self.calibration == "split"

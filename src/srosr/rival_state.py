@@ -49,6 +49,7 @@ def state_of(clf: OpenSetClassifier) -> ModelState:
         arrays |= dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
     else:
         assert isinstance(clf, CrossFittedClassifier)
+        _check_declared(clf)
         settings["parameters"] |= clf._fitted_parameters()
         settings["tuned"] = {name: plain(value) for name, value in clf.tuned_.items()}
         settings["numbers"] = {}
@@ -62,6 +63,16 @@ def state_of(clf: OpenSetClassifier) -> ModelState:
             else:
                 settings["numbers"][f.name] = plain(value)
     return ModelState(type(clf).__name__, settings, arrays)
+
+
+def _check_declared(clf: CrossFittedClassifier) -> None:
+    """Refuse to write what could not be read: a model that does not declare its type, or the shapes of its arrays."""
+    name, model = type(clf).__name__, clf.model_
+    if type(model) is not clf.model_type:
+        raise TypeError(f"{name}.model_type must be {type(model).__name__}, the type of its models, to save one.")
+    arrays = {f.name for f in fields(model) if isinstance(getattr(model, f.name), np.ndarray)}
+    if arrays != set(model.shapes(2, 1)):
+        raise TypeError(f"{type(model).__name__}.shapes must have the arrays {', '.join(sorted(arrays))}, to save one.")
 
 
 def restored(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> OpenSetClassifier:

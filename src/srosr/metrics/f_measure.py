@@ -70,8 +70,9 @@ def open_set_f_measure(
     unknown_label : str or number
     variant : {"scheirer", "micro", "macro"}, default "scheirer"
     classes : array-like (n_classes,), optional
-        The known classes; without it those that occur in ``y_true`` or ``y_pred``. Counts for "macro" only, whose
-        averages are over these classes.
+        The known classes, best ``clf.classes_``: a label that is neither among them nor the unknown one is then an
+        error, and "macro" averages over all of them. Without it the classes are those that occur in ``y_true`` or
+        ``y_pred``, and a class that was not trained and not marked unknown counts as known and missed.
 
     Returns
     -------

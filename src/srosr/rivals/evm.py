@@ -136,9 +136,9 @@ class EVM(CrossFittedClassifier):
         The probability of a class is the mean of so many of its largest :math:`\Psi_i` (of all where it has fewer).
         One is the paper's formula; the authors' program has 4.
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score.
+        On the unknown score: ``np.log(1 - np.log(delta))`` for the probability delta below which the paper refuses.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------

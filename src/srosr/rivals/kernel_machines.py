@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
 from ..exceptions import TailWarning, warn
-from ..parameter_checks import check_positive, check_rate
+from ..parameter_checks import check_positive
 from ..weibull import fit_weibull
 from .cross_fitted import CrossFittedClassifier, squared_distances, stratified_folds
 
@@ -28,7 +28,6 @@ __all__ = [
     "GAMMA_FACTORS",
     "KernelMachineClassifier",
     "best_class",
-    "check_openness",
     "chosen_parameters",
     "gaussian",
     "kernel_among",
@@ -221,11 +220,6 @@ def right_one_vs_rest(kernel: Array, members: IntArray, outer: Array, truth: Int
     return np.array([np.sum(decisions.argmax(axis=1) == truth), np.sum((decisions > 0) == own)])
 
 
-def check_openness(value: Any) -> float:
-    """An openness from 0 to 1 (excluded), or a ValueError."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else check_rate("openness", value)
-
-
 class KernelMachineClassifier(CrossFittedClassifier):
     r"""Base of the methods made of support vector machines with a radial basis function.
 
@@ -241,7 +235,7 @@ class KernelMachineClassifier(CrossFittedClassifier):
         γ of the kernel; "scale" is :math:`\gamma_0 = 1/\sum_j\mathrm{Var}_j`, one over the total variance of the
         samples, whatever their origin. None: chosen.
     normalize, cv, threshold, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
     """
 
     def __init__(

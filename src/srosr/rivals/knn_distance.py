@@ -67,7 +67,7 @@ class KNNDistance(CrossFittedClassifier):
     normalize : bool, default False
         Scale samples to unit length, as Sun et al. do; distances are then at most 2.
     cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ class Mahalanobis(CrossFittedClassifier):
     threshold : float or {"risk", "f", "youden"}, optional
         On the unknown score, a squared distance from 0 on; the paper has none of its own.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------

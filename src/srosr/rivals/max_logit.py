@@ -47,7 +47,7 @@ class MaxLogit(CrossFittedClassifier):
     threshold : float or {"risk", "f", "youden"}, optional
         On the unknown score, any number.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------

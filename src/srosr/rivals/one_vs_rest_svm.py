@@ -12,11 +12,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
+from ..parameter_checks import check_share
 from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
-    check_openness,
     gaussian,
     kernel_among,
     one_vs_rest,
@@ -124,7 +124,7 @@ class OneVsRestSVM(KernelMachineClassifier):
         On the unknown score. "original" is one minus half the openness for "platt", the usual minimum of such
         probabilities in open set comparisons, and 0 for "decision": a sample that no machine accepts is refused.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------
@@ -226,4 +226,4 @@ class OneVsRestSVM(KernelMachineClassifier):
             raise ValueError(f'score_by must be "platt" or "decision", got {self.score_by!r}.')
         self._fitted_score_by = self.score_by  # by the fit, or the file, that begins here
         super()._check_parameters()
-        check_openness(self.openness)
+        check_share("openness", self.openness)

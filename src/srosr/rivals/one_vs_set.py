@@ -145,7 +145,7 @@ class OneVsSet(CrossFittedClassifier):
     threshold : float or {"risk", "f", "youden", "original"}, optional
         On the unknown score. "original" is 0: what lies in no slab is refused.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------

@@ -93,7 +93,7 @@ class OpenMax(CrossFittedClassifier):
     threshold : float or {"risk", "f", "youden", "original"}, optional
         On the unknown score.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------

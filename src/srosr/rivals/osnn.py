@@ -48,7 +48,7 @@ class OSNN(CrossFittedClassifier):
         On the unknown score R (the paper's T). The paper chooses T on pretended strangers so that the mean of the
         accuracies on known and on unknown samples is largest, which is ``threshold="risk"``.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------
@@ -72,6 +72,7 @@ class OSNN(CrossFittedClassifier):
     """
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    _without_original: ClassVar[str] = 'the paper chooses T on pretended strangers, which is threshold="risk".'
     model_type: ClassVar[type[Model]] = NearestOfClass
 
     def _related(self, X: Array, samples: Array | None) -> Array:

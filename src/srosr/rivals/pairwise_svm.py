@@ -10,8 +10,9 @@ from scipy.special import expit
 from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
+from ..parameter_checks import check_share
 from .cross_fitted import Model, Shape, stratified_folds
-from .kernel_machines import KernelMachineClassifier, check_openness, gaussian, kernel_among, support_columns
+from .kernel_machines import KernelMachineClassifier, gaussian, kernel_among, support_columns
 
 __all__ = ["PairwiseSVM", "coupled", "pair_weights", "sigmoids"]
 
@@ -202,12 +203,12 @@ class PairwiseSVM(KernelMachineClassifier):
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     openness : float, default 0.0
-        Openness expected, for ``threshold="original"``.
+        Openness expected, for ``threshold="original"``; with 0 that refuses nothing, and warns.
     threshold : float or {"risk", "f", "youden", "original"}, optional
         On the unknown score. "original" is one minus half the openness, the usual minimum of such probabilities in open
         set comparisons.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------
@@ -306,4 +307,4 @@ class PairwiseSVM(KernelMachineClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_openness(self.openness)
+        check_share("openness", self.openness)

@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._types import AnyArray, Array, IntArray
-from ..parameter_checks import check_positive
+from ..parameter_checks import check_positive, check_share
 from ..weibull import Weibull
 from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
-    check_openness,
     gaussian,
     kernel_among,
     lowest_tails,
@@ -106,11 +105,11 @@ class PISVM(KernelMachineClassifier):
     tail_factor : float, default 1.5
         :math:`\theta`, the scores in a tail for each support vector of the class.
     openness : float, default 0.0
-        Openness expected, for ``threshold="original"``.
+        Openness expected, for ``threshold="original"``; with 0 that refuses nothing, and warns.
     threshold : float or {"risk", "f", "youden", "original"}, optional
         On the unknown score. "original" is :math:`1 - \delta` with :math:`\delta` half the openness.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------
@@ -205,4 +204,4 @@ class PISVM(KernelMachineClassifier):
         if self.priors not in ("equal", "frequency"):
             raise ValueError(f'priors must be "equal" or "frequency", got {self.priors!r}.')
         check_positive("tail_factor", self.tail_factor)
-        check_openness(self.openness)
+        check_share("openness", self.openness)

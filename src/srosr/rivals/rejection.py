@@ -161,7 +161,7 @@ class SCIRejection(SparseRejection):
     minus it: the rule "refuse below :math:`\tau`" is ``threshold=1 - tau``. It does not look at how well the sample is
     explained, so a stranger that one class's atoms resemble most is accepted however poor the likeness.
 
-    Parameters are those of :class:`SparseRejection`.
+    Parameters are those of :class:`srosr.rivals.rejection.SparseRejection`.
 
     References
     ----------
@@ -188,7 +188,7 @@ class RatioRejection(SparseRejection):
     sample much better than all others, one where two are as good. (Patel et al. take it on projection scores, where
     large is good; the paper, and this class, on residuals.)
 
-    Parameters are those of :class:`SparseRejection`.
+    Parameters are those of :class:`srosr.rivals.rejection.SparseRejection`.
 
     References
     ----------
@@ -214,7 +214,7 @@ class NaiveRejection(SparseRejection):
     The paper's baseline: :math:`r_m = \min_k\|y - Y_kx_k\|_2` is the unknown score, and no tail is modelled; the
     threshold is a quantile of the held-out errors (``target_rejection``).
 
-    Parameters are those of :class:`SparseRejection`.
+    Parameters are those of :class:`srosr.rivals.rejection.SparseRejection`.
 
     References
     ----------

@@ -9,14 +9,13 @@ import numpy as np
 from sklearn.svm import OneClassSVM
 
 from .._types import AnyArray, Array, IntArray
-from ..parameter_checks import check_positive, check_rate
+from ..parameter_checks import check_positive, check_rate, check_share
 from ..weibull import Weibull
 from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
     check_gamma,
-    check_openness,
     gaussian,
     kernel_among,
     kernel_scale,
@@ -140,7 +139,7 @@ class WSVM(KernelMachineClassifier):
         On the unknown score. "original" is :math:`1 - \delta_R` with :math:`\delta_R` half the openness; with openness
         0 only samples without any probability, or with all gates closed, are refused.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
-        As for :class:`CrossFittedClassifier`.
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
     Attributes
     ----------
@@ -277,12 +276,10 @@ class WSVM(KernelMachineClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_gamma("gate_gamma", self.gate_gamma)
-        if self.nu != 1:
-            check_rate("nu", self.nu)
-        if self.gate != 0:
-            check_rate("gate", self.gate)
+        check_rate("nu", self.nu)
+        check_share("gate", self.gate)
         check_positive("tail_factor", self.tail_factor)
-        check_openness(self.openness)
+        check_share("openness", self.openness)
 
 
 def _sizes(numbers: Array) -> list[int]:
