@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import ablation, accuracy, comparison, costs, fitting, methods, standings, tails  # noqa: E402
+from benchmarks import ablation, accuracy, comparison, costs, fitting, methods, sigmoids, standings, tails  # noqa: E402
 from benchmarks.methods import EVIDENCE, METHODS, Answers, Setting, assess  # noqa: E402
 from benchmarks.problems import Unavailable  # noqa: E402
 from benchmarks.trials import TRIALS, UNKNOWN, Trial, TrialSet, _one_pool, _two_pools, spatial_pyramid  # noqa: E402
@@ -579,3 +579,9 @@ def test_the_cost_of_a_method_counts_time_memory_and_file():
     assert found.fit > 0 and found.predict > 0
     assert found.matrices > 1  # distances between all training samples are one matrix
     assert found.megabytes > 60 * 8 * 8 / 1e6  # and the samples are in the file
+
+
+def test_the_sigmoids_command_prints_a_ratio():
+    result = CliRunner().invoke(sigmoids.main, ["--classes", "3", "--samples", "6", "--repeats", "1"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("3 pairs: ") and "ratio" in result.output

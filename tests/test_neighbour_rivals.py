@@ -20,8 +20,9 @@ from worlds import World
 from srosr.coding.workers import one_blas_thread
 from srosr.exceptions import CalibrationWarning, SROSRWarning, TailWarning
 from srosr.rivals import EVM, OSNN, KNNDistance, Mahalanobis, MaxLogit, OpenMax
+from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.evm import BEYOND, set_cover
-from srosr.rivals.logistic import PENALTIES, best_penalty, fit_logistic
+from srosr.rivals.logistic import best_penalty, fit_logistic
 from srosr.rivals.span import in_own_span
 
 ALL = (OSNN, KNNDistance, Mahalanobis, EVM, OpenMax, MaxLogit)
@@ -411,7 +412,7 @@ def test_penalty_is_the_best_of_the_choices_on_held_out_samples():
     assert best_penalty(noisy, y, np.random.RandomState(0)) <= 1.0
     angle = y * 0.05 + rng.normal(size=90) * 0.005
     narrow = np.column_stack([np.cos(angle), np.sin(angle)])
-    assert best_penalty(narrow, y, np.random.RandomState(0)) == PENALTIES[-1]
+    assert best_penalty(narrow, y, np.random.RandomState(0)) == COSTS[-1]
 
 
 def test_penalty_without_a_sample_to_hold_out_is_one():

@@ -214,6 +214,21 @@ def test_saved_and_loaded_it_answers_bit_for_bit_the_same(name, fitted, world, t
 
 
 @every
+@pytest.mark.parametrize("copies", [1, 8])
+def test_models_of_next_to_nothing_survive_a_file(name, copies, world, tmp_path):
+    """One sample a class, or eight copies of it: no spread, tails of nothing."""
+    X, y = world[:2]
+    rows = np.repeat([np.flatnonzero(y == k)[0] for k in range(5)], copies)
+    clf = clone(METHODS[name])
+    if copies == 1 and name in ("paper", "matched"):
+        with pytest.raises(ValueError, match="two samples"):
+            clf.fit(X[rows], y[rows])
+        return
+    clf.fit(X[rows], y[rows]).save(tmp_path / "model")
+    np.testing.assert_array_equal(srosr.load(tmp_path / "model").unknown_score(X), clf.unknown_score(X))
+
+
+@every
 def test_text_labels_and_named_features_survive_a_file(name, world, tmp_path):
     X, y, known = world[:3]
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])

@@ -24,8 +24,9 @@ from srosr.rivals import cross_fitted as cross_fitted_module
 from srosr.rivals import kernel_machines as machines_module
 from srosr.rivals import pisvm as pisvm_module
 from srosr.rivals import wsvm as wsvm_module
-from srosr.rivals.cross_fitted import squared_distances
-from srosr.rivals.kernel_machines import COSTS, kernel_scale, lowest_tails
+from srosr.rivals.cross_fitted import COSTS
+from srosr.rivals.distances import squared_distances
+from srosr.rivals.kernel_machines import kernel_scale, lowest_tails
 from srosr.rivals.one_vs_rest_svm import calibrated
 from srosr.rivals.one_vs_set import place_planes
 from srosr.rivals.pairwise_svm import coupled, pair_weights, sigmoids
@@ -130,8 +131,8 @@ def test_parameters_given_are_kept(method):
 def test_distances_are_computed_once_and_the_kernel_once_a_fit(method, monkeypatch):
     X, y, _ = blobs(n=12)
     calls = []
-    original = machines_module.squared_distances
-    monkeypatch.setattr(machines_module, "squared_distances", lambda *a: calls.append(a[0].shape) or original(*a))
+    original = cross_fitted_module.squared_distances
+    monkeypatch.setattr(cross_fitted_module, "squared_distances", lambda *a: calls.append(a[0].shape) or original(*a))
     clf = quiet(method(C=1.0, gamma=0.5, cv=4), X, y)
     assert calls == [(36, 2)]
     module = {WSVM: wsvm_module, PISVM: pisvm_module}.get(method)

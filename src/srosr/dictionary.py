@@ -80,6 +80,15 @@ class Queries:
         return part
 
 
+def unit_rows(values: Array) -> Array:
+    """Rows of unit length; those of length zero stay as they are."""
+    # Divide by the largest entry first: squares of very large or small features would not be finite.
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    values = values / np.where(largest > 0, largest, 1.0)
+    values *= _unit(np.einsum("ij,ij->i", values, values))[:, None]
+    return values
+
+
 def scaled_queries(cross: Array, squared_norms: Array) -> Queries:
     """Similarities that are known to be in order, and scaled like the atoms."""
     queries = object.__new__(Queries)
@@ -438,11 +447,7 @@ class Dictionary:
             self._kernel.check(values, name)
         in_features = self.normalize == "feature" or (self.normalize and self._is_linear_kernel)
         if in_features:
-            # Divide by the largest entry first: squares of very large or small features would not be finite.
-            largest = np.abs(values).max(axis=1, keepdims=True)
-            values = values / np.where(largest > 0, largest, 1.0)
-            values *= _unit(np.einsum("ij,ij->i", values, values))[:, None]
-            return values, np.ones(len(values))
+            return unit_rows(values), np.ones(len(values))
         if self.normalize:
             squares = self_similarity(self._kernel, values)
             if not (squares >= 0).all():

@@ -68,7 +68,7 @@ def state_of(clf: OpenSetClassifier) -> ModelState:
 def _check_declared(clf: CrossFittedClassifier) -> None:
     """Refuse to write what could not be read: a model that does not declare its type, or the shapes of its arrays."""
     name, model = type(clf).__name__, clf.model_
-    if type(model) is not clf.model_type:
+    if type(model) is not getattr(clf, "model_type", None):
         raise TypeError(f"{name}.model_type must be {type(model).__name__}, the type of its models, to save one.")
     arrays = {f.name for f in fields(model) if isinstance(getattr(model, f.name), np.ndarray)}
     if arrays != set(model.shapes(2, 1)):

@@ -14,11 +14,13 @@ import numpy as np
 
 from ._types import Array
 
-__all__ = ["MAX_SHAPE", "Weibull", "fit_weibull"]
+__all__ = ["MAX_SHAPE", "MIN_VALUES", "Weibull", "fit_weibull"]
 
 # Largest shape of a fit: from F = 0.01 to F = 0.99 such a distribution takes 6e-6 of its scale. It is a step for any
 # use, while the rounding of x, times the shape, still changes log(-log(1 - F)) by no more than about 1e-10.
 MAX_SHAPE = 1e6
+# Fewest values that shape and scale can be told from: those who fit to fewer take a shape from elsewhere, or warn.
+MIN_VALUES = 3
 # A value of exactly zero is one below the resolution of floats next to the largest of its row.
 _ZERO = float(np.log(np.finfo(np.float64).eps))
 _TINY = float(np.finfo(np.float64).tiny)

@@ -8,7 +8,7 @@ fit without some samples takes rows and columns of the same matrix.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
@@ -18,30 +18,40 @@ from sklearn.utils import check_random_state
 
 from .._types import AnyArray, Array, IntArray
 from ..base import Judgement, OpenSetClassifier
+from ..calibration import SIMULATED_EVERY
 from ..coding.workers import one_blas_thread
 from ..cross_test import few_out_folds, left_out_classes
+from ..dictionary import unit_rows
 from ..exceptions import SROSRWarning
 from ..held_out import HeldOutScores
 from ..parameter_checks import check_count
+from .distances import squared_distances
 
-__all__ = ["CrossFittedClassifier", "Model", "Shape", "are_classes", "squared_distances", "stratified_folds"]
+__all__ = [
+    "COSTS",
+    "N_FOLDS",
+    "ComparingClassifier",
+    "CrossFittedClassifier",
+    "Model",
+    "Shape",
+    "are_classes",
+    "class_starts",
+    "stratified_folds",
+]
 
 Shape: TypeAlias = tuple[int, ...] | list[tuple[int, ...]]
 
 # Comparisons with training samples held at once while judging, in bytes.
 _BLOCK_BYTES = 256 * 2**20
-# Squared distances below this share of the squared lengths lose digits in a matrix product.
-_CLOSE = 1e-6
-# Pairs whose difference is taken at once.
-_PAIRS = 4096
 # Sizes of features whose squares are numbers.
 _SMALLEST, _LARGEST = 1e-100, 1e100
-#: Openness is simulated in half as many rounds as samples are held out in.
-SIMULATED_EVERY = 2
+#: What methods choose C from, and the folds over the known samples that choose it.
+COSTS = (0.1, 1.0, 10.0, 100.0)
+N_FOLDS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(ABC):
     """What a method has learnt: arrays and numbers, so that it can be written to a file and read back."""
 
     def __post_init__(self) -> None:
@@ -51,6 +61,7 @@ class Model:
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, f.name, np.ascontiguousarray(value).reshape(value.shape))
 
+    @abstractmethod
     def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
         """Candidate (class numbers), unknown score and class scores of samples.
 
@@ -59,7 +70,6 @@ class Model:
         related : ndarray (n_samples, n_columns)
             Features; or what the method compares by, a column for each training sample that it kept.
         """
-        raise NotImplementedError
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
@@ -111,7 +121,7 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     #: The type of ``model_``.
-    model_type: ClassVar[type[Model]] = Model
+    model_type: ClassVar[type[Model]]
 
     model_: Model
     samples_: Array | None
@@ -178,7 +188,7 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     def _fit(self, X: Any, y: Any) -> None:
         X, y, classes, unknown_label = self._training_set(X, y)
-        members = np.searchsorted(classes, y) if y.dtype.kind != "O" else np.unique(y, return_inverse=True)[1]
+        members = np.unique(y, return_inverse=True)[1]
         rng, self._normalize = check_random_state(self.random_state), bool(self.normalize)
         X, empty = self._scaled(X)
         if empty.any():  # nothing can be learnt from them
@@ -274,10 +284,7 @@ class CrossFittedClassifier(OpenSetClassifier):
         """Samples as the method takes them, and which of them have no direction though one is needed."""
         if not self._normalize:
             return X, np.zeros(len(X), np.bool_)
-        largest = np.abs(X).max(axis=1, keepdims=True)
-        X = np.divide(X, largest, out=np.zeros_like(X), where=largest > 0)  # no overflow, no underflow
-        lengths = np.linalg.norm(X, axis=1, keepdims=True)
-        return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0), largest[:, 0] == 0
+        return unit_rows(X), np.count_nonzero(X, axis=1) == 0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -286,28 +293,17 @@ class CrossFittedClassifier(OpenSetClassifier):
             raise ValueError(f"normalize must be True or False, got {self.normalize!r}.")
 
 
-def squared_distances(X: Array, samples: Array) -> Array:
-    """Squared Euclidean distances, (n_samples, n_training): a matrix product, and exact where it would be rounding.
+class ComparingClassifier(CrossFittedClassifier):
+    """Base of the methods that compare by squared distances to training samples. Parameters are the same."""
 
-    Equal samples are at distance zero, and small distances are right to nine digits or better.
-    """
-    centre = samples.mean(axis=0)
-    X, samples = X - centre, samples - centre
-    with np.errstate(over="ignore", invalid="ignore"):
-        ours, theirs = (np.einsum("ij,ij->i", A, A) for A in (X, samples))
-        out = X @ samples.T
-        out *= -2.0
-        out += ours[:, None]
-        out += theirs
-    out[~np.isfinite(ours)] = np.inf  # farther away than a square can say
-    step = max(1, _PAIRS // max(len(samples), 1))
-    for start in range(0, len(X), step):
-        rows = slice(start, start + step)
-        i, j = np.nonzero(out[rows] <= _CLOSE * (ours[rows, None] + theirs))
-        for first in range(0, len(i), _PAIRS):
-            part = slice(first, first + _PAIRS)
-            out[start + i[part], j[part]] = np.square(X[start + i[part]] - samples[j[part]]).sum(axis=1)
-    return out
+    def _related(self, X: Array, samples: Array | None) -> Array:
+        assert samples is not None
+        return squared_distances(X, samples)
+
+
+def class_starts(members: IntArray) -> IntArray:
+    """Where each class begins among class numbers that are sorted."""
+    return np.flatnonzero(np.diff(members, prepend=-1))
 
 
 def are_classes(members: IntArray, n_classes: int) -> bool:

@@ -10,13 +10,11 @@ import numpy as np
 from .._types import AnyArray, Array, IntArray
 from ..exceptions import TailWarning, warn
 from ..parameter_checks import check_count, check_rate
-from ..weibull import Weibull, fit_weibull
-from .cross_fitted import CrossFittedClassifier, Model, Shape, are_classes, squared_distances
+from ..weibull import MIN_VALUES, Weibull, fit_weibull
+from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
 
 __all__ = ["EVM", "set_cover"]
 
-#: Fewest distances that a Weibull distribution of two parameters can be told from.
-MIN_TAIL = 3
 #: What the authors' program adds to the mirrored distances, in the unit of the features.
 SHIFT = 1.0
 #: The strangeness at which probabilities of the released form have come down to zero; none before it is larger, for
@@ -58,7 +56,7 @@ class ExtremeVectors(Model):
 
     def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
         of_vectors = self.strangeness(related)
-        starts = np.flatnonzero(np.diff(self.members, prepend=-1))
+        starts = class_starts(self.members)
         if self.n_averaged == 1:
             of_classes = np.minimum.reduceat(of_vectors, starts, axis=1)
         else:
@@ -93,7 +91,7 @@ def averaged(strangeness: Array, n: int) -> Array:
     return np.where(first < _TINY_PROBABILITY, np.log1p(-mean), first)
 
 
-class EVM(CrossFittedClassifier):
+class EVM(ComparingClassifier):
     r"""The extreme value machine.
 
     Around every training sample :math:`x_i` stands the probability that a point at some distance from it is still of
@@ -111,8 +109,8 @@ class EVM(CrossFittedClassifier):
     probabilities are tiny, and the largest is that of the smallest :math:`\kappa_i` rather than of the nearest class.
 
     The unknown score is :math:`\log(1 - \log\max_c P(c \mid x))`, from 0 on, in the same order as
-    :math:`1 - \max_c P(c \mid x)`, which is no use as a score: among hundreds of features most probabilities, also of
-    known samples, are below :math:`10^{-16}` and it is 1. The paper's rule "refuse below :math:`\delta`" is
+    :math:`1 - \max_c P(c \mid x)`, which is no use as a score: among hundreds of features probabilities, also of known
+    samples, can be so small that it rounds to 1. The paper's rule "refuse below :math:`\delta`" is
     ``threshold=log(1 - log(delta))``; it gives no number for :math:`\delta`. ``class_scores`` are
     :math:`-\log(1 - \log P(c \mid x))`.
 
@@ -202,10 +200,6 @@ class EVM(CrossFittedClassifier):
         self.cover_threshold = cover_threshold
         self.n_averaged = n_averaged
 
-    def _related(self, X: Array, samples: Array | None) -> Array:
-        assert samples is not None
-        return squared_distances(X, samples)
-
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
     ) -> tuple[Model, IntArray | None]:
@@ -220,7 +214,7 @@ class EVM(CrossFittedClassifier):
                 kept = set_cover(among <= np.log1p(-np.log(self.cover_threshold)))
             columns.append(own[kept])
             parts.append((fit.members[kept], fit.shape[kept], fit.scale[kept], fit.ends[kept]))
-        if shortest < MIN_TAIL:
+        if shortest < MIN_VALUES:
             warn(
                 f"a tail of {shortest} distances to other classes is too short for a Weibull distribution "
                 f"(tail_size={self.tail_size}): probabilities change at once from 1 to 0. Use a larger tail_size or "

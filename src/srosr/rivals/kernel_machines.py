@@ -20,11 +20,10 @@ from sklearn.svm import SVC
 from .._types import AnyArray, Array, IntArray
 from ..exceptions import TailWarning, warn
 from ..parameter_checks import check_positive
-from ..weibull import fit_weibull
-from .cross_fitted import CrossFittedClassifier, squared_distances, stratified_folds
+from ..weibull import MIN_VALUES, fit_weibull
+from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, stratified_folds
 
 __all__ = [
-    "COSTS",
     "GAMMA_FACTORS",
     "KernelMachineClassifier",
     "best_class",
@@ -38,15 +37,10 @@ __all__ = [
     "support_columns",
 ]
 
-#: Values of C, and factors of the scale of γ, that cross-validation chooses from.
-COSTS = (0.1, 1.0, 10.0, 100.0)
+#: Factors of the scale of γ that cross-validation chooses from.
 GAMMA_FACTORS = (0.25, 1.0, 4.0)
-#: Folds that C and γ are chosen by.
-N_FOLDS = 3
 #: The width of the margin, from −1 to 1: where scores end, seen from the most extreme one.
 MARGIN_WIDTH = 2.0
-#: The fewest scores that the shape of a Weibull distribution is fitted to.
-FEWEST = 3
 #: The shape where there are fewer, or all of them are equal, in all classes.
 SHAPE_OF_FEW = 2.0
 #: Scores that differ by no more than this share of their distance from the end of the tail count as equal: for those of
@@ -131,7 +125,7 @@ def lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | Non
     values : sequence of ndarray
         For each class.
     sizes : sequence of int
-        How many of them; at least ``FEWEST``, at most all. Where those are all equal, as scores on the margin are,
+        How many of them; at least ``MIN_VALUES``, at most all. Where those are all equal, as scores on the margin are,
         twice as many until they are not.
     end : float, optional
         Where values end; None is the width of the margin below the lowest.
@@ -140,20 +134,20 @@ def lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | Non
     -------
     tails : ndarray (3, n_classes)
         End, shape and scale: :math:`F(s) = 1 - \exp(-((s - \text{end})/\text{scale})^\text{shape})`, by maximum
-        likelihood. Where there are fewer than ``FEWEST`` values or all are equal the shape is the median of those of
-        the other classes, or ``SHAPE_OF_FEW`` where none has one, and the scale the best one for it.
+        likelihood. Where there are fewer than ``MIN_VALUES`` values or all are equal the shape is the median of those
+        of the other classes, or ``SHAPE_OF_FEW`` where none has one, and the scale the best one for it.
     short : ndarray of bool (n_classes,)
-        Whether fewer than ``FEWEST`` values were asked for or there, or all are equal.
+        Whether fewer than ``MIN_VALUES`` values were asked for or there, or all are equal.
     """
     tails, short, without = np.empty((3, len(values))), np.zeros(len(values), np.bool_), {}
     for k, (of_class, size) in enumerate(zip(values, sizes, strict=True)):
         ordered = np.sort(of_class)
         tails[0, k] = ordered[0] - MARGIN_WIDTH if end is None else end
         distances = ordered - tails[0, k]
-        short[k], size = size < FEWEST, max(size, FEWEST)
+        short[k], size = size < MIN_VALUES, max(size, MIN_VALUES)
         while size < len(ordered) and _equal(distances[:size]):
             size *= 2
-        if len(ordered) < FEWEST or _equal(distances[:size]):
+        if len(ordered) < MIN_VALUES or _equal(distances[:size]):
             without[k] = distances[:size]
         else:
             fit = fit_weibull(distances[:size])
@@ -220,7 +214,7 @@ def right_one_vs_rest(kernel: Array, members: IntArray, outer: Array, truth: Int
     return np.array([np.sum(decisions.argmax(axis=1) == truth), np.sum((decisions > 0) == own)])
 
 
-class KernelMachineClassifier(CrossFittedClassifier):
+class KernelMachineClassifier(ComparingClassifier):
     r"""Base of the methods made of support vector machines with a radial basis function.
 
     C and γ that are not given are chosen on known samples by the accuracy of the largest decision value in three
@@ -269,10 +263,6 @@ class KernelMachineClassifier(CrossFittedClassifier):
         """What C and γ are chosen by."""
         return right_one_vs_rest(kernel, members, outer, truth, C)
 
-    def _related(self, X: Array, samples: Array | None) -> Array:
-        assert samples is not None
-        return squared_distances(X, samples)
-
     def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
         scale = kernel_scale(related)
         factors = sorted(GAMMA_FACTORS, key=lambda factor: (abs(np.log(factor)), factor))
@@ -293,10 +283,10 @@ class KernelMachineClassifier(CrossFittedClassifier):
             names = ", ".join(repr(label) for label in self.classes_[short[:_NAMED]].tolist())
             more = f" and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
             warn(
-                f"too few support vectors to fit the tails of the scores of class {names}{more}: fewer than {FEWEST} "
-                f"scores, or all on the margin. Tails of {FEWEST} scores or, where there are fewer or only equal ones, "
-                "the shape of the tails of the other classes took their place: probabilities are rough. A smaller C or "
-                "more samples a class give longer tails.",
+                f"too few support vectors to fit the tails of the scores of class {names}{more}: fewer than "
+                f"{MIN_VALUES} scores, or all on the margin. Tails of {MIN_VALUES} scores or, where there are fewer or "
+                "only equal ones, the shape of the tails of the other classes took their place: probabilities are "
+                "rough. A smaller C or more samples a class give longer tails.",
                 TailWarning,
             )
 

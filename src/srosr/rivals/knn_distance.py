@@ -9,7 +9,7 @@ import numpy as np
 
 from .._types import Array, IntArray
 from ..parameter_checks import check_count
-from .cross_fitted import CrossFittedClassifier, Model, Shape, are_classes, squared_distances
+from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
 
 __all__ = ["KNNDistance"]
 
@@ -25,7 +25,7 @@ class Neighbours(Model):
     n_neighbors: int
 
     def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        starts = np.flatnonzero(np.diff(self.members, prepend=-1))
+        starts = class_starts(self.members)
         last = min(self.n_neighbors, related.shape[1]) - 1
         reach = np.partition(related, last, axis=1)[:, last]
         # All samples as near as the k-th have a vote: which of equals comes first says nothing.
@@ -44,7 +44,7 @@ class Neighbours(Model):
         return are_classes(self.members, n_classes) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
 
 
-class KNNDistance(CrossFittedClassifier):
+class KNNDistance(ComparingClassifier):
     r"""Distance to the k-th nearest training sample.
 
     The unknown score of a sample is its Euclidean distance :math:`r_k` to the k-th nearest training sample, of
@@ -119,10 +119,6 @@ class KNNDistance(CrossFittedClassifier):
             random_state=random_state,
         )
         self.n_neighbors = n_neighbors
-
-    def _related(self, X: Array, samples: Array | None) -> Array:
-        assert samples is not None
-        return squared_distances(X, samples)
 
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]

@@ -16,19 +16,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from .._types import Array, IntArray
-from .cross_fitted import stratified_folds
+from .cross_fitted import COSTS, N_FOLDS, stratified_folds
 from .span import in_own_span
 
-__all__ = ["PENALTIES", "best_penalty", "fit_logistic"]
+__all__ = ["best_penalty", "fit_logistic"]
 
-#: What C is chosen from.
-PENALTIES = (0.1, 1.0, 10.0, 100.0)
-#: Folds over the known samples that choose it.
-N_FOLDS = 3
 #: C where no sample can be held out.
 DEFAULT_PENALTY = 1.0
-# Largest entry of the gradient of the mean loss at the end. On unit-length images logits are then within a thousandth
-# of those of a solve to 1e-9; scikit-learn's 1e-4 leaves them wrong by several hundredths.
+# Largest entry of the gradient of the mean loss at the end: a hundredth of scikit-learn's, which leaves logits of
+# unit-length samples visibly short of the minimum.
 _TOLERANCE = 1e-6
 _MAX_STEPS = 2000
 # Steps of the power method, for a scale: no answer depends on it.
@@ -45,13 +41,13 @@ def fit_logistic(X: Array, members: IntArray, C: float) -> tuple[Array, Array]:
 
 def best_penalty(X: Array, members: IntArray, rng: Any) -> float:
     """The C with the best accuracy on held-out known samples, the smallest of equals."""
-    right, held = np.zeros(len(PENALTIES), np.int64), 0
+    right, held = np.zeros(len(COSTS), np.int64), 0
     for test in stratified_folds(members, rng, N_FOLDS):
         train = np.delete(np.arange(len(members)), test)
         held += len(test)
-        for i, (W, b) in enumerate(logistic_path(X[train], members[train], PENALTIES)):
+        for i, (W, b) in enumerate(logistic_path(X[train], members[train], COSTS)):
             right[i] += int(np.sum((X[test] @ W.T + b).argmax(axis=1) == members[test]))
-    return PENALTIES[int(right.argmax())] if held else DEFAULT_PENALTY
+    return COSTS[int(right.argmax())] if held else DEFAULT_PENALTY
 
 
 def logistic_path(X: Array, members: IntArray, penalties: tuple[float, ...]) -> Iterator[tuple[Array, Array]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
-from .cross_fitted import CrossFittedClassifier, Model, Shape, squared_distances
+from .cross_fitted import CrossFittedClassifier, Model, Shape
+from .distances import squared_distances
 from .span import in_own_span
 
 __all__ = ["Mahalanobis"]

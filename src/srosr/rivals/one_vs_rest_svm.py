@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
 from ..parameter_checks import check_share
-from .cross_fitted import Model, Shape
+from .cross_fitted import N_FOLDS, Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,
     best_class,
@@ -24,9 +24,6 @@ from .kernel_machines import (
 )
 
 __all__ = ["OneVsRestSVM", "calibrated"]
-
-#: Folds that sigmoids are fitted by.
-N_FOLDS = 3
 
 
 def calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, Array, Array]:

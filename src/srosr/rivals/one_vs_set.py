@@ -10,8 +10,8 @@ import numpy as np
 
 from .._types import AnyArray, Array, IntArray
 from ..parameter_checks import check_positive
-from .cross_fitted import CrossFittedClassifier, Model, Shape
-from .kernel_machines import COSTS, chosen_parameters, one_vs_rest, right_one_vs_rest
+from .cross_fitted import COSTS, CrossFittedClassifier, Model, Shape
+from .kernel_machines import chosen_parameters, one_vs_rest, right_one_vs_rest
 
 __all__ = ["OneVsSet", "place_planes"]
 

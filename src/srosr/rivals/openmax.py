@@ -10,16 +10,15 @@ import numpy as np
 from .._types import Array, IntArray
 from ..exceptions import TailWarning, warn
 from ..parameter_checks import check_count, check_positive
-from ..weibull import Weibull, fit_weibull
-from .cross_fitted import CrossFittedClassifier, Model, Shape, squared_distances
+from ..weibull import MIN_VALUES, Weibull, fit_weibull
+from .cross_fitted import CrossFittedClassifier, Model, Shape
+from .distances import squared_distances
 from .logistic import best_penalty, fit_logistic
 
 __all__ = ["OpenMax"]
 
-#: Fewest distances that a class needs for a tail of its own: two samples are equally far from their mean.
-MIN_TAIL = 3
-# Of a tail that nothing lies in.
-_ENDLESS = 1e300
+# The scale of a tail that nothing lies in; a number that a model file may hold.
+_ENDLESS = 1e99
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,14 +204,14 @@ def tails(distances: list[Array], tail_size: int, largest: float) -> tuple[Array
         Of the features: what is below rounding of it is zero.
     """
     distances = [d[d > 1e-14 * largest] for d in distances]
-    short = [c for c, d in enumerate(distances) if len(d) < MIN_TAIL]
+    short = [c for c, d in enumerate(distances) if len(d) < MIN_VALUES]
     together = np.concatenate(distances)
     if short:
         borrowed = (
             "the tail of all classes" if len(together) else "none, and OpenMax is a threshold on the largest logit"
         )
         warn(
-            f"{len(short)} of {len(distances)} classes have fewer than {MIN_TAIL} rightly classified samples that "
+            f"{len(short)} of {len(distances)} classes have fewer than {MIN_VALUES} rightly classified samples that "
             f"differ from their mean, too few for a tail: they take {borrowed}.",
             TailWarning,
         )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._types import Array, IntArray
-from .cross_fitted import CrossFittedClassifier, Model, Shape, are_classes, squared_distances
+from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
 
 __all__ = ["OSNN"]
 
@@ -20,7 +20,7 @@ class NearestOfClass(Model):
     members: IntArray
 
     def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        starts = np.flatnonzero(np.diff(self.members, prepend=-1))
+        starts = class_starts(self.members)
         nearest = np.sqrt(np.minimum.reduceat(related, starts, axis=1))
         two = np.partition(nearest, 1, axis=1)
         # Two classes at distance zero say nothing: the ratio of equals is one.
@@ -35,7 +35,7 @@ class NearestOfClass(Model):
         return are_classes(self.members, n_classes)
 
 
-class OSNN(CrossFittedClassifier):
+class OSNN(ComparingClassifier):
     r"""Nearest neighbours distance ratio (OSNN).
 
     With t the nearest training sample and u the nearest one of another class than t's, a sample s is of the class of t
@@ -74,10 +74,6 @@ class OSNN(CrossFittedClassifier):
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     _without_original: ClassVar[str] = 'the paper chooses T on pretended strangers, which is threshold="risk".'
     model_type: ClassVar[type[Model]] = NearestOfClass
-
-    def _related(self, X: Array, samples: Array | None) -> Array:
-        assert samples is not None
-        return squared_distances(X, samples)
 
     def _learn(
         self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]

@@ -11,14 +11,12 @@ from sklearn.svm import SVC
 
 from .._types import AnyArray, Array, IntArray
 from ..parameter_checks import check_share
-from .cross_fitted import Model, Shape, stratified_folds
+from .cross_fitted import N_FOLDS, Model, Shape, stratified_folds
 from .kernel_machines import KernelMachineClassifier, gaussian, kernel_among, support_columns
 
 __all__ = ["PairwiseSVM", "coupled", "pair_weights", "sigmoids"]
 
 
-#: Folds that sigmoids are fitted by.
-N_FOLDS = 3
 #: Pairwise probabilities are kept this far from 0 and 1, as the solver's own program keeps them.
 LEAST = 1e-7
 # Steps of Newton's method that a sigmoid may take, of which ten are common, and halvings of each.
@@ -61,8 +59,8 @@ def sigmoids(decisions: Array, is_first: AnyArray, counts: AnyArray) -> tuple[Ar
     r"""Platt's sigmoids :math:`1/(1 + \exp(af + b))` of many columns of decision values at once.
 
     Maximum likelihood with targets :math:`(n_+ + 1)/(n_+ + 2)` and :math:`1/(n_- + 2)`, by Newton's method with steps
-    halved until they help. What scikit-learn's ``CalibratedClassifierCV`` fits to one pair at a time, in a small part
-    of the time (20 classes have 190 pairs).
+    halved until they help. It is what scikit-learn's ``CalibratedClassifierCV`` fits to one pair at a time; 20 classes
+    have 190 pairs, and ``python -m benchmarks.sigmoids`` prints how much longer that takes.
 
     Parameters
     ----------

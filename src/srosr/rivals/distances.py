@@ -1,0 +1,38 @@
+"""Squared distances between samples: fast, and zero where samples are equal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._types import Array
+
+__all__ = ["squared_distances"]
+
+# Squared distances below this share of the squared lengths lose digits in a matrix product.
+_CLOSE = 1e-6
+# Pairs whose difference is taken at once.
+_PAIRS = 4096
+
+
+def squared_distances(X: Array, samples: Array) -> Array:
+    """Squared Euclidean distances, (n_samples, n_training): a matrix product, and exact where it would be rounding.
+
+    Equal samples are at distance zero, and small distances are right to nine digits or better.
+    """
+    centre = samples.mean(axis=0)
+    X, samples = X - centre, samples - centre
+    with np.errstate(over="ignore", invalid="ignore"):
+        ours, theirs = (np.einsum("ij,ij->i", A, A) for A in (X, samples))
+        out = X @ samples.T
+        out *= -2.0
+        out += ours[:, None]
+        out += theirs
+    out[~np.isfinite(ours)] = np.inf  # farther away than a square can say
+    step = max(1, _PAIRS // max(len(samples), 1))
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        i, j = np.nonzero(out[rows] <= _CLOSE * (ours[rows, None] + theirs))
+        for first in range(0, len(i), _PAIRS):
+            part = slice(first, first + _PAIRS)
+            out[start + i[part], j[part]] = np.square(X[start + i[part]] - samples[j[part]]).sum(axis=1)
+    return out
