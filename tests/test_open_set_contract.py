@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 from worlds import World
 
 import srosr
@@ -278,6 +279,19 @@ def test_a_seed_gives_the_same_model_again(name, fitted, world):
     again = clone(METHODS[name]).fit(*world[:2])
     assert again.threshold_ == fitted.threshold_
     np.testing.assert_array_equal(again.unknown_score(world[4]), fitted.unknown_score(world[4]))
+
+
+@every
+def test_the_number_of_threads_does_not_change_a_bit(name):
+    """Samples enough for a matrix product to be shared between threads."""
+    world = World(2, n_known=3, n_features=300, noise=1.0)
+    X, y = world.known(60)
+    clf = clone(METHODS[name]).fit(X, y)
+    new = world.fresh(400)[0]
+    with threadpool_limits(1):
+        alone = clf.unknown_score(new)
+    with threadpool_limits(4):
+        np.testing.assert_array_equal(clf.unknown_score(new), alone)
 
 
 @every

@@ -88,7 +88,9 @@ class DictionaryClassifier(OpenSetClassifier):
         """Samples that have been checked, coded a block at a time."""
         rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
         for start in range(0, len(X), rows):
-            queries = self.dictionary_.query(X[start : start + rows])
+            # Among copies of a sample the last bit decides who is stranger: the same whatever the number of threads.
+            with one_blas_thread():
+                queries = self.dictionary_.query(X[start : start + rows])
             yield queries, sparse_encode(queries, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
 
     def _check_parameters(self) -> None:
