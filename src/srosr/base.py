@@ -30,7 +30,7 @@ from .exceptions import CalibrationWarning, warn
 from .held_out import HeldOutScores
 from .labels import resolve_unknown_label, with_unknown
 from .parameter_checks import check_positive, check_rate
-from .threshold_choice import Aside, choose_threshold
+from .threshold_choice import Aside, choose_threshold, fixed_threshold
 from .thresholds import OBJECTIVES, Threshold, check_threshold
 
 __all__ = ["Judgement", "OpenSetClassifier"]
@@ -222,6 +222,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._check_threshold(threshold)
         if isinstance(threshold, str) and threshold == ORIGINAL:
             chosen = self._by_the_original()
+        elif threshold is not None and not isinstance(threshold, str):
+            # No held-out score is looked at: where there are none yet, none are made.
+            check_positive("risk_weight", self.risk_weight if risk_weight is None else risk_weight)
+            chosen = fixed_threshold(threshold, len(self.classes_), *self.score_range)
         else:
             chosen = choose_threshold(
                 self._held_out_scores(),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ._types import Array
+from ._types import Array, IntArray
 from .coding.problems import Problem
 from .coding.workers import one_blas_thread, progress_bar
-from .cross_test import CrossTest, CrossTester, cross_splits, few_out_folds, left_out_classes
+from .cross_test import CrossTest, CrossTester, CrossTestLater, cross_splits, few_out_folds, left_out_classes
 from .dictionary import Dictionary
 from .evidence_table import EVIDENCE
 from .exceptions import CalibrationWarning, warn
@@ -19,7 +21,7 @@ from .held_out import HeldOutScores
 from .rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .spliced import SplicedDistribution
 
-__all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes"]
+__all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes", "concluded"]
 
 #: Openness is simulated in every second repeat: half as many codings again.
 SIMULATED_EVERY = 2
@@ -107,14 +109,46 @@ def calibrate(
         )
     if lonely and not left_out:
         raise ValueError("y has two classes of one sample each: there is nothing to hold out or leave out.")
-    total = sum(map(len, [*splits, *folds])) + sum(len(s) for s in splits[: len(left_out)])
+    # The paper's rules need the second and the third pass for thresholds that are not numbers, and only then.
+    total = sum(map(len, splits))
+    if rule == "calibrated":
+        total += sum(map(len, folds)) + sum(len(s) for s in splits[: len(left_out)])
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
         tester = CrossTester(
             dictionary, problem, n_jobs=n_jobs, done=None if bar is None else lambda n: bar(slice(0, n))
         )
         known = tester.known(splits)
-        simulated = tester.simulated(splits[: len(left_out)], left_out)
-        held_out = tester.known(folds)
+        if rule == "calibrated":
+            simulated = tester.simulated(splits[: len(left_out)], left_out)
+            held_out = tester.known(folds)
+        else:
+            again = partial(CrossTester, dictionary, problem, n_jobs=n_jobs)
+            simulated = CrossTestLater(partial(_simulated, again, splits[: len(left_out)], left_out))
+            held_out = CrossTestLater(partial(_held_out, again, folds))
+    return concluded(known, simulated, held_out, sizes, rule=rule, tail_size=tail_size, weight=weight)
+
+
+def _simulated(tester: Callable[[], CrossTester], splits: list[IntArray], left_out: list[IntArray]) -> CrossTest:
+    with one_blas_thread():
+        return tester().simulated(splits, left_out)
+
+
+def _held_out(tester: Callable[[], CrossTester], folds: list[IntArray]) -> CrossTest:
+    with one_blas_thread():
+        return tester().known(folds)
+
+
+def concluded(
+    known: CrossTest,
+    simulated: CrossTest,
+    held_out: CrossTest,
+    sizes: Any,
+    *,
+    rule: str,
+    tail_size: float | str,
+    weight: float,
+) -> Calibration:
+    """What the three passes come to under a rule: tails, fusion and distribution; no sample is coded."""
     tails = fit_tails(known, sizes, tail_size, weight) if len(known) else None
     pooled = np.array([n < MIN_SAMPLES for n in sizes] if tails is None else tails.pooled)
     if rule != "calibrated":

@@ -84,6 +84,31 @@ class CrossTest:
         return self.truth == self.candidate
 
 
+class CrossTestLater(CrossTest):
+    """A cross-test that is run when it is first looked at; the splits are fixed, so that it does not matter when.
+
+    Parameters
+    ----------
+    run : callable
+        Makes the cross-test.
+    """
+
+    _run: Callable[[], CrossTest] | None
+
+    def __init__(self, run: Callable[[], CrossTest]) -> None:
+        object.__setattr__(self, "_run", run)
+
+    def __getattr__(self, name: str) -> Any:
+        run = self.__dict__.get("_run")
+        if run is None or name not in CrossTest.__dataclass_fields__:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        made = run()
+        for f in fields(CrossTest):
+            object.__setattr__(self, f.name, getattr(made, f.name))
+        object.__setattr__(self, "_run", None)
+        return self.__dict__[name]
+
+
 def cross_splits(class_slices: list[slice], n_repeats: int, holdout: float, rng: Any) -> Iterator[IntArray]:
     """Held-out atoms of each repeat, sorted: of every class the share ``holdout``, at least one sample and never all.
 

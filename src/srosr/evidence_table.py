@@ -70,6 +70,14 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.values)
 
+    @staticmethod
+    def joined(parts: list[Evidence]) -> Evidence:
+        """Several batches as one."""
+        if len(parts) == 1:
+            return parts[0]
+        names = ("values", "residuals", "candidate", "empty")
+        return Evidence(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
 
 def evidence_of(queries: Queries, codes: Codes, dictionary: Dictionary, scores: Array, distances: Array) -> Evidence:
     """The evidence table of coded samples.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +22,7 @@ from .dictionary_classifier import DictionaryClassifier
 from .evidence_table import EVIDENCE, Evidence, evidence_of
 from .held_out import HeldOutScores
 from .parameter_checks import check_positive, check_rate
+from .rules import TailRule
 from .threshold_choice import Aside
 
 if TYPE_CHECKING:
@@ -258,6 +260,38 @@ class SROSRClassifier(DictionaryClassifier):
             self.__dict__ = before
             raise
 
+    def set_weight(self, weight: float | None = None, *, openness: float | None = None) -> SROSRClassifier:
+        r"""Weigh the second tail of the paper's rule anew, without fitting again; the threshold is chosen anew as well.
+
+        Parameters
+        ----------
+        weight : float, optional
+            w of :math:`S = G_m + wG_{nm}`; 0 leaves the matched tail alone.
+        openness : float, optional
+            Of the problem, instead of a weight: w is the paper's :math:`(1 - \text{openness})/3`.
+        """
+        check_is_fitted(self, "calibration_")
+        if (weight is None) == (openness is None):
+            raise ValueError("give weight or openness, one of the two.")
+        rule = self.calibration_.rule
+        if not isinstance(rule, TailRule):
+            raise ValueError(
+                f'the weight belongs to rule="paper"; this classifier was fitted with rule={self.rule_!r}.'
+            )
+        if weight is None:
+            check_openness(openness)
+            weight = (1.0 - float(openness)) / 3.0  # type: ignore[arg-type]
+        check_positive("weight", weight, zero=True)
+        before = self.__dict__.copy()
+        tails = replace(rule, weight=float(weight))
+        self.calibration_ = replace(self.calibration_, rule=tails, tails=tails)
+        try:
+            self.set_threshold(**self._choice)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
     def _held_out_scores(self) -> HeldOutScores:
         return self.calibration_.scores
 
@@ -416,10 +450,7 @@ class SROSRClassifier(DictionaryClassifier):
             with one_blas_thread():
                 scores, distances = self._collaborative.scores(queries), self._collaborative.distances(queries)
             parts.append(evidence_of(queries, codes, self.dictionary_, scores, distances))
-        if len(parts) == 1:
-            return parts[0]
-        names = ("values", "residuals", "candidate", "empty")
-        return Evidence(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return Evidence.joined(parts)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -435,10 +466,15 @@ class SROSRClassifier(DictionaryClassifier):
             isinstance(self.tail_size, Real) and not isinstance(self.tail_size, bool) and 0 < self.tail_size <= 1
         ):
             raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {self.tail_size!r}.')
-        if not (isinstance(self.openness, Real) and 0 <= self.openness < 1):
-            raise ValueError(f"openness must be a number in [0, 1), got {self.openness!r}.")
+        check_openness(self.openness)
         if self.weight is not None:
             check_positive("weight", self.weight, zero=True)
+
+
+def check_openness(openness: Any) -> None:
+    """Refuse an openness that is none."""
+    if not (isinstance(openness, Real) and 0 <= float(openness) < 1):
+        raise ValueError(f"openness must be a number in [0, 1), got {openness!r}.")
 
 
 def set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:

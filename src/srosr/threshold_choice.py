@@ -76,8 +76,7 @@ def choose_threshold(
     if isinstance(threshold, str):
         return _by_simulation(held_out, n_classes, threshold, risk_weight)
     if threshold is not None:
-        value = check_threshold(threshold, held_out.lowest, held_out.highest)
-        return _everywhere(n_classes, value, "fixed", "a fixed threshold")
+        return fixed_threshold(threshold, n_classes, held_out.lowest, held_out.highest)
     target = check_rate("target_rejection", target_rejection)
     needed = enough_for(target)
     if aside is not None and len(aside.scores) >= needed and len(np.unique(aside.truth)) == n_classes:
@@ -106,6 +105,11 @@ def choose_threshold(
         )
     unseen = np.setdiff1d(np.arange(n_classes), held_out.truth)
     return chosen if not len(unseen) else _for_unseen(chosen, held_out, unseen, target)
+
+
+def fixed_threshold(threshold: float, n_classes: int, lowest: float, highest: float) -> Threshold:
+    """A threshold that is a number, on a scale between two ends."""
+    return _everywhere(n_classes, check_threshold(threshold, lowest, highest), "fixed", "a fixed threshold")
 
 
 def _by_target(

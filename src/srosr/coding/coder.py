@@ -29,6 +29,7 @@ _GRAM_BYTES = 2**30
 # BPDN starts from least squares where the least-squares residual exceeds this share of epsilon (measured: the two
 # ends cost the same there), and gives up that end where more than this share of the atoms is inactive.
 _NEAR_LEAST_SQUARES = 0.78
+_STEPS_AN_ATOM, _WALK_STEPS_AN_ATOM = 40, 3
 _MOST_INACTIVE = 0.6
 # The inverse of the Gram matrix is worth its cost up to this many atoms, or for enough samples.
 _CHEAP_INVERSE = 1024
@@ -87,7 +88,9 @@ class Coder:
         self.dictionary, self.problem, self.tol, self.max_iter = dictionary, problem, tol, max_iter
         self.stop = workers.stop
         n = dictionary.n_atoms
-        self.max_steps = int(max_iter) if max_iter is not None else 40 * n + 1000
+        self.max_steps = int(max_iter) if max_iter is not None else _STEPS_AN_ATOM * n + 1000
+        # Over dependent atoms a walk to a small epsilon can lose its way for good; the safe solver is then the faster.
+        self.walk_steps = int(max_iter) if max_iter is not None else _WALK_STEPS_AN_ATOM * n + 1000
         self.lock = Lock()
         self.gram: Array | None = None
         self.inverse: Array | None = None
@@ -191,7 +194,7 @@ class Coder:
 
         def walked(some: Array, norms: Array, doubt: float) -> tuple[Rows, Rows, IntArray, IntArray]:
             indptr, indices, data, dual, steps, endings = homotopy.walk_batch(
-                self.gram, some, norms, is_bpdn, goal, doubt, self.max_steps, self.stop
+                self.gram, some, norms, is_bpdn, goal, doubt, self.walk_steps if is_bpdn else self.max_steps, self.stop
             )
             return Rows(indptr, indices, data, some.shape), Rows(indptr, indices, dual, some.shape), steps, endings
 
@@ -312,14 +315,14 @@ class Coder:
             witness = placed(cross.shape, (rows, duals))
             steps[again[rows]] += walked
         else:
-            for i in np.flatnonzero(hard):
-                if self.stop[0]:
-                    break
-                fresh[i], image = solve_safely(spectrum, cross[i], float(squared_norms[i]), problem)
-                images[i] = 0.0 if image is None else image
+            self._solve_safely(spectrum, np.flatnonzero(hard), cross, squared_norms, fresh, images)
         solved = rows_of(fresh)
         new = certify(problem, solved, cross, squared_norms, self.products, self.tol, witness, images, spectrum)
         self._question_infeasible(new, cross, squared_norms)
+        left = np.flatnonzero(hard & ~new.holds(self.tol))
+        if witness is None and isinstance(problem, BPDN) and len(left) and spectrum is not None:
+            new = self._try_conic(spectrum, left, cross, squared_norms, fresh, new)
+            solved = rows_of(fresh)
         better = np.maximum(new.gap, new.violation) < np.maximum(old.gap[again], old.violation[again])
         if isinstance(problem, BPDN) and spectrum is not None:
             # A code judged by one question and a code judged by the other: the one that was asked counts.
@@ -330,6 +333,39 @@ class Coder:
         chosen, others = again[better], np.setdiff1d(np.arange(codes.shape[0]), again[better])
         repaired = placed(codes.shape, (others, codes.take(others)), (chosen, solved.take(np.flatnonzero(better))))
         return repaired, old.replaced(chosen, new, better)
+
+    def _solve_safely(
+        self,
+        spectrum: Spectrum,
+        rows: IntArray,
+        cross: Array,
+        squared_norms: Array,
+        fresh: Array,
+        images: Array,
+        *,
+        by_conic: bool = False,
+    ) -> None:
+        """Write codes, and images of dual points, of some rows."""
+        for i in rows:
+            if self.stop[0]:
+                break
+            fresh[i], image = solve_safely(spectrum, cross[i], float(squared_norms[i]), self.problem, by_conic=by_conic)
+            images[i] = 0.0 if image is None else image
+
+    def _try_conic(
+        self, spectrum: Spectrum, rows: IntArray, cross: Array, squared_norms: Array, fresh: Array, old: Certificate
+    ) -> Certificate:
+        """Have Clarabel solve what the interior point method leaves uncertified; the better of two codes is kept."""
+        other, images = np.zeros(cross.shape), np.zeros(cross.shape)
+        self._solve_safely(spectrum, rows, cross, squared_norms, other, images, by_conic=True)
+        new = certify(
+            self.problem, rows_of(other[rows]), cross[rows], squared_norms[rows], self.products, self.tol, None,
+            images[rows], spectrum,
+        )  # fmt: skip
+        self._question_infeasible(new, cross[rows], squared_norms[rows])
+        better = np.maximum(new.gap, new.violation) < np.maximum(old.gap[rows], old.violation[rows])
+        fresh[rows[better]] = other[rows[better]]
+        return old.replaced(rows[better], new, better)
 
     def _pursue(self, spectrum: Spectrum, corr: Array, limit: int) -> tuple[Array, Array, int, bool]:
         """Basis pursuit in the span's coordinates: code, image of its dual point, steps, and whether that failed."""

@@ -17,6 +17,7 @@ from scipy import sparse
 from .._types import AnyArray, Array, IntArray
 from ..dictionary import Dictionary, Queries, slices
 from ..exceptions import CertificateWarning
+from .clock import coding_time
 from .coder import Coder, Part
 from .problems import BPDN, OMP, Lasso, Problem, Ridge
 from .rows import stacked
@@ -155,6 +156,7 @@ def sparse_encode(
     held = max(_CHUNK, _HELD_BYTES // (8 * dictionary.n_atoms))
     jobs = min(int(effective_n_jobs(n_jobs)), max(_MOST_THREADS, os.cpu_count() or 1))
     with (
+        coding_time(),
         one_blas_thread(),
         progress_bar(n_samples if progress else None) as done,
         Workers(jobs) as workers,

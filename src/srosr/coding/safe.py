@@ -1,9 +1,9 @@
 r"""The safe solver: slower, and built on nothing the homotopy uses.
 
-Samples whose certificate does not hold come here. Lasso and BPDN go to Clarabel, an interior point solver for conic
-programmes, an epsilon out of reach is a linear programme and goes to HiGHS. Both work in the coordinates of
-:mod:`.spectrum`, on features instead of Gram quantities: nearly dependent atoms are told apart by their singular
-values, not by the squares of them.
+Samples whose certificate does not hold come here. BPDN goes to the interior point method of :mod:`.interior`; Lasso,
+and what that one leaves, to Clarabel, an interior point solver for conic programmes; an epsilon out of reach is a
+linear programme and goes to HiGHS. All work in the coordinates of :mod:`.spectrum`, on features instead of Gram
+quantities: nearly dependent atoms are told apart by their singular values, not by the squares of them.
 
 References
 ----------
@@ -18,7 +18,8 @@ import math
 import numpy as np
 from scipy import linalg, optimize, sparse
 
-from .._types import Array
+from .._types import Array, IntArray
+from .interior import basis_pursuit
 from .problems import BPDN, Lasso, Problem
 from .spectrum import Spectrum
 
@@ -28,10 +29,17 @@ _ACCURACY = 1e-11
 _ZERO = 1e-9
 # Dual constraints within this share of the largest are tight.
 _TIGHT = 1e-6
+# Atoms that may still join or leave when a code is put into closed form.
+_CORRECTIONS = 20
 
 
-def solve_safely(spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem) -> tuple[Array, Array | None]:
-    """Code of one sample, and for BPDN the image of a dual point, for the certificate."""
+def solve_safely(
+    spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem, *, by_conic: bool = False
+) -> tuple[Array, Array | None]:
+    """Code of one sample, and for BPDN the image of a dual point, for the certificate.
+
+    ``by_conic`` leaves out the interior point method of our own, which near duplicates can be too much for.
+    """
     if isinstance(problem, Lasso):
         if np.abs(corr).max() <= problem.alpha:
             return np.zeros_like(corr), None
@@ -42,8 +50,16 @@ def solve_safely(spectrum: Spectrum, corr: Array, squared_norm: float, problem: 
         return np.zeros_like(corr), None
     if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
         return _linear_programme(spectrum, spectrum.coordinates(corr[None])[0])
-    outside = max(squared_norm - float((spectrum.along(corr[None]) ** 2).sum()), 0.0)
-    return _conic(spectrum, corr, epsilon=math.sqrt(max(problem.epsilon**2 - outside, 0.0)))
+    target = spectrum.along(corr[None])[0]
+    epsilon = math.sqrt(max(problem.epsilon**2 - max(squared_norm - float(target @ target), 0.0), 0.0))
+    found = None if by_conic or epsilon <= 0.0 else basis_pursuit(spectrum.features, target, epsilon)
+    if found is None:
+        return _conic(spectrum, corr, epsilon=epsilon)
+    x, image = found[0], found[1] @ spectrum.features
+    # Of coefficient and slack of its constraint one is zero at the optimum: near it, the smaller.
+    active = np.flatnonzero(np.abs(x) > (1.0 - np.abs(image)) * np.linalg.norm(target))
+    x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
+    return _polished(spectrum, target, epsilon, x, active), image
 
 
 def _conic(
@@ -90,33 +106,51 @@ def _conic(
         return x, None
     image = np.asarray(answer.z)[2 * n + 1 :] @ features
     image = image if image @ x > 0 else -image
-    return _polished(spectrum, target, epsilon, x, image), image
-
-
-def _polished(spectrum: Spectrum, target: Array, epsilon: float, x: Array, image: Array) -> Array:
-    """The code in closed form over the atoms that are active, if these are the right ones: else x as it is.
-
-    Active are those with a coefficient and a dual constraint that is tight; F_A = QR gives fit, slope and level.
-    """
     tight = np.abs(image) > (1.0 - _TIGHT) * np.abs(image).max()
-    active = np.flatnonzero(tight & (np.abs(x) > 0))
-    if len(active) == 0 or len(active) > len(target):
-        return x
-    orthonormal, corner = linalg.qr(spectrum.features[:, active], mode="economic", check_finite=False)
+    return _polished(spectrum, target, epsilon, x, np.flatnonzero(tight & (np.abs(x) > 0))), image
+
+
+def _polished(spectrum: Spectrum, target: Array, epsilon: float, x: Array, active: IntArray) -> Array:
+    """The code in closed form over the atoms that are active, if these are nearly the right ones: else x as it is.
+
+    F_A = QR gives fit, slope and level. Atoms whose coefficient gets the wrong sign leave, and the one that has most in
+    common with the residual joins, until no atom has more than the level.
+    """
+    signs, best = np.sign(x), x
+    for _ in range(_CORRECTIONS):
+        values = _on_active(spectrum.features[:, active], target, epsilon, signs[active])
+        if values is None:
+            break
+        right = np.sign(values) == signs[active]
+        if not right.all():
+            active = active[right]
+            continue
+        out = np.zeros_like(x)
+        out[active] = values
+        best = out if best is x or np.abs(out).sum() < np.abs(best).sum() else best
+        image = (target - spectrum.features[:, active] @ values) @ spectrum.features
+        level = np.abs(image[active]).min()
+        image[active] = 0.0
+        worst = int(np.abs(image).argmax())
+        if abs(image[worst]) <= (1.0 + _ZERO) * level:
+            return out
+        active, signs[worst] = np.append(active, worst), np.sign(image[worst])
+    return best
+
+
+def _on_active(features: Array, target: Array, epsilon: float, signs: Array) -> Array | None:
+    """Coefficients with these signs whose residual is epsilon long and has as much of each atom; or None."""
+    if features.shape[1] == 0 or features.shape[1] > len(target):
+        return None
+    orthonormal, corner = linalg.qr(features, mode="economic", check_finite=False)
     if np.abs(np.diagonal(corner)).min() <= _ZERO * np.abs(np.diagonal(corner)).max():
-        return x
-    signs = np.sign(x[active])
+        return None
     along = orthonormal.T @ target
     push = linalg.solve_triangular(corner, signs, trans="T", check_finite=False)
     room = epsilon**2 - max(float(target @ target - along @ along), 0.0)
     if room <= 0.0:
-        return x
-    values = linalg.solve_triangular(corner, along - math.sqrt(room / float(push @ push)) * push, check_finite=False)
-    if not (np.sign(values) == signs).all():
-        return x
-    out = np.zeros_like(x)
-    out[active] = values
-    return out
+        return None
+    return linalg.solve_triangular(corner, along - math.sqrt(room / float(push @ push)) * push, check_finite=False)
 
 
 def _linear_programme(spectrum: Spectrum, target: Array) -> tuple[Array, Array | None]:

@@ -18,11 +18,10 @@ from ..base import Judgement
 from ..coding.encode import Codes
 from ..coding.problems import Problem
 from ..coding.workers import one_blas_thread
-from ..cross_test import CrossTester, cross_splits, few_out_folds, left_out_classes
-from ..dictionary import Queries
+from ..cross_test import CrossTest, CrossTester, cross_splits, few_out_folds, left_out_classes
+from ..dictionary import Dictionary, Queries
 from ..dictionary_classifier import DictionaryClassifier
-from ..evidence import class_residuals, residual_ratio, sparsity_concentration
-from ..evidence_table import DIRECTION, EVIDENCE
+from ..evidence_table import DIRECTION, EVIDENCE, Evidence, evidence_of
 from ..held_out import HeldOutScores
 
 __all__ = ["NaiveRejection", "RatioRejection", "SCIRejection", "SparseRejection"]
@@ -64,6 +63,7 @@ class SparseRejection(DictionaryClassifier):
     kind: ClassVar[str]
 
     _held_out: HeldOutScores
+    _cross_tests: tuple[CrossTest, CrossTest]
 
     def __init__(
         self,
@@ -109,7 +109,12 @@ class SparseRejection(DictionaryClassifier):
         splits = list(cross_splits(slices, len(left_out), HOLDOUT, rng))
         with one_blas_thread():
             tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs, codes_only=True)
-            held_out, simulated = tester.known(folds), tester.simulated(splits, left_out)
+            cross_tests = tester.known(folds), tester.simulated(splits, left_out)
+        self._learn(dictionary, cross_tests)
+
+    def _learn(self, dictionary: Dictionary, cross_tests: tuple[CrossTest, CrossTest]) -> None:
+        """Take a dictionary, and what held-out samples and pretended strangers came to over it."""
+        held_out, simulated = cross_tests
         column = EVIDENCE.index(self.kind)
         self._held_out = HeldOutScores(
             self._strangeness(held_out.values[:, column]),
@@ -120,10 +125,21 @@ class SparseRejection(DictionaryClassifier):
             simulated.right,
             *self.score_range,
         )
+        self._cross_tests = cross_tests
         self.dictionary_, self.problem_ = dictionary, self._problem
         self.classes_ = np.asarray(dictionary.classes_)
         self._choice = {}
         self.set_threshold()
+
+    def _sharing_codes(self, kind: type[SparseRejection]) -> SparseRejection:
+        """Another method of this family as if fitted to the same samples with the same parameters, without coding."""
+        other = kind(**self.get_params())
+        other._check_parameters()
+        if hasattr(self, "feature_names_in_"):
+            other.feature_names_in_ = self.feature_names_in_
+        other.n_features_in_, other.unknown_label_ = self.n_features_in_, self.unknown_label_
+        other._learn(self.dictionary_, self._cross_tests)
+        return other
 
     def _held_out_scores(self) -> HeldOutScores:
         return self._held_out
@@ -131,17 +147,17 @@ class SparseRejection(DictionaryClassifier):
     # -- recognising -------------------------------------------------------------------------------------
 
     def _judge(self, X: Any) -> Judgement:
-        return Judgement.joined([self._judged(queries, codes) for queries, codes in self._coded(X)])
+        return Judgement.joined([self._judge_evidence(self._evidence(*coded)) for coded in self._coded(X)])
 
-    def _judged(self, queries: Queries, codes: Codes) -> Judgement:
-        residuals = class_residuals(queries, codes, self.dictionary_)
-        if self.kind == "concentration":
-            values = sparsity_concentration(codes, self.dictionary_)
-        else:
-            values = residual_ratio(residuals) if self.kind == "ratio" else residuals.min(axis=1)
-        empty = queries.squared_norms == 0
-        scores = np.where(empty, self.score_range[1], self._strangeness(values))
-        return Judgement(residuals.argmin(axis=1), scores, -residuals, empty)
+    def _evidence(self, queries: Queries, codes: Codes) -> Evidence:
+        """The evidence of the codes alone; what regularised least squares says has no part here."""
+        nothing = np.zeros((len(queries), len(self.dictionary_.class_slices)))
+        return evidence_of(queries, codes, self.dictionary_, nothing, nothing)
+
+    def _judge_evidence(self, evidence: Evidence) -> Judgement:
+        values = self._strangeness(evidence.values[:, EVIDENCE.index(self.kind)])
+        scores = np.where(evidence.empty, self.score_range[1], values)
+        return Judgement(evidence.candidate, scores, -evidence.residuals, evidence.empty)
 
     def _strangeness(self, values: Array) -> Array:
         return values if DIRECTION[self.kind] > 0 else 1.0 - values

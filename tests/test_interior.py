@@ -1,0 +1,91 @@
+"""The interior point method for basis pursuit denoising, against Clarabel and the certificate's own inequality."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srosr import BPDN, Dictionary, sparse_encode
+from srosr.coding import safe
+from srosr.coding.clock import coding_seconds
+from srosr.coding.interior import basis_pursuit
+from srosr.coding.spectrum import Spectrum
+
+
+def problem(rng, rank, n, decay=0.0, copies=0):
+    """Unit atoms with singular values that fall by ``decay`` powers of ten, some of them twice, and a sample."""
+    atoms = rng.normal(size=(rank, n)) * np.logspace(0, -decay, rank)[:, None]
+    atoms[:, n - copies :] = atoms[:, :copies]
+    atoms /= np.linalg.norm(atoms, axis=0)
+    target = atoms @ rng.normal(size=n)
+    return atoms, target / np.linalg.norm(target)
+
+
+@given(
+    seed=st.integers(0, 10**6), rank=st.integers(1, 25), extra=st.integers(0, 40),
+    decay=st.sampled_from([0.0, 2.0, 5.0]), epsilon=st.sampled_from([1e-4, 1e-3, 0.03, 0.5]),
+)  # fmt: skip
+@settings(max_examples=120, deadline=None)
+def test_code_and_dual_point_prove_each_other(seed, rank, extra, decay, epsilon):
+    F, b = problem(np.random.default_rng(seed), rank, rank + extra, decay)
+    found = basis_pursuit(F, b, epsilon)
+    assert found is not None
+    x, v = found
+    image = np.abs(v @ F).max()
+    worth = (b @ v - epsilon * np.linalg.norm(v)) / max(image, 1.0)
+    assert np.linalg.norm(b - F @ x) <= epsilon + 2e-6
+    assert np.abs(x).sum() <= worth * (1 + 1e-5) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("rank", "n", "decay", "copies"), [(20, 60, 0, 0), (20, 60, 4, 0), (30, 30, 3, 0), (15, 60, 2, 20)]
+)
+def test_the_objective_is_that_of_a_conic_solver(rank, n, decay, copies):
+    rng = np.random.default_rng(rank + n + decay)
+    F, b = problem(rng, rank, n, decay, copies)
+    spectrum = Spectrum(np.einsum("ij,ij->j", F, F), atoms=F.T)
+    corr = F.T @ b
+    x, _ = basis_pursuit(spectrum.features, spectrum.along(corr[None])[0], 0.01)
+    conic, _ = safe._conic(spectrum, corr, epsilon=0.01)
+    assert np.abs(x).sum() == pytest.approx(np.abs(conic).sum(), rel=1e-7)
+
+
+def test_what_has_no_answer_here_is_left_to_others():
+    F, b = problem(np.random.default_rng(0), 5, 9)
+    assert basis_pursuit(F, b, 0.0) is None  # no room
+    assert basis_pursuit(F, b, 2.0) is None  # zero is the answer
+    assert basis_pursuit(np.zeros((5, 9)), b, 0.1) is None
+
+
+def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, monkeypatch):
+    """Rank-deficient MNIST at the paper's epsilon, samples whose walk loses its way among nearly dependent atoms."""
+    from benchmarks.trials import mnist
+
+    def conic(*_, **__):
+        raise AssertionError("Clarabel was asked")
+
+    monkeypatch.setattr(safe, "_conic", conic)
+    trial = mnist(100)
+    dictionary = Dictionary(trial.X, trial.y, normalize=True)
+    solved = []
+    monkeypatch.setattr(safe, "basis_pursuit", lambda *a: solved.append(1) or basis_pursuit(*a))
+    codes = sparse_encode(trial.X_test[[110, 113, 127, 137]], dictionary, BPDN(0.001))
+    assert codes.status.tolist() == ["ok", "ok", "ok", "infeasible"]
+    assert codes.gap.max() < 1e-6 and solved
+
+
+def test_the_clock_counts_coding_and_nothing_else():
+    rng = np.random.default_rng(0)
+    before = coding_seconds()
+    time.sleep(0.02)
+    assert coding_seconds() == before
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sparse_encode(rng.normal(size=(20, 10)), rng.normal(size=(30, 10)), BPDN(0.1), normalize=True)
+    assert 0 < coding_seconds() - before <= time.perf_counter() - started
