@@ -1,0 +1,87 @@
+"""Pictures out of archives, and nothing else out of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from .pictures import is_picture
+
+__all__ = ["unpack_pictures"]
+
+
+def unpack_pictures(archive: Path, top: str, target: Path) -> None:
+    """Unpack the pictures ``…/top/class/name`` of an archive to ``target/class/name``.
+
+    Read are tar files, compressed or not, and zip files with the pictures, or with ``top.tar.gz``, in them. Where a
+    picture goes is put together from two plain names, so that no entry can lead out of the folder; links, devices,
+    hidden files, folders inside classes and whatever else is no picture are passed over. ``target`` appears when all
+    is unpacked; if anything goes wrong nothing of it stays.
+
+    Raises
+    ------
+    ValueError
+        If the archive is damaged or has no such pictures.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        n_pictures = 0
+        for group, name, content in _pictures(archive, top):
+            (work / group).mkdir(exist_ok=True)
+            with open(work / group / name, "wb") as picture:
+                shutil.copyfileobj(content, picture)
+            n_pictures += 1
+        if not n_pictures:
+            raise ValueError(f"it has no pictures {top}/class/picture in it")
+        with contextlib.suppress(OSError):
+            os.rename(work, target)
+        if not target.is_dir():
+            raise ValueError(f"what was unpacked cannot be moved to {target}")
+        # Otherwise another process was faster; its pictures are the same.
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _pictures(archive: Path, top: str) -> Iterator[tuple[str, str, IO[bytes]]]:
+    """Class, name and content of each picture in an archive."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                place = _place(info.filename, top)
+                if place and not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16):
+                    with zipped.open(info) as content:
+                        yield *place, content
+                elif PurePosixPath(info.filename).name == f"{top}.tar.gz":
+                    with zipped.open(info) as inner, tarfile.open(fileobj=inner, mode="r|gz") as tar:
+                        yield from _pictures_of_tar(tar, top)
+    else:
+        with tarfile.open(archive) as tar:
+            yield from _pictures_of_tar(tar, top)
+
+
+def _pictures_of_tar(tar: tarfile.TarFile, top: str) -> Iterator[tuple[str, str, IO[bytes]]]:
+    for member in tar:
+        place = _place(member.name, top)
+        content = tar.extractfile(member) if place and member.isreg() else None
+        if place and content is not None:
+            yield *place, content
+
+
+def _place(name: str, top: str) -> tuple[str, str] | None:
+    """Class and name of the picture at a path inside an archive; None where it is none."""
+    path = PurePosixPath(name)
+    if len(path.parts) < 3 or path.parts[-3] != top or path.is_absolute() or ".." in path.parts:
+        return None
+    group, file = path.parts[-2:]
+    if group.startswith(".") or not is_picture(file) or set("\\:\0") & set(group + file):
+        return None
+    return group, file

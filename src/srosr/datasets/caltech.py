@@ -1,0 +1,145 @@
+"""Caltech-101 and Caltech-256: pictures of objects, and features of them that are ready to use."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from .._types import AnyArray
+from .archives import unpack_pictures
+from .array_files import read_npz
+from .dataset import Dataset
+from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, reading
+from .pictures import list_pictures
+
+__all__ = ["load_caltech101", "load_caltech256"]
+
+COUNTS_FILE = DataFile(
+    "caltech101",
+    {"caltech101_dsift_spm_counts.npz": None},
+    hint="Or take the pictures, load_caltech101(pictures=True), and features of them from srosr.features.",
+)
+CLIP_FILE = DataFile(
+    "caltech256",
+    {"caltech256_clip_vitb32_valtest.npz": None},
+    hint="Or take the pictures, load_caltech256(), and features of them from srosr.features.",
+)
+# The SHA-256 is the one TensorFlow Datasets publishes (datasets/caltech101/checksums.tsv).
+PICTURES_101 = DataFile(
+    "caltech101",
+    {"caltech-101.zip": "sha256:331234750fc7f77520e50d9565e8b6907b03565e30320da1401130db08c61f91"},
+    ("https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip?download=1",),
+    hint="Or unpack it there yourself: the folder 101_ObjectCategories is enough.",
+)
+# The MD5 is the one torchvision publishes (torchvision/datasets/caltech.py).
+PICTURES_256 = DataFile(
+    "caltech256",
+    {"256_ObjectCategories.tar": "md5:67b4f42ca05d46448c6bb8ecd2220f6d"},
+    ("https://data.caltech.edu/records/nyy15-4j048/files/256_ObjectCategories.tar?download=1",),
+    hint="Or unpack it there yourself: the folder 256_ObjectCategories is enough.",
+)
+
+_CELLS, _WORDS = 16, 200
+_CHUNK = 1024
+
+
+def load_caltech101(*, pictures: bool = False, download: bool = True) -> Dataset:
+    """Caltech-101: 9144 pictures of 101 kinds of objects and of "background".
+
+    Parameters
+    ----------
+    pictures : bool, default False
+        Whether to return paths of pictures rather than features of them. They are taken from an unpacked folder
+        ``101_ObjectCategories`` or ``caltech101_images``, or from the official archive, which is unpacked into the
+        cache.
+    download : bool, default True
+        Whether the archive (137 MB) may be downloaded where pictures are not at hand. The features have no home to
+        download them from.
+
+    Returns
+    -------
+    Dataset
+        Features: ``X`` (9144, 4200) float32, spatial pyramids of a vocabulary of 200 words of dense SIFT, made from
+        ready word counts of the 4×4 cells (see :func:`srosr.features.pyramid_of_counts`). Pictures: ``X`` has their
+        paths, in as many classes as the folder has. The class ``BACKGROUND_Google`` is one of the 102.
+
+    References
+    ----------
+    L. Fei-Fei, R. Fergus, P. Perona, "One-shot learning of object categories", IEEE TPAMI 28, 2006.
+    """
+    if pictures:
+        tops = ("101_ObjectCategories", "caltech-101/101_ObjectCategories", "caltech101_images")
+        return _load_pictures("caltech101-pictures", "Caltech-101", PICTURES_101, tops, download)
+    return find_or_fetch("caltech101", COUNTS_FILE, _read_counts, download=download)
+
+
+def load_caltech256(*, features: Literal["clip"] | None = None, download: bool = True) -> Dataset:
+    """Caltech-256: 30,607 pictures of 256 kinds of objects and of "clutter".
+
+    Parameters
+    ----------
+    features : {"clip", None}, default None
+        None for paths of pictures, from an unpacked folder ``256_ObjectCategories`` or from the official archive, which
+        is unpacked into the cache. ``"clip"`` for ready embeddings of a quarter of the pictures by CLIP ViT-B/32, not
+        scaled to unit length.
+    download : bool, default True
+        Whether the archive (1.2 GB) may be downloaded where pictures are not at hand. The embeddings have no home to
+        download them from.
+
+    Returns
+    -------
+    Dataset
+        Pictures: ``X`` has their paths. ``"clip"``: ``X`` (7556, 512) float32, ``part`` ``"validation"`` or ``"test"``.
+        The class ``257.clutter`` is one of the 257.
+
+    References
+    ----------
+    G. Griffin, A. Holub, P. Perona, "Caltech-256 object category dataset", report 7694, Caltech, 2007.
+    A. Radford et al., "Learning transferable visual models from natural language supervision", ICML 2021.
+    """
+    if features == "clip":
+        return find_or_fetch("caltech256-clip", CLIP_FILE, _read_clip, download=download)
+    if features is not None:
+        raise ValueError(f'features must be "clip" or None, got {features!r}.')
+    tops = ("256_ObjectCategories", "caltech256_images")
+    return _load_pictures("caltech256", "Caltech-256", PICTURES_256, tops, download)
+
+
+def _read_counts(path: Path) -> Dataset:
+    found = read_npz(path, "counts", "y", "class_names")
+    counts = found["counts"]
+    if counts.ndim != 3 or counts.shape[1:] != (_CELLS, _WORDS) or counts.dtype.kind not in "iu" or counts.min() < 0:
+        raise ValueError(f"its counts are {counts.dtype} of shape {counts.shape}, not whole numbers of (n, 16, 200)")
+    source = "Caltech-101, spatial pyramids (1×1, 2×2, 4×4) of 200 words of dense SIFT, made from ready word counts"
+    return Dataset("caltech101", _pyramids(counts), found["y"], tuple(found["class_names"].tolist()), source)
+
+
+def _pyramids(counts: AnyArray) -> AnyArray:
+    """Spatial pyramids of ready counts, a block at a time: as float64 all of them would be large."""
+    from ..features import pyramid_of_counts
+
+    blocks = [pyramid_of_counts(counts[i : i + _CHUNK]).astype(np.float32) for i in range(0, len(counts), _CHUNK)]
+    return np.concatenate(blocks)
+
+
+def _read_clip(path: Path) -> Dataset:
+    found = read_npz(path, "X", "y", "class_names", "split")
+    names = tuple(found["class_names"].tolist())
+    source = "Caltech-256, CLIP ViT-B/32 embeddings of a quarter of the pictures, not scaled to unit length"
+    return Dataset("caltech256-clip", found["X"].astype(np.float32), found["y"], names, source, found["split"])
+
+
+def _load_pictures(name: str, title: str, archive: DataFile, tops: tuple[str, ...], download: bool) -> Dataset:
+    """The pictures of an unpacked folder or, where there is none, of the archive."""
+    folder = find_folder(archive.folder, *tops)
+    if folder is None:
+        folder = cache_folder() / archive.folder / tops[0]
+        find_or_fetch(name, archive, lambda path: unpack_pictures(path, tops[0], folder), download=download)
+        with contextlib.suppress(OSError):  # what was downloaded is not needed any more
+            (cache_folder() / archive.folder / archive.name).unlink()
+    with reading(name, folder, archive.advice()):
+        paths, y, class_names = list_pictures(folder)
+        return Dataset(name, np.array([str(path) for path in paths]), y, class_names, f"{title}, paths of the pictures")

@@ -1,0 +1,191 @@
+"""Samples with their classes, as every loader returns them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .._types import AnyArray, IntArray
+from .errors import DatasetError
+
+__all__ = ["Dataset"]
+
+#: Kinds of number (NumPy's letters) a sample can be made of: truth values, integers, floating point numbers.
+_NUMBERS = "buif"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples, the class of each, and where they come from.
+
+    Every field is checked when the data set is made, so that what reads one need not check again.
+
+    Parameters
+    ----------
+    name : str
+        Short name, as in :data:`srosr.datasets.DATASETS`.
+    X : ndarray (n_samples, n_features) or (n_samples,)
+        Finite numbers, a row a sample; or paths of pictures.
+    y : ndarray (n_samples,)
+        Class of each sample as a number: its place in ``class_names``. Becomes ``int64``.
+    class_names : tuple of str
+        All different. A class may have no samples.
+    source : str
+        What the data are, where they come from and what was done to them.
+    part : ndarray of str (n_samples,), optional
+        The part of the set a sample belongs to, such as ``"train"`` and ``"test"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.datasets import Dataset
+    >>> pets = Dataset("pets", np.array([[0.5, 1.0], [2.0, 0.0]]), np.array([1, 0]), ("cat", "dog"), "made up")
+    >>> pets.X.shape, [pets.class_names[c] for c in pets.y], pets.pictures
+    ((2, 2), ['dog', 'cat'], False)
+    """
+
+    name: str
+    X: AnyArray
+    y: IntArray
+    class_names: tuple[str, ...]
+    source: str
+    part: AnyArray | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("name", "source"):
+            if not isinstance(getattr(self, field), str):
+                raise ValueError(f"{field} must be a str, not {type(getattr(self, field)).__name__}.")
+        X = _as_samples(self.X)
+        names = _as_class_names(self.class_names)
+        # A frozen dataclass is written to only here: what came in is put into its one form.
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "class_names", names)
+        object.__setattr__(self, "y", _as_class_numbers(self.y, len(X), names))
+        if self.part is not None:
+            object.__setattr__(self, "part", _as_parts(self.part, len(X)))
+
+    @property
+    def pictures(self) -> bool:
+        """Whether the samples are paths of pictures rather than rows of numbers."""
+        return self.X.ndim == 1
+
+    def fingerprint(self) -> str:
+        """SHA-256 over ``X``, ``y``, ``class_names`` and ``part``, as 64 hexadecimal digits.
+
+        It is the same on every machine and for every memory layout: numbers count in C order and little endian, with
+        their type and shape, so that the same values as float32 and as float64 are different data. Of pictures the
+        names, relative to the folder that holds them all, and the file sizes count; the pictures are not read. Neither
+        ``name`` nor ``source`` counts.
+
+        Raises
+        ------
+        DatasetError
+            If a picture is not there any more.
+        """
+        digest = hashlib.sha256(b"srosr dataset 1")
+
+        def add(kind: str, content: bytes | memoryview) -> None:
+            # Every piece goes in with its kind and length, so that no two data sets give the same bytes.
+            digest.update(f"\n{kind} {len(content)}\n".encode())
+            digest.update(content)
+
+        if self.pictures:
+            for name, size in _relative_names_and_sizes(self.X):
+                add(f"picture {size}", name.encode("utf-8", "surrogateescape"))
+        else:
+            rows = np.ascontiguousarray(self.X, dtype=self.X.dtype.newbyteorder("<"))
+            add(f"X {rows.dtype.str} {rows.shape}", rows.reshape(-1).view(np.uint8).data)
+        add("y", np.ascontiguousarray(self.y, dtype="<i8").tobytes())
+        for name in self.class_names:
+            add("class", name.encode("utf-8", "surrogateescape"))
+        for name in () if self.part is None else self.part.tolist():
+            add("part", name.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        what = f"{len(self.X)} pictures" if self.pictures else f"{self.X.shape[0]} × {self.X.shape[1]} {self.X.dtype}"
+        parts = "" if self.part is None else f", parts {', '.join(dict.fromkeys(self.part.tolist()))}"
+        return f"<Dataset {self.name}: {what}, {len(self.class_names)} classes{parts}>"
+
+
+def _as_samples(X: AnyArray) -> AnyArray:
+    """Rows of finite numbers or an array of paths."""
+    X = np.asarray(X)
+    if X.ndim == 1 and X.dtype.kind in "OTU":
+        X = _as_text(X, "X", "paths of pictures")
+        if not all(X.tolist()):
+            raise ValueError("X contains an empty path.")
+    elif X.ndim != 2:
+        raise ValueError(f"X must have rows of numbers or be a list of paths; its shape is {X.shape}.")
+    elif X.dtype.kind not in _NUMBERS or X.dtype.itemsize > 8:
+        raise ValueError(f"X must be numbers of at most 64 bits, not {X.dtype}: pass X.astype(float).")
+    elif X.shape[1] == 0:
+        raise ValueError("X has no features: its rows are empty.")
+    elif X.dtype.kind == "f" and not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise ValueError(f"X contains {X[row, column]} in row {row}, column {column}: leave such samples out.")
+    if len(X) == 0:
+        raise ValueError("X has no samples.")
+    return X
+
+
+def _as_class_names(class_names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(class_names, str):
+        raise ValueError("class_names must be several names, not one str.")
+    given = list(class_names)
+    if not all(isinstance(name, str) and name for name in given):
+        raise ValueError("class_names must be str, none of them empty.")
+    names = tuple(str(name) for name in given)  # np.str_ is a str that prints otherwise
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"class_names contains {twice!r} more than once: give each class a name of its own.")
+    return names
+
+
+def _as_class_numbers(y: AnyArray, n_samples: int, class_names: tuple[str, ...]) -> IntArray:
+    y = np.asarray(y)
+    if y.shape != (n_samples,):
+        raise ValueError(f"y must have one class number for each of the {n_samples} samples; its shape is {y.shape}.")
+    if y.dtype.kind not in "iu":
+        raise ValueError(f"y must be whole numbers, places in class_names, not {y.dtype}.")
+    if y.min() < 0 or y.max() >= len(class_names):
+        wrong = y[(y < 0) | (y >= len(class_names))][0]
+        raise ValueError(
+            f"y contains {wrong}, but with {len(class_names)} class_names it must be within 0..{len(class_names) - 1}."
+        )
+    return y.astype(np.int64)
+
+
+def _as_parts(part: AnyArray, n_samples: int) -> AnyArray:
+    part = np.asarray(part)
+    if part.shape != (n_samples,):
+        raise ValueError(f"part must have one name for each of the {n_samples} samples; its shape is {part.shape}.")
+    return _as_text(part, "part", "names of parts")
+
+
+def _as_text(values: AnyArray, argument: str, what: str) -> AnyArray:
+    if values.dtype.kind == "U":
+        return values
+    texts = [os.fspath(value) if isinstance(value, os.PathLike) else value for value in values.tolist()]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{argument} must be {what}, all of them str, not {values.dtype}.")
+    return np.array(texts, dtype=np.str_)
+
+
+def _relative_names_and_sizes(paths: AnyArray) -> Iterable[tuple[str, int]]:
+    """Names of pictures below the folder that holds them all, with slashes, and their sizes in bytes."""
+    full = [Path(os.path.abspath(path)) for path in paths.tolist()]
+    folder = os.path.commonpath([path.parent for path in full])
+    for path in full:
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise DatasetError(
+                f"the picture {path} cannot be read ({error.strerror}): load the data set anew."
+            ) from error
+        yield path.relative_to(folder).as_posix(), size

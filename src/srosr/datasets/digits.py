@@ -1,0 +1,34 @@
+"""The digits that come with scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .dataset import Dataset
+
+__all__ = ["load_digits_bundled"]
+
+
+def load_digits_bundled() -> Dataset:
+    """Handwritten digits, 1797 pictures of 8×8 pixels with values 0..16; they come with scikit-learn.
+
+    Returns
+    -------
+    Dataset
+        ``X`` (1797, 64) uint8, ten classes of 174 to 183 samples.
+
+    References
+    ----------
+    E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998.
+
+    Examples
+    --------
+    >>> from srosr.datasets import load_digits_bundled
+    >>> load_digits_bundled()
+    <Dataset digits: 1797 × 64 uint8, 10 classes>
+    """
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    source = "Optical Recognition of Handwritten Digits (UCI), the test part, as it comes with scikit-learn"
+    return Dataset("digits", X.astype(np.uint8), y, tuple("0123456789"), source)

@@ -1,0 +1,120 @@
+"""One file from the network to the disk, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .errors import DatasetError
+
+__all__ = ["TIMEOUT", "download", "has_checksum"]
+
+#: Seconds to wait for a connection, and for the next bytes.
+TIMEOUT = (15.0, 60.0)
+_CHUNK = 1 << 18
+
+
+def has_checksum(path: Path, checksum: str) -> bool:
+    """Whether a file has a checksum, written as ``"md5:…"`` or ``"sha256:…"``."""
+    kind, _, expected = checksum.partition(":")
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, kind).hexdigest() == expected.lower()
+
+
+def download(url: str, target: Path, checksum: str | None = None) -> None:
+    """Download ``url`` to ``target``.
+
+    The bytes go into a file of another name beside it, which takes its place when it is complete and, if ``checksum``
+    is given, has that checksum. If anything goes wrong that file is removed; if the process is killed it stays, but
+    nothing looks for it.
+
+    Raises
+    ------
+    DatasetError
+        With one clause that says what happened, for the caller to put into a sentence.
+    """
+    import pooch
+    import requests
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        os.close(handle)
+    except OSError as error:
+        raise DatasetError(f"{target.parent} cannot be written to: {error.strerror}") from error
+    part = Path(name)
+    try:
+        with _progress(target.name) as bar:
+            # What is compressed stays as it is: checksums are those of the files.
+            headers = {"Accept-Encoding": "identity"}
+            fetch = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT, headers=headers)
+            fetch(url, os.fspath(part), None)
+        if checksum is not None and not has_checksum(part, checksum):
+            raise DatasetError(f"what came is not the file: its checksum is not {checksum}")
+        os.replace(part, target)
+    except requests.HTTPError as error:
+        status = error.response.status_code if error.response is not None else "unknown"
+        raise DatasetError(f"the server answered with HTTP status {status}") from error
+    except requests.Timeout as error:
+        raise DatasetError("the server did not answer in time") from error
+    except requests.exceptions.ChunkedEncodingError as error:
+        raise DatasetError("the connection broke off before the file was complete") from error
+    except requests.ConnectionError as error:
+        if "Read timed out" in str(error):  # silence after the first bytes is not a Timeout to requests
+            raise DatasetError("the server fell silent before the file was complete") from error
+        raise DatasetError(
+            "the server cannot be reached: is this machine offline, or is a proxy to be set in HTTPS_PROXY?"
+        ) from error
+    except requests.RequestException as error:
+        raise DatasetError(f"the download failed ({type(error).__name__}: {error})") from error
+    except OSError as error:
+        raise DatasetError(f"{target.parent} cannot be written to: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+class _Bar:
+    """What pooch expects of a progress bar, drawn by rich."""
+
+    def __init__(self, progress: Any, title: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(title, total=None)
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, n_bytes: int) -> None:
+        # A server that does not say how much is to come says nothing, which pooch takes for zero.
+        self._total = n_bytes
+        self._progress.update(self._task, total=n_bytes or None)
+
+    def update(self, n_bytes: int) -> None:
+        self._progress.advance(self._task, n_bytes)
+
+    def reset(self) -> None:
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        self._progress.refresh()
+
+
+@contextlib.contextmanager
+def _progress(title: str) -> Iterator[_Bar]:
+    """A bar on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    times = (TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, *times, console=console, disable=not console.is_terminal) as progress:
+        yield _Bar(progress, title)

@@ -1,0 +1,215 @@
+"""Where the files of data sets are: in the user's folder, in the cache, or at their homes on the network."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from .dataset import Dataset
+from .download import download as download_file
+from .download import has_checksum
+from .errors import DatasetError
+
+__all__ = [
+    "DataFile",
+    "cache_folder",
+    "data_folder",
+    "find_file",
+    "find_folder",
+    "find_or_fetch",
+    "reading",
+    "verified",
+]
+
+T = TypeVar("T")
+
+#: Numbers of errors that say nothing about a file's content.
+_MACHINE_TROUBLE = {
+    getattr(errno, name)
+    for name in "EACCES EDQUOT EFBIG EIO EMFILE ENFILE ENOMEM ENOSPC EPERM EROFS".split()  # noqa: SIM905
+    if hasattr(errno, name)  # not every system has all
+}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a data set: what it may be called, where it is from and how it is checked.
+
+    Attributes
+    ----------
+    folder : str
+        Subfolder of the set, in the user's folder and in the cache.
+    names : mapping from str to str or None
+        Accepted names, the best first, each with the checksum (``"md5:…"``, ``"sha256:…"``) that a file of that name
+        must have, where one is known. The first is the name of what is downloaded.
+    urls : tuple of str
+        Homes, tried in turn; empty if there is none.
+    hint : str
+        What else to do where the file is absent.
+    """
+
+    folder: str
+    names: Mapping[str, str | None]
+    urls: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name under which the file is downloaded."""
+        return next(iter(self.names))
+
+    def advice(self) -> str:
+        """What the user can do, in one or two sentences."""
+        checksum = self.names[self.name]
+        origin = f" from {' or '.join(self.urls)}" if self.urls else ""
+        proof = f" ({checksum})" if checksum else ""
+        put = f"Put {self.name}{proof}{origin} into the folder that SROSR_DATA_DIR names, as {self.folder}/{self.name}."
+        return f"{put} {self.hint}".strip()
+
+
+def data_folder() -> Path | None:
+    """The user's own folder of data sets, which ``SROSR_DATA_DIR`` names; None where it names none."""
+    named = os.environ.get("SROSR_DATA_DIR")
+    if not named:
+        return None
+    folder = Path(named).expanduser().absolute()  # paths of pictures go to other processes
+    if not folder.is_dir():
+        raise DatasetError(f"SROSR_DATA_DIR names {named}, which is not a folder: correct it or unset it.")
+    return folder
+
+
+def cache_folder() -> Path:
+    """The folder of downloads: ``SROSR_CACHE_DIR`` or, without it, a folder of the user's cache."""
+    named = os.environ.get("SROSR_CACHE_DIR")
+    if named:
+        return Path(named).expanduser().absolute()
+    import pooch
+
+    return Path(pooch.os_cache("srosr")).expanduser()
+
+
+def find_file(file: DataFile) -> Path | None:
+    """The file in the user's own folder, in the set's subfolder or at the top."""
+    root = data_folder()
+    if root is None:
+        return None
+    places = (place / name for name in file.names for place in (root / file.folder, root))
+    return next((path for path in places if path.is_file()), None)
+
+
+def find_folder(folder: str, *names: str) -> Path | None:
+    """The first of ``names`` that is a folder: in the user's own folder (in ``folder``, at the top) or in the cache."""
+    root = data_folder()
+    places = [] if root is None else [place / name for name in names for place in (root / folder, root)]
+    places += [cache_folder() / folder / name for name in names]
+    return next((path for path in places if path.is_dir()), None)
+
+
+@contextlib.contextmanager
+def reading(dataset: str, path: Path, advice: str = "") -> Iterator[None]:
+    """Turn whatever reading a file raises into a `DatasetError` that names the set and the file."""
+    try:
+        with np.errstate(invalid="raise", over="raise"):  # numbers that do not fit their type are no data
+            yield
+    except Exception as error:  # a damaged file can raise nearly anything in the libraries that read it
+        reason = str(error) if isinstance(error, (DatasetError, ValueError)) else f"{type(error).__name__}: {error}"
+        raise DatasetError(f"{dataset}: {path} cannot be used: {reason.rstrip('.')}. {advice}".rstrip()) from error
+
+
+def verified(data: Dataset, fingerprint: str) -> Dataset:
+    """``data``, if its fingerprint is that of the published data."""
+    found = data.fingerprint()
+    if found != fingerprint:
+        raise DatasetError(f"it does not hold the published data (fingerprint {found}, not {fingerprint})")
+    return data
+
+
+def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, download: bool = True) -> T:
+    """Find a file, or download it, and read it.
+
+    It is looked for in the folder that ``SROSR_DATA_DIR`` names, in the set's subfolder and at the top, under each of
+    its names; then in the cache; then it is downloaded into the cache. What has a wrong checksum or cannot be read is
+    an error in the user's folder, where nothing is ever written; in the cache it is removed and downloaded anew.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the set, for messages.
+    file : DataFile
+    read : callable
+        From the path to what is returned. It raises if the content is not what it should be.
+    download : bool, default True
+        Whether the network may be used.
+
+    Raises
+    ------
+    DatasetError
+        With the set, the file, what happened and what to do.
+    """
+    own = find_file(file)
+    if own is not None:
+        return _read_checked(dataset, file, own, read)
+    cache = cache_folder() / file.folder
+    removed = ""
+    for name in file.names:
+        cached = cache / name
+        if not cached.is_file():
+            continue
+        try:
+            return _read_checked(dataset, file, cached, read)
+        except DatasetError as error:
+            if not _is_damage(error):
+                raise
+            removed = f" A damaged copy was removed from the cache ({error.__cause__ or error})."
+            with contextlib.suppress(OSError):
+                cached.unlink()
+    if not download or not file.urls:
+        home = "there is no home to download it from" if not file.urls else "download=False"
+        raise DatasetError(f"{dataset}: {_sought(file, cache)}, and {home}.{removed} {file.advice()}")
+    failures = []
+    for url in file.urls:
+        target = cache / file.name
+        try:
+            download_file(url, target, file.names[file.name])
+        except DatasetError as error:
+            failures.append(f"{url}: {error}")
+            continue
+        try:
+            return _read_checked(dataset, file, target, read)
+        except DatasetError as error:
+            if not _is_damage(error):
+                raise
+            failures.append(f"{url}: what came cannot be used ({error.__cause__ or error})")
+            with contextlib.suppress(OSError):
+                target.unlink()
+    raise DatasetError(
+        f"{dataset}: {_sought(file, cache)}, and the download failed ({'; '.join(failures)}).{removed} {file.advice()}"
+    )
+
+
+def _read_checked(dataset: str, file: DataFile, path: Path, read: Callable[[Path], T]) -> T:
+    checksum = file.names[path.name]
+    with reading(dataset, path, file.advice()):
+        if checksum is not None and not has_checksum(path, checksum):
+            raise DatasetError(f"its checksum is not {checksum}")
+        return read(path)
+
+
+def _is_damage(error: DatasetError) -> bool:
+    """Whether a file could not be read for what is in it, and not for want of memory, room or rights."""
+    cause = error.__cause__
+    return not (isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_TROUBLE))
+
+
+def _sought(file: DataFile, cache: Path) -> str:
+    names = " or ".join(file.names)
+    own = os.environ.get("SROSR_DATA_DIR")
+    where = f"SROSR_DATA_DIR ({own})" if own else "SROSR_DATA_DIR (which is not set)"
+    return f"{names} is neither in {where} nor in the cache ({cache})"

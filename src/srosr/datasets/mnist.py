@@ -1,0 +1,70 @@
+"""MNIST, handwritten digits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .array_files import read_idx
+from .dataset import Dataset
+from .errors import DatasetError
+from .fetch import DataFile, find_or_fetch, verified
+
+__all__ = ["load_mnist"]
+
+
+def _file(name: str, md5: str) -> DataFile:
+    homes = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
+    return DataFile("mnist", {f"{name}.gz": f"md5:{md5}", name: None}, tuple(f"{home}{name}.gz" for home in homes))
+
+
+# The MD5 sums are those that torchvision publishes (torchvision/datasets/mnist.py).
+FILES = {
+    "train": (
+        _file("train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        _file("train-labels-idx1-ubyte", "d53e105ee54ea40749a09fcbcd1e9432"),
+    ),
+    "test": (
+        _file("t10k-images-idx3-ubyte", "9fb629c4189551a2d022fa330f9573f3"),
+        _file("t10k-labels-idx1-ubyte", "ec29112dd5afa0611ce80d1b7f02629c"),
+    ),
+}
+FINGERPRINT = "206ec348bce09e8aedb9801a0bd7aee444d6bff27263a4792000f460c291a575"
+
+
+def load_mnist(*, download: bool = True) -> Dataset:
+    """MNIST: 60,000 training and 10,000 test pictures of handwritten digits, 28×28 pixels.
+
+    Parameters
+    ----------
+    download : bool, default True
+        Whether the four files (12 MB) may be downloaded where they are not at hand.
+
+    Returns
+    -------
+    Dataset
+        ``X`` (70000, 784) uint8, training samples first; ``part`` is ``"train"`` or ``"test"``.
+
+    References
+    ----------
+    Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, "Gradient-based learning applied to document recognition", Proceedings
+    of the IEEE 86, 1998.
+    """
+    X, y, part = [], [], []
+    for name, (images, labels) in FILES.items():
+        X.append(find_or_fetch("mnist", images, read_idx, download=download))
+        y.append(find_or_fetch("mnist", labels, read_idx, download=download))
+        part.append(np.full(len(y[-1]), name))
+    try:
+        pixels = np.concatenate([pictures.reshape(len(pictures), -1) for pictures in X])
+        data = Dataset(
+            "mnist",
+            pixels,
+            np.concatenate(y),
+            tuple("0123456789"),
+            "MNIST, the four idx files of the original distribution; pixels as they are",
+            np.concatenate(part),
+        )
+        return verified(data, FINGERPRINT)
+    except (ValueError, DatasetError) as error:
+        reason = str(error).rstrip(".")
+        raise DatasetError(f"mnist: the four files are not MNIST: {reason}. {FILES['train'][0].advice()}") from error
