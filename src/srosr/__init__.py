@@ -14,12 +14,39 @@ if TYPE_CHECKING:
     from .base import OpenSetClassifier
     from .coding.encode import Codes, sparse_encode
     from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
+    from .datasets import (
+        Dataset,
+        DatasetError,
+        load_caltech101,
+        load_caltech256,
+        load_coil20,
+        load_dataset,
+        load_digits_bundled,
+        load_letter,
+        load_mnist,
+        load_orl,
+        load_uiuc_attributes,
+        load_usps,
+        load_yaleb,
+        read_dataset,
+    )
     from .dictionary import Dictionary, Queries
     from .displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
     from .evidence import class_residuals, residual_ratio, sparsity_concentration
     from .exceptions import CalibrationWarning, CertificateWarning, ModelFileError, SROSRWarning, TailWarning
+    from .experiments import (
+        Protocol,
+        ProtocolError,
+        load_protocol,
+    )
     from .explanation import Explanation
     from .explanation_display import ExplanationDisplay
+    from .features import (
+        SpatialPyramid,
+        dense_sift,
+        pyramid_of_counts,
+        read_picture,
+    )
     from .methods import open_set_methods
     from .metric_displays import OpenSetConfusionDisplay, OSCRDisplay
     from .metrics import (
@@ -147,6 +174,27 @@ _HOME = {
     "PairwiseSVM": "rivals",
     "PISVM": "rivals",
     "WSVM": "rivals",
+    "Dataset": "datasets",
+    "DatasetError": "datasets",
+    "load_dataset": "datasets",
+    "read_dataset": "datasets",
+    "load_yaleb": "datasets",
+    "load_mnist": "datasets",
+    "load_uiuc_attributes": "datasets",
+    "load_caltech101": "datasets",
+    "load_caltech256": "datasets",
+    "load_letter": "datasets",
+    "load_usps": "datasets",
+    "load_coil20": "datasets",
+    "load_orl": "datasets",
+    "load_digits_bundled": "datasets",
+    "SpatialPyramid": "features",
+    "dense_sift": "features",
+    "pyramid_of_counts": "features",
+    "read_picture": "features",
+    "Protocol": "experiments",
+    "ProtocolError": "experiments",
+    "load_protocol": "experiments",
 }
 
 __all__ = [
@@ -159,6 +207,8 @@ __all__ = [
     "CalibrationWarning",
     "CertificateWarning",
     "Codes",
+    "Dataset",
+    "DatasetError",
     "Dictionary",
     "ErrorHistogramDisplay",
     "Explanation",
@@ -180,6 +230,8 @@ __all__ = [
     "OpenSetConfusionDisplay",
     "PairwiseSVM",
     "Problem",
+    "Protocol",
+    "ProtocolError",
     "Queries",
     "RatioRejection",
     "Ridge",
@@ -187,6 +239,7 @@ __all__ = [
     "SRCClassifier",
     "SROSRClassifier",
     "SROSRWarning",
+    "SpatialPyramid",
     "SplicedDistribution",
     "TailDiagnostics",
     "TailDisplay",
@@ -196,12 +249,25 @@ __all__ = [
     "candidate_accuracy_scorer",
     "ccr_at_fpr",
     "class_residuals",
+    "dense_sift",
     "fit_gpd",
     "fit_tail",
     "fit_weibull",
     "fpr_at_tpr",
     "harmonic_normalised_accuracy",
     "load",
+    "load_caltech101",
+    "load_caltech256",
+    "load_coil20",
+    "load_dataset",
+    "load_digits_bundled",
+    "load_letter",
+    "load_mnist",
+    "load_orl",
+    "load_protocol",
+    "load_uiuc_attributes",
+    "load_usps",
+    "load_yaleb",
     "mark_unknown",
     "normalised_accuracy",
     "open_set_accuracy",
@@ -216,7 +282,10 @@ __all__ = [
     "oscr_area",
     "oscr_curve",
     "oscr_scorer",
+    "pyramid_of_counts",
     "qq_points",
+    "read_dataset",
+    "read_picture",
     "recognition_accuracy",
     "rejection_accuracy",
     "residual_ratio",

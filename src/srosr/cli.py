@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from srosr._version import __version__
+from srosr.bad_input import BadInput
+from srosr.reproduce_command import reproduce
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,12 +21,6 @@ FIGURE_FORMATS = ("png", "pdf", "svg")
 LARGEST_SEED = 2**32 - 1  # what scikit-learn's random_state takes
 _RULES = {"calibrated": "calibrated", "paper": "paper's, same codes", "SCI": "SCI alone"}
 _SAME_SHARE = "thresholds set to refuse {0.target_rejection:.0%} of known samples; no unknown had a part in them"
-
-
-class BadInput(click.ClickException):
-    """What the user asked for cannot be done: one sentence, exit status 2."""
-
-    exit_code = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
@@ -39,6 +35,7 @@ def main(context: click.Context) -> None:
     Start here:
       srosr demo                 see it work on handwritten digits, no download
       srosr demo --help          what the demo can vary
+      srosr reproduce --list     the paper's experiments, each by one command
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -206,3 +203,6 @@ def _render(result: DemoResult) -> list[RenderableType]:
     ):
         summary.add_row(*row)
     return [table, rules, summary]
+
+
+main.add_command(reproduce)

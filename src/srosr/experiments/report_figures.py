@@ -1,0 +1,248 @@
+"""The figures of a report: which there are, how large, what they are called and what is said below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..plotting import INK
+from .detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, portrait_confusion
+from .inline_svg import inline_svg
+from .method_panels import MethodGridDisplay, TradeDisplay, grid_size
+from .method_strokes import OURS, in_order
+from .metric_info import METRIC_INFO
+from .openness_figures import OpennessDisplay, RankingDisplay, ranking_size
+from .report_text import capital, listed, number
+from .statistics import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Drawing", "Section", "drawn_sections"]
+
+_CURVES = (5.6, 4.4)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure in the page: its id, the ``<svg>``, what is written below, and how many inches wide it is."""
+
+    name: str
+    svg: str
+    caption: str
+    width: float
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures that belong together; ``missing`` says why some are not there."""
+
+    name: str
+    heading: str
+    drawings: list[Drawing]
+    missing: list[str]
+
+
+def drawn_sections(
+    results: pd.DataFrame,
+    coverage: pd.DataFrame,
+    portraits: Mapping[str, Mapping[str, Any]],
+    *,
+    methods: Sequence[str],
+    ours: str = OURS,
+) -> list[Section]:
+    """All figures of a report, by section.
+
+    Parameters
+    ----------
+    results, coverage : DataFrame
+    portraits : dict of str to dict
+        By method; methods without one are left out.
+    methods : sequence of str
+        All that were to run: one without results has an empty panel.
+    ours : str
+    """
+    from matplotlib import style
+
+    there = {str(metric) for metric in results.loc[results["value"].notna(), "metric"].unique()}
+    if results.loc[results["value"].notna(), "trial"].nunique() > 1:
+        band = "Means over trials; bands and whiskers are the 95\N{NO-BREAK SPACE}% intervals of the means."
+    else:
+        band = "One trial, so without intervals."
+    # As on every machine, whatever its settings file says; Matplotlib brings the font.
+    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    look: dict[str, Any] = dict.fromkeys(inked, INK)
+    look |= {"font.family": "DejaVu Sans", "axes.linewidth": 0.8, "figure.facecolor": "none"}
+    with style.context(["default", look], after_reset=True):
+        return [
+            _openness(results, there, methods, ours, band),
+            _trade(results, there, ours, band),
+            _ranking(results, there, ours),
+            _portraits(portraits, ours),
+            _targets(coverage, ours, band),
+        ]
+
+
+def _openness(results: pd.DataFrame, there: set[str], methods: Sequence[str], ours: str, band: str) -> Section:
+    drawings, missing = [], []
+    for metric in ("f", "accuracy"):
+        if metric not in there:
+            missing.append(f"No {METRIC_INFO[metric].label} was measured.")
+            continue
+        display = OpennessDisplay.from_results(results, metric, ours=ours)
+        label = METRIC_INFO[metric].label
+        text = f"{capital(label)} against openness: {listed(list(display.curves), 20)}. {band}"
+        drawings.append(_drawing(f"openness-{metric}", _CURVES, display, text, _heard(display.curves, label)))
+    for metric in ("f", "accuracy"):
+        if metric in there:
+            grid = MethodGridDisplay.from_results(results, metric, methods=in_order(methods, ours), ours=ours)
+            label = METRIC_INFO[metric].label
+            text = (
+                f"{capital(label)} against openness of every method: its own curve over those of all the others in "
+                f"grey. {band}"
+            )
+            heard = f"{label} against openness, a panel for each of {len(grid.methods)} methods."
+            size = grid_size(len(grid.methods))
+            drawings.append(_drawing(f"methods-{metric}", size, grid, text, heard, whole=True, wide=True))
+    return Section("openness", "As the problem opens", drawings, missing)
+
+
+def _trade(results: pd.DataFrame, there: set[str], ours: str, band: str) -> Section:
+    drawings, missing = [], []
+    for metric, meaning in (
+        ("recognition_accuracy", "known samples that are accepted and get the right class"),
+        ("rejection_accuracy", "unknown samples that are refused"),
+    ):
+        label = METRIC_INFO[metric].label
+        if metric not in there:
+            missing.append(f"No {label} was measured.")
+            continue
+        display = OpennessDisplay.from_results(results, metric, ours=ours)
+        text = f"{capital(label)}: the share of {meaning}. {band}"
+        name = metric.replace("_", "-")
+        drawings.append(_drawing(name, _CURVES, display, text, _heard(display.curves, label)))
+    if {"recognition_accuracy", "rejection_accuracy"} & there:
+        trade = TradeDisplay.from_results(results, ours=ours)
+        text = (
+            "Recognition, rejection and the accuracy that comes of both, of every method. The more open the problem, "
+            f"the more samples are unknown, and the nearer accuracy comes to rejection. {band}"
+        )
+        heard = (
+            f"Recognition, rejection and accuracy against openness, a panel for each of {len(trade.methods)} methods."
+        )
+        size = grid_size(len(trade.methods), 0.35)
+        drawings.append(_drawing("trade", size, trade, text, heard, whole=True, wide=True))
+    return Section("trade", "Why accuracy rises or falls: recognition and rejection", drawings, missing)
+
+
+def _ranking(results: pd.DataFrame, there: set[str], ours: str) -> Section:
+    drawings, missing = [], []
+    for metric, start in (("auroc", " Bars begin at 0.5, which is chance."), ("oscr", "")):
+        label = METRIC_INFO[metric].label
+        if metric not in there:
+            missing.append(f"No {label} was measured.")
+            continue
+        display = RankingDisplay.from_results(results, metric, ours=ours)
+        text = f"{label} at the largest openness, the best on top; whiskers are 95\N{NO-BREAK SPACE}% intervals.{start}"
+        values = zip(display.methods, display.mean, strict=True)
+        heard = (
+            f"{label} at the largest openness: " + ", ".join(f"{name} {number(mean)}" for name, mean in values) + "."
+        )
+        drawings.append(_drawing(f"ranking-{metric}", ranking_size(len(display.methods)), display, text, heard))
+    return Section("ranking", "Ranking at the largest openness", drawings, missing)
+
+
+def _portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section:
+    drawings: list[Drawing] = []
+    names = in_order((name for name, portrait in portraits.items() if portrait), ours)
+    seen: list[Any] = []
+    for position, name in enumerate(names):
+        portrait = portraits[name]
+        errors = [portrait["held_out"], portrait["test"]["known"], portrait["test"]["unknown"]]
+        errors = [[part["matched"], part["nonmatched"]] for part in errors]
+        if errors not in seen:
+            seen.append(errors)
+            text = (
+                f"Errors of {name} in the first trial, on one scale. Above, of the sample's class (of the best class, "
+                "in testing); below, the mean of all other classes. Where the curves of known and unknown samples "
+                "part, they can be told apart."
+            )
+            heard = f"Histograms of matched and non-matched errors of {name}: held-out, known and unknown samples."
+            display = PortraitErrorsDisplay.from_portrait(portrait)
+            drawings.append(_drawing(f"errors-{position}", (5.6, 4.9), display, text, heard, whole=True))
+    for position, name in enumerate(names):
+        confusion = portrait_confusion(portraits[name])
+        # The matrix itself in the page, not a picture of it in some resolution.
+        side = min(max(1.6 + 0.36 * len(confusion.labels), 4.6), 9.0)
+        text = f"Confusion of {name} in the first trial; the last column holds refusals, the last row unknown samples."
+        heard = f"Confusion matrix of {name} with {len(confusion.labels) - 1} known classes and the unknown."
+        wide = len(confusion.labels) > 12
+        drawings.append(_drawing(f"confusion-{position}", (side, side), _Crisp(confusion), text, heard, wide=wide))
+    missing = [] if drawings else ["The first trial left no portrait to draw."]
+    return Section("portraits", "One trial from near: errors and confusion", drawings, missing)
+
+
+def _targets(coverage: pd.DataFrame, ours: str, band: str) -> Section:
+    drawings: list[Drawing] = []
+    heading = "Thresholds by a target rate"
+    if coverage.empty or not coverage["known_refused"].notna().any():
+        return Section(
+            "targets", "Thresholds by a target rate", drawings, ["No thresholds by a target were looked at."]
+        )
+    missing = []
+    try:
+        display = TargetDisplay.from_coverage(coverage, ours)
+    except ValueError:
+        missing.append(f"No thresholds of {ours} were looked at.")
+    else:
+        text = f"What the threshold of {ours} comes to at the largest openness, by the rate it is set to keep. {band}"
+        heard = f"F-measure, accuracy and share of unknown samples refused of {ours} against the target rate."
+        drawings.append(_drawing("target", _CURVES, display, text, heard))
+    kept = CoverageDisplay.from_coverage(coverage, ours=ours)
+    left = f" Not drawn, for want of room: {listed(kept.left_out, 20)}." if kept.left_out else ""
+    text = (
+        "Is the target kept? Known test samples that are refused, against the share that was asked for: on the dotted "
+        f"line as asked, above it more.{left} {band}"
+    )
+    heard = "Share of known test samples refused against the target: " + listed(list(kept.curves), 20) + "."
+    drawings.append(_drawing("coverage", _CURVES, kept, text, heard))
+    return Section("targets", heading, drawings, missing)
+
+
+class _Crisp:
+    """A confusion matrix whose cells stay sharp at any size."""
+
+    def __init__(self, display: Any) -> None:
+        self.display = display
+
+    def plot(self, ax: Any) -> None:
+        self.display.plot(ax)
+        for image in ax.images:
+            image.set_interpolation("none")
+
+
+def _drawing(
+    name: str,
+    size: tuple[float, float],
+    display: Any,
+    text: str,
+    heard: str,
+    *,
+    whole: bool = False,
+    wide: bool = False,
+) -> Drawing:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    display.plot(figure if whole else figure.add_subplot())
+    return Drawing(f"figure-{name}", inline_svg(figure, f"figure-{name}", heard), text, size[0], wide)
+
+
+def _heard(curves: Mapping[str, Curve], label: str) -> str:
+    """The curves in words, for who cannot see them."""
+    some = next(iter(curves.values()))
+    text = f"{label} against openness from {100 * some.openness[0]:.3g} to {100 * some.openness[-1]:.3g} %: "
+    ends = (f"{name} from {number(c.mean[0])} to {number(c.mean[-1])}" for name, c in curves.items())
+    return text + ", ".join(ends) + "."

@@ -1,0 +1,223 @@
+"""An experiment from its protocol to its report: load, run what is missing, write tables, figures and page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..datasets.dataset import Dataset
+from .executors import Executor
+from .protocol import MethodSetting, Protocol, ProtocolError
+from .results_folder import ResultsFolder
+from .runner import Summary, Task, run_trials
+from .tables import write_tables
+from .trial import METRICS, Record, Work, run_trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Outcome", "chosen_methods", "reproduce", "run_task"]
+
+#: Of the records; a folder of another form is refused.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment came to.
+
+    Attributes
+    ----------
+    summary : Summary
+        Of this run.
+    tables : dict of str to DataFrame
+        Of all that the folder holds: "results", "coverage", "times", "failures".
+    folder, report : Path
+    """
+
+    summary: Summary
+    tables: dict[str, pd.DataFrame]
+    folder: Path
+    report: Path
+
+
+def run_task(task: Task) -> list[tuple[Record, Record]]:
+    """One trial, wherever it runs."""
+    return run_trial(task.payload, task.trial, task.methods)
+
+
+def chosen_methods(protocol: Protocol, names: Sequence[str] | None) -> tuple[MethodSetting, ...]:
+    """Methods of a protocol by name, in its order; None takes all."""
+    if names is None:
+        return protocol.methods
+    wanted = {protocol.method(name).name for name in names}
+    if not wanted:
+        raise ProtocolError("no method is named.")
+    return tuple(setting for setting in protocol.methods if setting.name in wanted)
+
+
+def reproduce(
+    protocol: Protocol,
+    out: Path,
+    executor: Executor,
+    *,
+    dataset: Dataset | None = None,
+    trials: int | None = None,
+    methods: Sequence[str] | None = None,
+    seed: int = 0,
+    retry_failed: bool = False,
+    on_progress: Callable[[int, int, float], None] | None = None,
+) -> Outcome:
+    """Run an experiment, or what is missing of it, and write its tables, figures and report.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    out : Path
+        The folder of this experiment.
+    executor : Executor
+        Not entered yet.
+    dataset : Dataset, optional
+        None loads it.
+    trials : int, optional
+        None takes the protocol's.
+    methods : sequence of str, optional
+        Names of the protocol's methods; None takes all.
+    seed : int
+    retry_failed : bool
+        Try again what failed in an earlier run.
+    on_progress : callable, optional
+        As for :func:`srosr.experiments.runner.run_trials`.
+
+    Returns
+    -------
+    outcome : Outcome
+
+    Raises
+    ------
+    ProtocolError, DatasetError, ResultsFolderError, ExecutorError
+    """
+    settings = chosen_methods(protocol, methods)
+    dataset = protocol.dataset() if dataset is None else dataset
+    protocol.check(dataset)
+    n_trials = protocol.trials if trials is None else trials
+    work = Work(protocol, seed, dataset.fingerprint())
+    tasks = []
+    for number in range(n_trials):
+        names = tuple(s.name for s in settings if s.trials is None or number < s.trials)
+        if names:
+            tasks.append(Task(number, names, work))
+    identity = {
+        "format": FORMAT,
+        "experiment": protocol.name,
+        "seed": seed,
+        "data": work.fingerprint,
+        "protocol": protocol.identity(),
+    }
+    started, clock = datetime.now().astimezone(), time.monotonic()
+    with ResultsFolder(out, identity, retry_failed=retry_failed) as folder, executor:
+        summary = run_trials(folder, executor, run_task, tasks, on_progress)
+        elapsed = time.monotonic() - clock
+        order = [s.name for s in protocol.methods]
+        records, times = list(folder.records(order)), list(folder.times(order))
+        tables = write_tables(out, protocol.name, records, times, order, METRICS)
+        there = {record["method"] for record in records}
+        page = _Page(protocol, dataset, seed, n_trials, [s for s in protocol.methods if s.name in there])
+        report = page.write(out, tables, records, folder.versions(), started, elapsed, summary)
+    return Outcome(summary, tables, out, report)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What a report says beside the numbers."""
+
+    protocol: Protocol
+    dataset: Dataset
+    seed: int
+    n_trials: int
+    methods: list[MethodSetting]
+
+    def write(
+        self,
+        out: Path,
+        tables: dict[str, pd.DataFrame],
+        records: list[Record],
+        versions: list[dict[str, str]],
+        started: datetime,
+        elapsed: float,
+        summary: Summary,
+    ) -> Path:
+        from .report import write_report
+
+        portraits = {r["method"]: r["portrait"] for r in records if r["portrait"] is not None}
+        whole = summary.n_skipped == 0
+        path = out / "report.html"
+        write_report(
+            path,
+            title=self.protocol.title,
+            about=self.protocol.about,
+            source=self.dataset.source,
+            settings=self._settings(),
+            **tables,
+            portraits=portraits,
+            versions=versions,
+            n_trials_asked=self.n_trials,
+            started=started if whole else None,
+            finished=datetime.now().astimezone() if whole else None,
+            elapsed=elapsed if whole else None,
+            notes=self._notes(summary),
+            methods=[s.name for s in self.methods],
+            method_settings={s.name: self._setting(s) for s in self.methods},
+        )
+        return path
+
+    def _settings(self) -> list[tuple[str, Any]]:
+        known, unknown, levels = self.protocol.known, self.protocol.unknown, list(self.protocol.levels.values())
+        data, features = self.dataset, self.protocol.features
+        train = f"{known.train:.0%} of its samples" if known.train < 1 else f"{known.train} samples"
+        part, test_part, strange = (f" of part {p}" if p else "" for p in (known.part, known.test_part, unknown.part))
+        classes = f"{unknown.classes[0]} to {unknown.classes[-1]}" if len(unknown.classes) > 1 else unknown.classes[0]
+        return [
+            ("data set", f"{data.name}: {len(data.y):,} samples of {len(data.class_names)} classes"),
+            ("known classes", f"{known.classes}, each trained on {train}{part}"),
+            ("tested on", f"{_samples(known.test)} of each known class{test_part}"),
+            ("unknown classes", f"{classes}, {_samples(unknown.test)} of each{strange}"),
+            ("how they are drawn", "without replacement; larger sets of unknown classes contain smaller ones"),
+            ("openness", f"{100 * levels[0]:.2f} % to {100 * levels[-1]:.2f} %"),
+            ("trials", str(self.n_trials)),
+            ("seed", str(self.seed)),
+            ("features", "as they are" if features is None else {"kind": "spatial pyramid"} | features),
+        ]
+
+    def _setting(self, setting: MethodSetting) -> dict[str, Any]:
+        out = {} if setting.method == setting.name else {"method": setting.method}
+        out |= {name: _written(value) for name, value in setting.parameters.items()}
+        if setting.follows_openness:
+            out["openness"] = "that of each level"
+        if setting.trials is not None:
+            out["trials"] = f"the first {setting.trials}"
+        return out or {"as": "by default, refusing 5 % of known samples"}
+
+    def _notes(self, summary: Summary) -> list[str]:
+        notes = []
+        if fewer := [s for s in self.methods if s.trials is not None and s.trials < self.n_trials]:
+            most = sorted({s.trials for s in fewer if s.trials is not None})
+            notes.append(f"{', '.join(s.name for s in fewer)}: {most[0]} trials only, as the protocol has it.")
+        if summary.n_skipped:
+            notes.append("Resumed: some trials had been run before, so that the time of the whole is not known.")
+        return notes
+
+
+def _samples(n: int | None) -> str:
+    return "all other samples" if n is None else f"{n} samples"
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, dict) and "name" in value:
+        rest = ", ".join(f"{key} = {v}" for key, v in value.items() if key != "name")
+        return f"{value['name']}({rest})"
+    return value

@@ -1,0 +1,287 @@
+"""``srosr reproduce``: an experiment from its name to its report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from srosr.bad_input import BadInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from srosr.experiments.protocol import Protocol
+    from srosr.experiments.reproduction import Outcome
+
+__all__ = ["reproduce"]
+
+#: The paper's experiments, and stand-ins for the last where its pictures are not at hand.
+FOUR = ("yaleb", "mnist", "uiuc", "caltech256")
+STAND_INS = ("caltech101", "caltech256-clip")
+LARGEST_SEED = 2**32 - 1
+SHOWN = {"f": "F-measure", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR"}
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1)
+@click.option("--list", "listing", is_flag=True, help="Say which experiments there are, and end.")
+@click.option("--trials", type=click.IntRange(1), help="Number of trials.  [the protocol's: 50 for the paper's]")
+@click.option("--methods", metavar="METHODS", help="Comma-separated methods of the protocol.  [all]")
+@click.option("--jobs", type=click.IntRange(1), help="Trials at a time, a process and a thread each.  [one a core]")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Run on a Dask cluster instead: tcp://HOST:PORT of its scheduler, or local:N for N workers here.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("srosr-results"),
+    show_default=True,
+    help="Where the results go, a folder for each experiment.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the trials and the methods."
+)
+@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run into the same folder.")
+def reproduce(
+    names: tuple[str, ...],
+    listing: bool,
+    trials: int | None,
+    methods: str | None,
+    jobs: int | None,
+    cluster: str | None,
+    out: Path,
+    seed: int,
+    retry_failed: bool,
+) -> None:
+    """Run experiments: the paper's by name, "all" of them, or your own from a TOML file.
+
+    Every trial draws known and unknown classes, fits every method to the same samples and measures at every openness.
+    The folder of an experiment gets the results as one table (results.parquet and .csv), times, and report.html with
+    figures and tests. It can be killed at any moment: the same command goes on where it was and ends with the same
+    table. Data sets are looked for in the folder SROSR_DATA_DIR, then in the cache, then downloaded.
+
+    \b
+    Examples:
+      srosr reproduce digits                          a first look, no download
+      srosr reproduce yaleb --jobs 2
+      srosr reproduce yaleb --trials 5 --methods calibrated,paper,w-svm
+      srosr reproduce all --cluster tcp://10.0.0.5:8786
+      srosr reproduce mine.toml                       your own data; see docs/experiments.md
+      srosr reproduce --list
+    """
+    from rich.console import Console
+
+    console, err = Console(), Console(stderr=True)
+    if listing:
+        _list(console)
+        return
+    if not names:
+        raise BadInput("name an experiment, such as yaleb, or all; srosr reproduce --list says which there are.")
+    protocols = _protocols(names, methods)
+    if cluster is not None and jobs is not None:
+        raise BadInput("--jobs and --cluster are two ways to run: a cluster has as many jobs as it has workers.")
+    _check_cluster(cluster)
+    wanted = None if methods is None else _split(methods)
+    failed = False
+    for protocol in protocols:
+        optional = "all" in names and protocol.name in STAND_INS
+        failed |= _run(protocol, console, err, out, optional, {
+            "trials": trials, "methods": wanted, "seed": seed, "retry_failed": retry_failed
+        }, jobs or os.cpu_count() or 1, cluster)  # fmt: skip
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _protocols(names: tuple[str, ...], methods: str | None) -> list[Protocol]:
+    """All that was asked for, read and checked before anything runs."""
+    from srosr.experiments.protocol import ProtocolError
+    from srosr.experiments.protocol_file import load_protocol
+    from srosr.experiments.reproduction import chosen_methods
+
+    asked = [one for name in names for one in ((*FOUR, *STAND_INS) if name == "all" else (name,))]
+    try:
+        protocols = [load_protocol(name) for name in dict.fromkeys(asked)]
+        for protocol in protocols:
+            chosen_methods(protocol, None if methods is None else _split(methods))
+    except ProtocolError as error:
+        raise BadInput(str(error)) from None
+    twice = {p.name for p in protocols if [q.name for q in protocols].count(p.name) > 1}
+    if twice:
+        raise BadInput(f"two of the experiments are called {twice.pop()}: their results would share a folder.")
+    return protocols
+
+
+def _split(methods: str) -> list[str]:
+    parts = [part.strip() for part in methods.split(",") if part.strip()]
+    if not parts:
+        raise BadInput("--methods names no method; write them with commas, as in calibrated,paper.")
+    return parts
+
+
+def _check_cluster(cluster: str | None) -> None:
+    from srosr.experiments.executors import make_executor
+
+    try:
+        make_executor(1, cluster)
+    except ValueError as error:
+        raise BadInput(f"--cluster: {error}") from None
+
+
+def _run(
+    protocol: Protocol,
+    console: Console,
+    err: Console,
+    out: Path,
+    optional: bool,
+    options: dict[str, Any],
+    jobs: int,
+    cluster: str | None,
+) -> bool:
+    """Run one experiment and show what came out; whether something failed."""
+    from srosr.datasets import DatasetError
+    from srosr.experiments.executors import ExecutorError, make_executor
+    from srosr.experiments.protocol import ProtocolError
+    from srosr.experiments.reproduction import reproduce as run
+    from srosr.experiments.results_folder import ResultsFolderError
+
+    folder = out / protocol.name
+    try:
+        with err.status(f"{protocol.title}: loading the data …"):
+            dataset = protocol.dataset()
+            protocol.check(dataset)
+        n_trials = options["trials"] or protocol.trials
+        with _progress(err, protocol.name) as progress:
+            executor = make_executor(min(jobs, n_trials), cluster)
+            outcome = run(protocol, folder, executor, dataset=dataset, on_progress=progress, **options)
+    except DatasetError as error:
+        if optional:
+            err.print(f"{protocol.name} is left out, its data are not at hand.", markup=False, highlight=False)
+            return False
+        err.print(f"Error: {protocol.name}: {error}", markup=False, highlight=False, soft_wrap=True)
+        return True
+    except (ProtocolError, ResultsFolderError, ExecutorError, OSError) as error:
+        raise BadInput(str(error)) from None
+    except KeyboardInterrupt:
+        err.print(
+            f"\nStopped. What is finished is kept in {folder}; the same command goes on from there.", markup=False
+        )
+        raise click.exceptions.Exit(130) from None
+    _show(console, protocol, outcome)
+    return not outcome.tables["failures"].empty
+
+
+@contextmanager
+def _progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], None]]:
+    """Trials done and time left: a bar on a terminal, a line a trial elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("trials"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    task = bar.add_task(name, total=None, left="")
+    last = [0.0]
+
+    def progress(done: int, total: int, seconds: float) -> None:
+        left = f"about {_duration(seconds / done * (total - done))} left" if 0 < done < total else ""
+        text = left if done else "the first trials take the longest: they load and compile"
+        bar.update(task, completed=done, total=total, left=text)
+        # A log needs no line for every one of many quick trials.
+        if not err.is_terminal and done and (done == total or time.monotonic() - last[0] > 1.0):
+            last[0] = time.monotonic()
+            line = f"{name}: {done} of {total} trials, {_duration(seconds)}" + (f", {left}" if left else "")
+            err.print(line, highlight=False, soft_wrap=True)
+        if done == total and total:
+            bar.update(task, left="writing tables and report …")
+
+    with bar:
+        yield progress
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
+    """The table at the largest openness, failures, times, and where everything is."""
+    from rich.table import Table
+
+    results, times = outcome.tables["results"], outcome.tables["times"]
+    if not results.empty:
+        from srosr.experiments.report_text import BEST, column_of, ranked, trials_of
+        from srosr.experiments.statistics import levels, values_at
+
+        last, trials = levels(results, "f")[-1], trials_of(results)
+        most = max(trials.values())
+        columns = {m: column_of(values_at(results, m, last), m, label, trials) for m, label in SHOWN.items()}
+        title = f"{protocol.title}, openness {100 * last.openness:.2f} %: mean ± half of the 95 % interval"
+        table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+        table.add_column("method")
+        for label in SHOWN.values():
+            table.add_column(label, justify="right")
+        for name in ranked(results, list(trials), "calibrated"):
+            cells = [columns[m].cells.get(name) for m in SHOWN]
+            row = ["" if c is None else _cell(c, c.mark == BEST) for c in cells]
+            fewer = f" ({trials[name]})" if trials[name] < most else ""
+            table.add_row(name + fewer, *row, style="bold" if name == "calibrated" else "")
+        console.print(table)
+        few = "; in brackets, where fewer" if min(trials.values()) < most else ""
+        console.print(f"* best of its column; {most} trials{few}", style="dim", highlight=False)
+    failures = outcome.tables["failures"]
+    for line in failures.head(10).itertuples():
+        console.print(f"FAILED trial {line.trial} {line.method}: {line.reason}", markup=False, highlight=False)
+    if len(failures) > 10:
+        console.print(f"… and {len(failures) - 10} more failures, see failures.csv")
+    spent = float(times[["fit_seconds", "predict_seconds"]].sum().sum())
+    if spent > 0:
+        share = 1.0 - float(times["coding_seconds"].sum()) / spent
+        console.print(f"Computed {_duration(spent)} in all, {share:.0%} of it not coding.", highlight=False)
+    console.print(f"Report: {outcome.report}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _cell(cell: Any, best: bool) -> str:
+    spread = f"±{cell.half_width}" if cell.half_width else ""
+    return f"{cell.mean}{spread}{'*' if best else ' '}"
+
+
+def _list(console: Console) -> None:
+    from rich.table import Table
+
+    from srosr.experiments.protocol_file import load_protocol, protocol_names
+
+    table = Table(header_style="bold")
+    for heading in ("name", "what", "known", "unknown", "openness", "trials"):
+        table.add_column(heading)
+    order = [*FOUR, *STAND_INS]
+    for name in sorted(protocol_names(), key=lambda n: order.index(n) if n in order else len(order)):
+        p = load_protocol(name)
+        opening = list(p.levels.values())
+        table.add_row(
+            name,
+            p.title,
+            str(p.known.classes),
+            f"{p.unknown.classes[0]}–{p.unknown.classes[-1]}",
+            f"{100 * opening[0]:.2f}–{100 * opening[-1]:.2f} %",
+            str(p.trials),
+        )
+    console.print(table)
+    console.print(
+        f"all: {', '.join(FOUR)}, and {' and '.join(STAND_INS)} where their files are at hand", highlight=False
+    )

@@ -1,0 +1,224 @@
+"""The same work on a Dask cluster: real schedulers and workers on the loopback, some of which are killed."""
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from test_runner import IDENTITY, METHODS, InThisProcess, Run, all_gone, run, tables, tasks_of, unix
+from work_for_runner import square, threads
+
+from srosr import __version__
+from srosr.experiments import dask_cluster
+from srosr.experiments.executors import ClusterError, DaskCluster, ExecutorError, LocalProcesses
+from srosr.experiments.results_folder import ResultsFolder
+from srosr.experiments.runner import Failure, Summary
+
+pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
+pytestmark = unix
+
+N_TRIALS = 10
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The tables of a run in processes of this machine."""
+    path = tmp_path_factory.mktemp("undisturbed")
+    run(path, LocalProcesses(2), tasks_of(N_TRIALS))
+    return tables(path)
+
+
+class Machines:
+    """A scheduler and workers, each a process of its own."""
+
+    def __init__(self, folder, settings):
+        path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        self.environment = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | settings
+        self.folder, self.started = folder, []
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+
+    def start(self, kind, *options):
+        log = self.folder / f"{kind}-{len(self.started)}.log"
+        with open(log, "wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *options],
+                stdout=file,
+                stderr=file,
+                env=self.environment,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        return process
+
+    def worker(self, *options):
+        usual = ("--no-dashboard", "--host", "127.0.0.1", "--local-directory", str(self.folder))
+        return self.start("worker", self.address, *usual, *options)
+
+    def wait_for(self, n_workers):
+        """Wait until the scheduler listens and has so many workers."""
+        log, end = self.folder / "scheduler-0.log", time.monotonic() + 60
+        while "Scheduler at" not in log.read_text() or log.read_text().count("Register worker") < n_workers:
+            assert time.monotonic() < end and self.scheduler.poll() is None, log.read_text()
+            time.sleep(0.1)
+
+    def end(self):
+        for process in self.started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def machines(tmp_path_factory):
+    """Start machines; they are ended, whatever happens."""
+    made = []
+
+    def start(**settings):
+        made.append(Machines(tmp_path_factory.mktemp("machines"), settings))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.end()
+
+
+def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, machines, capfd):
+    cluster = machines()
+    # One with a nanny and several threads, which must not run tasks at the same time; the other is killed.
+    cluster.worker("--nthreads", "3")
+    victim = cluster.worker("--nthreads", "1", "--no-nanny")
+    cluster.wait_for(2)
+    log = tmp_path / "log"
+    log.mkdir()
+
+    def kill_at_three(done, total, seconds):
+        if done == 3:
+            os.kill(victim.pid, signal.SIGKILL)
+
+    executor = DaskCluster(cluster.address)
+    payload = {"seconds": 0.3, "log": str(log)}
+    assert run(tmp_path, executor, tasks_of(N_TRIALS, payload), progress=kill_at_three) == Summary(30, 0, ())
+    assert victim.wait(5) == -signal.SIGKILL
+    assert tables(tmp_path) == undisturbed
+    starts = [tuple(map(int, path.name.split("-"))) for path in log.iterdir()]
+    workers = {pid for pid, _, _ in starts}
+    assert victim.pid in workers and len(workers) == 2
+    for worker in workers:
+        times = sorted(nanoseconds for pid, _, nanoseconds in starts if pid == worker)
+        assert all(later - earlier >= 0.3e9 for earlier, later in pairwise(times))
+    assert capfd.readouterr().err == ""
+
+    # The scheduler goes: what is finished stays, the reason is told, and another executor goes on.
+    def kill_at_two(done, total, seconds):
+        if done == 2:
+            cluster.scheduler.kill()
+
+    other = tmp_path / "other"
+    with pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost\. What is finished is kept"):
+        run(other, DaskCluster(cluster.address), tasks_of(N_TRIALS, {"seconds": 0.1}), progress=kill_at_two)
+    n_kept = len(list(ResultsFolder.existing(other).records(METHODS)))
+    assert n_kept >= 6
+    assert run(other, InThisProcess(), tasks_of(N_TRIALS)) == Summary(30 - n_kept, n_kept, ())
+    assert tables(other) == undisturbed
+    assert capfd.readouterr().err == ""
+
+
+def test_a_task_that_kills_its_workers_is_lost_and_its_neighbours_are_not(tmp_path, machines):
+    # The scheduler gives up on everything that a worker had when it died.
+    cluster = machines(DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
+    cluster.worker("--nthreads", "4")
+    cluster.wait_for(1)
+    # The first has the worker's lock until it dies; the next ones wait for it in the same process.
+    summary = run(tmp_path, DaskCluster(cluster.address), tasks_of(4, {"die": [0], "seconds": 0.3}))
+    reason = "the worker running it died, again and again"
+    assert summary == Summary(12, 0, tuple(sorted(Failure(0, method, reason) for method in METHODS)))
+
+
+def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, monkeypatch):
+    cluster = machines()
+    cluster.wait_for(0)
+    monkeypatch.setattr(dask_cluster, "_FIRST_WORKER", 0.5)
+    with pytest.raises(ClusterError, match=r"has no workers\. Start some: dask worker tcp://"):
+        DaskCluster(cluster.address).__enter__()
+    monkeypatch.undo()
+    worker = cluster.worker("--nthreads", "1", "--no-nanny")
+    cluster.wait_for(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(dask_cluster, "__version__", "9.9")
+        told = rf"the worker tcp://\S+ has srosr {re.escape(__version__)}, and this is srosr 9\.9\."
+        with pytest.raises(ClusterError, match=told):
+            DaskCluster(cluster.address).__enter__()
+    levels = logging.getLogger("distributed.client").level
+    with DaskCluster(cluster.address) as executor:
+        # A worker that joins later and has another version.
+        with monkeypatch.context() as patch:
+            patch.setattr(dask_cluster, "__version__", "9.9")
+            with pytest.raises(ClusterError, match=r"that joined later has srosr .* Install the same version there"):
+                list(executor.run(square, [1]))
+        with pytest.raises(ExecutorError, match="top level of a module"):
+            list(executor.run(lambda task: task, [0]))
+        assert logging.getLogger("distributed.client").level == logging.CRITICAL
+        assert dict(executor.run(square, range(5))) == {n: n * n for n in range(5)}
+        ((_, counts),) = executor.run(threads, [0])
+        assert set(counts) == {1}
+        monkeypatch.setattr(dask_cluster, "_NEXT_WORKER", 1.0)
+        worker.kill()
+        with pytest.raises(ClusterError, match=r"no worker of tcp://\S+ is left\. What is finished is kept"):
+            list(executor.run(square, [1]))
+    assert logging.getLogger("distributed.client").level == levels
+
+
+def test_a_cluster_of_this_machine_gives_the_same_tables_and_leaves_no_orphans(tmp_path, undisturbed):
+    out, log = tmp_path / "out", tmp_path / "log"
+    log.mkdir()
+    payload = {"seconds": 0.2, "log": str(log)}
+    options = ("--trials", str(N_TRIALS), "--cluster", "local:2")
+    with Run(out, *options, payload=payload) as first:
+        assert first.wait_for(3)
+        first.process.kill()
+        first.process.wait(10)
+    pids = {int(path.name.split("-")[0]) for path in log.iterdir()}
+    assert len(pids) == 2
+    assert all_gone(pids, seconds=10)
+    with Run(out, *options, payload=payload) as second:
+        output, errors = second.process.communicate(timeout=60)
+    assert "done" in output and errors == ""
+    assert tables(out) == undisturbed
+    assert ResultsFolder(out, IDENTITY).identity == ResultsFolder.existing(out).identity
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://no-such-host.invalid:8786", "tcp://127.0.0.1:99999"])
+def test_a_scheduler_that_cannot_be_reached_is_an_error_within_seconds(address):
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match=rf"no Dask scheduler answers at {address} .*dask scheduler"):
+        DaskCluster(address).__enter__()
+    assert time.monotonic() - started < 10
+
+
+def test_something_else_that_listens_is_an_error_within_seconds():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        started = time.monotonic()
+        with pytest.raises(ClusterError, match="does not answer as a Dask scheduler"):
+            DaskCluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}").__enter__()
+        assert time.monotonic() - started < 10
+
+
+def test_without_dask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ClusterError, match=re.escape('pip install "srosr[cluster]"')):
+        DaskCluster("local:2").__enter__()

@@ -1,0 +1,136 @@
+"""Methods that share a fit say what they would say alone, and follow the openness of the level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from srosr import BPDN, SROSRClassifier
+from srosr.experiments.contenders import MetSamples, fit_together, make, sharing
+from srosr.experiments.protocol import MethodSetting
+
+EPS = {"problem": {"name": "bpdn", "epsilon": 0.3}}
+SETTINGS = [
+    MethodSetting("calibrated", "calibrated", {"n_repeats": 4}),
+    MethodSetting("paper", "paper", {"n_repeats": 4, "tail_size": 0.3, "threshold": 0.05}, follows_openness=True),
+    MethodSetting("matched", "matched", {"n_repeats": 4, "tail_size": 0.2, "threshold": 0.05}),
+    MethodSetting("paper-5", "paper", {"n_repeats": 4, "tail_size": 0.3}),
+    MethodSetting("paper-bpdn", "paper", {"n_repeats": 4} | EPS),
+    MethodSetting("sci", "sci", {}),
+    MethodSetting("naive", "naive", {"target_rejection": 0.1}),
+    MethodSetting("ratio", "ratio", {}),
+    MethodSetting("sci-bpdn", "sci", EPS),
+    MethodSetting("w-svm", "w-svm", {}),
+    MethodSetting("w-svm-original", "w-svm", {"threshold": "original"}, follows_openness=True),
+]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    known = y < 4
+    return X[known][:160], y[known][:160], X[-120:]
+
+
+@pytest.fixture(scope="module")
+def together(digits):
+    X, y, test = digits
+    samples, out = MetSamples(test), {}
+    for group in sharing(SETTINGS):
+        for contender in fit_together(group, X, y, 7, 0.2):
+            contender.judge(samples)
+            contender.told(0.2)
+            out[contender.setting.name] = contender
+    return out
+
+
+def test_only_what_differs_after_coding_shares_a_fit():
+    names = [[s.name for s in group] for group in sharing(SETTINGS)]
+    assert names == [
+        ["calibrated", "paper", "matched", "paper-5"],
+        ["paper-bpdn"],
+        ["sci", "naive", "ratio"],
+        ["sci-bpdn"],
+        ["w-svm", "w-svm-original"],
+    ]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
+def test_a_method_that_shares_a_fit_says_to_the_bit_what_it_says_alone(setting, digits, together):
+    X, y, test = digits
+    alone = make(setting, 7)
+    if setting.follows_openness:
+        alone.set_params(openness=0.2)
+    alone.fit(X, y)
+    said = together[setting.name].says()
+    np.testing.assert_array_equal(said.candidate, alone.candidate(test))
+    np.testing.assert_array_equal(said.score, alone.unknown_score(test))
+    np.testing.assert_array_equal(said.refused, alone.predict(test) == -1)
+
+
+def test_the_order_of_those_who_share_does_not_matter(digits, together):
+    X, y, test = digits
+    turned = [s for s in SETTINGS if s.name in ("paper", "calibrated", "matched")][::-1]
+    samples = MetSamples(test)
+    for contender in fit_together(turned, X, y, 7, 0.2):
+        contender.judge(samples)
+        contender.told(0.2)
+        expected = together[contender.setting.name].says()
+        np.testing.assert_array_equal(contender.says().score, expected.score)
+        np.testing.assert_array_equal(contender.says().refused, expected.refused)
+
+
+@pytest.mark.parametrize("name", ["paper", "w-svm-original"])
+def test_a_method_that_follows_openness_is_at_each_level_as_if_fitted_for_it(name, digits, together):
+    X, y, test = digits
+    contender = together[name]
+    for openness in (0.05, 0.4):
+        contender.told(openness)
+        said = contender.says()
+        alone = make(contender.setting, 7).set_params(openness=openness).fit(X, y)
+        np.testing.assert_array_equal(said.refused, alone.predict(test) == -1)
+        np.testing.assert_allclose(said.score, alone.unknown_score(test), rtol=0, atol=1e-15)
+    contender.told(0.2)
+
+
+def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkeypatch):
+    import srosr.dictionary_classifier as module
+
+    X, y, test = digits
+    coded = []
+    original = module.sparse_encode
+    monkeypatch.setattr(module, "sparse_encode", lambda q, *a, **k: coded.append(len(q)) or original(q, *a, **k))
+    samples = MetSamples(test)
+    for group in sharing([s for s in SETTINGS if s.method != "w-svm"]):
+        for contender in fit_together(group, X, y, 7, 0.2):
+            contender.judge(samples)
+    assert sum(coded) == 2 * len(test)  # Lasso and BPDN
+
+
+def test_a_method_is_made_with_one_thread_unit_samples_and_the_seed():
+    clf = make(MethodSetting("m", "paper", {"problem": {"name": "bpdn", "epsilon": 0.001}, "tail_size": 0.39}), 11)
+    assert isinstance(clf, SROSRClassifier)
+    assert (clf.problem, clf.tail_size, clf.random_state, clf.n_jobs, clf.normalize) == (BPDN(0.001), 0.39, 11, 1, True)
+    assert make(MethodSetting("m", "knn", {"n_neighbors": 3}), 5).get_params()["normalize"] is True
+
+
+def test_set_weight_is_a_fit_with_that_weight_and_refuses_what_makes_no_sense(digits):
+    X, y, test = digits
+    clf = SROSRClassifier(rule="paper", n_repeats=3, random_state=0).fit(X, y)
+    for change, fitted in (
+        ({"weight": 0.7}, {"weight": 0.7}),
+        ({"openness": 0.4}, {"openness": 0.4}),
+        ({"weight": 0.0}, {"rule": "matched"}),
+    ):
+        other = SROSRClassifier(**({"rule": "paper", "n_repeats": 3, "random_state": 0} | fitted)).fit(X, y)
+        assert clf.set_weight(**change) is clf
+        np.testing.assert_array_equal(clf.unknown_score(test), other.unknown_score(test))
+        assert clf.threshold_ == other.threshold_
+    before = clf.unknown_score(test)
+    for wrong in ({}, {"weight": 1.0, "openness": 0.1}, {"weight": -1.0}, {"openness": 1.0}, {"openness": "0.1"}):
+        with pytest.raises(ValueError, match=r"weight|openness"):
+            clf.set_weight(**wrong)
+    np.testing.assert_array_equal(clf.unknown_score(test), before)
+    with pytest.raises(ValueError, match=r'belongs to rule="paper"'):
+        SROSRClassifier(n_repeats=2, random_state=0).fit(X, y).set_weight(0.1)

@@ -1,0 +1,446 @@
+"""What the figures of experiments promise: the numbers of the tables, every method seen, and told apart in grey."""
+
+import doctest
+import importlib
+import math
+import re
+import subprocess
+import sys
+import warnings
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from experiment_tables import METHODS, PAPER, TARGETS, failing, made_up, portrait, without
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from scipy import stats
+
+from srosr.experiments.detail_figures import (
+    CoverageDisplay,
+    PortraitErrorsDisplay,
+    TargetDisplay,
+    portrait_confusion,
+)
+from srosr.experiments.inline_svg import inline_svg
+from srosr.experiments.method_panels import MethodGridDisplay, TradeDisplay, grid_size
+from srosr.experiments.method_strokes import OURS_COLOUR, featured, in_order, plain, shortened, strokes
+from srosr.experiments.openness_figures import OpennessDisplay, RankingDisplay, ranking_size
+
+TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
+RESULTS, COVERAGE = TABLES["results"], TABLES["coverage"]
+ONE = made_up(PAPER[:3], n_levels=1, n_trials=1)
+NAMES = ["hand-painted-porcelain-cup", "hand-painted-porcelain-cap", "a$b$c", "_hidden", "<b>&amp;"]
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    matplotlib.use("Agg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def figure(size=(5.6, 4.4)):
+    made = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def legend_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def means(metric, method, results=RESULTS):
+    rows = results[(results["metric"] == metric) & (results["method"] == method)]
+    return rows.groupby("openness")["value"].mean().sort_index()
+
+
+DRAWINGS = {
+    "openness": ((5.6, 4.4), False, lambda: OpennessDisplay.from_results(RESULTS, "f")),
+    "grid": (grid_size(20), True, lambda: MethodGridDisplay.from_results(RESULTS, "f")),
+    "trade": (grid_size(20, 0.35), True, lambda: TradeDisplay.from_results(RESULTS)),
+    "ranking": (ranking_size(20), False, lambda: RankingDisplay.from_results(RESULTS, "auroc")),
+    "errors": ((5.6, 4.9), True, lambda: PortraitErrorsDisplay.from_portrait(portrait(20))),
+    "confusion": ((9.0, 9.0), False, lambda: portrait_confusion(portrait(20, names=NAMES * 4))),
+    "target": ((5.6, 4.4), False, lambda: TargetDisplay.from_coverage(COVERAGE)),
+    "coverage": ((5.6, 4.4), False, lambda: CoverageDisplay.from_coverage(COVERAGE)),
+}
+
+
+def drawn(name):
+    """A figure of one kind."""
+    size, whole, make = DRAWINGS[name]
+    made = figure(size)
+    make().plot(made if whole else made.add_subplot())
+    return made
+
+
+# --- curves against openness ---
+
+
+def test_a_curve_has_the_means_of_the_table_against_openness_in_per_cent():
+    display = OpennessDisplay.from_results(RESULTS, "f").plot(figure().add_subplot())
+    by_label = {line.get_label(): line for line in display.ax_.lines}
+    expected = means("f", "calibrated")
+    line = by_label["calibrated (ours)"]
+    assert line.get_xdata() == pytest.approx(100 * expected.index.to_numpy())
+    assert line.get_ydata() == pytest.approx(expected.to_numpy())
+
+
+def test_the_band_is_the_95_per_cent_interval_over_trials():
+    display = OpennessDisplay.from_results(RESULTS, "f", methods=["paper"]).plot(figure().add_subplot())
+    rows = RESULTS[(RESULTS["metric"] == "f") & (RESULTS["method"] == "paper")]
+    last = rows[rows["openness"] == rows["openness"].max()]["value"]
+    expected = stats.ttest_1samp(last, 0.0).confidence_interval(0.95)
+    (band,) = display.ax_.collections
+    corners = band.get_paths()[0].vertices
+    at_end = corners[corners[:, 0] == corners[:, 0].max()][:, 1]
+    assert (at_end.min(), at_end.max()) == pytest.approx(expected)
+
+
+def test_the_methods_of_the_paper_are_drawn_in_full_and_ours_in_front():
+    display = OpennessDisplay.from_results(RESULTS, "accuracy").plot(figure().add_subplot())
+    assert list(display.curves) == list(PAPER)
+    ours, *others = display.ax_.lines
+    assert all(ours.get_linewidth() > other.get_linewidth() for other in others)
+    assert all(ours.get_zorder() > other.get_zorder() for other in others)
+
+
+def test_strokes_differ_without_their_colours():
+    looks = strokes(list(PAPER))
+    assert len({(str(s.dashes), s.marker, s.filled) for s in looks.values()}) == len(PAPER)
+    assert len({str(s.dashes) for s in looks.values()}) == len(PAPER)
+    assert len({(s.marker, s.filled) for s in looks.values()}) == len(PAPER)
+    assert len({s.colour for s in looks.values()}) == len(PAPER)
+
+
+def test_strokes_are_dark_enough_on_white_in_grey():
+    """At least 2.5 : 1 against white, by the contrast of the web's guidelines."""
+    for stroke in strokes(list(PAPER)).values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(stroke.colour)]
+        assert 1.05 / (np.dot([0.2126, 0.7152, 0.0722], linear) + 0.05) > 2.5
+
+
+def test_a_method_keeps_its_stroke_whoever_else_is_there():
+    assert strokes(["calibrated", "naive"])["naive"] == strokes(list(PAPER))["naive"]
+    assert strokes(["w-svm-original"])["w-svm-original"] == strokes(list(PAPER))["w-svm"]
+    both = strokes(["w-svm", "w-svm-original"])
+    assert both["w-svm"] != both["w-svm-original"]
+
+
+def test_the_featured_methods_are_ours_and_the_papers_or_else_the_first():
+    assert featured(METHODS) == list(PAPER)
+    assert featured(["w-svm-original", "calibrated", "svm"]) == ["calibrated", "w-svm-original"]
+    assert featured(["svm", "knn", "calibrated"]) == ["calibrated", "knn", "svm"]
+    assert featured(["svm", "paper"], ours="svm") == ["svm", "paper"]
+
+
+def test_methods_come_in_one_order_ours_first():
+    assert in_order(["svm", "naive", "knn", "calibrated"]) == ["calibrated", "naive", "knn", "svm"]
+    assert in_order(["svm", "naive", "calibrated"], ours="svm")[0] == "svm"
+
+
+def test_fewer_trials_are_said_in_the_legend():
+    display = OpennessDisplay.from_results(RESULTS, "f", methods=["calibrated", "svm"]).plot(figure().add_subplot())
+    assert legend_of(display.ax_) == ["calibrated (ours)", "svm (3 of 8 trials)"]
+
+
+def test_a_metric_that_is_not_there_is_refused():
+    for make in (OpennessDisplay.from_results, MethodGridDisplay.from_results, RankingDisplay.from_results):
+        with pytest.raises(ValueError, match="results has no value of the metric 'loss'"):
+            make(RESULTS, "loss")
+    with pytest.raises(ValueError, match="neither recognition_accuracy nor rejection_accuracy"):
+        TradeDisplay.from_results(RESULTS[RESULTS["metric"] == "f"])
+
+
+def test_methods_at_one_openness_stand_side_by_side():
+    display = OpennessDisplay.from_results(ONE["results"], "f").plot(figure().add_subplot())
+    assert len({float(line.get_xdata()[0]) for line in display.ax_.lines if len(line.get_xdata()) == 1}) == 3
+    assert display.ax_.get_xticks().tolist() == [0.0]
+
+
+def test_missing_values_leave_a_gap_and_no_more():
+    results = RESULTS.copy()
+    level = results["openness"].unique()[2]
+    results.loc[(results["method"] == "sci") & (results["openness"] == level), "value"] = math.nan
+    display = OpennessDisplay.from_results(results, "f").plot(figure().add_subplot())
+    heights = {line.get_label(): np.asarray(line.get_ydata()) for line in display.ax_.lines}
+    assert np.isnan(heights["sci"]).tolist() == [False, False, True, False, False]
+    assert not np.isnan(heights["ratio"]).any()
+
+
+# --- small multiples ---
+
+
+def test_every_method_has_a_panel_with_its_curve_in_colour_over_all_others():
+    display = MethodGridDisplay.from_results(RESULTS, "f").plot(figure(grid_size(20)))
+    assert len(display.axes_) == len(METHODS) == 20
+    for method, ax in zip(display.methods, display.axes_, strict=True):
+        assert len(ax.lines) == 20
+        top = max(ax.lines, key=lambda line: line.get_zorder())
+        assert top.get_ydata() == pytest.approx(means("f", method).to_numpy())
+        assert (to_hex(top.get_color()) == OURS_COLOUR) == (method == "calibrated")
+        assert method in ax.get_title(loc="left")
+    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in display.axes_}) == 1
+
+
+def test_a_panel_says_fewer_trials_and_one_without_a_curve_that_there_is_no_result():
+    methods = [*METHODS, "lost"]
+    display = MethodGridDisplay.from_results(RESULTS, "f", methods=methods).plot(figure(grid_size(21)))
+    panel = dict(zip(methods, display.axes_, strict=True))
+    assert panel["svm"].get_title(loc="left").endswith("3 of 8 trials")
+    assert [text.get_text() for text in panel["lost"].texts] == ["no result"] and not panel["lost"].lines
+
+
+def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
+    display = TradeDisplay.from_results(RESULTS).plot(figure(grid_size(20)))
+    assert display.methods == in_order(METHODS)
+    lines = [np.asarray(line.get_ydata()) for line in display.axes_[1].lines]
+    assert [len(line) for line in lines] == [5, 4, 5]  # nothing to refuse where there is no unknown class
+    for line, metric in zip(lines, ("recognition_accuracy", "rejection_accuracy", "accuracy"), strict=True):
+        expected = means(metric, "paper").to_numpy()
+        assert line == pytest.approx(expected[-len(line) :])
+
+
+def test_the_lowest_panel_of_each_column_has_numbers_below():
+    display = MethodGridDisplay.from_results(RESULTS, "f", methods=METHODS[:6]).plot(figure(grid_size(6)))
+    display.figure_.canvas.draw()
+    numbered = [any(label.get_visible() for label in ax.get_xticklabels()) for ax in display.axes_]
+    assert numbered == [False, False, True, True, True, True]
+
+
+# --- rankings ---
+
+
+def test_bars_are_sorted_with_the_best_on_top_and_ours_stands_out():
+    display = RankingDisplay.from_results(RESULTS, "auroc").plot(figure(ranking_size(20)).add_subplot())
+    last = RESULTS[(RESULTS["metric"] == "auroc") & (RESULTS["openness"] == RESULTS["openness"].max())]
+    expected = last.groupby("method")["value"].mean().sort_values(ascending=False)
+    assert display.methods == expected.index.tolist() and display.mean == pytest.approx(expected.to_numpy())
+    bars = display.ax_.patches
+    assert [bar.get_x() + bar.get_width() for bar in bars] == pytest.approx(expected.to_numpy())
+    top, bottom = display.ax_.get_ylim()[1], display.ax_.get_ylim()[0]
+    assert top < bottom and bars[0].get_y() < bars[-1].get_y()
+    reds = [m for m, bar in zip(display.methods, bars, strict=True) if to_hex(bar.get_facecolor()) == OURS_COLOUR]
+    assert reds == ["calibrated"]
+
+
+def test_whiskers_of_a_ranking_are_the_intervals():
+    display = RankingDisplay.from_results(RESULTS, "oscr").plot(figure(ranking_size(20)).add_subplot())
+    last = RESULTS[(RESULTS["metric"] == "oscr") & (RESULTS["openness"] == RESULTS["openness"].max())]
+    (whiskers,) = display.ax_.collections
+    for method, segment in zip(display.methods, whiskers.get_segments(), strict=True):
+        expected = stats.ttest_1samp(last[last["method"] == method]["value"], 0.0).confidence_interval(0.95)
+        assert segment[:, 0] == pytest.approx(expected)
+
+
+def test_where_small_is_good_the_smallest_is_on_top():
+    display = RankingDisplay(["a", "b"], np.array([0.9, 0.1]), np.zeros(2), [3, 3], metric="fpr95", openness=0.2)
+    assert display.methods == ["b", "a"]
+
+
+def test_an_auroc_below_chance_is_drawn_to_the_left():
+    display = RankingDisplay(["a", "b"], np.array([0.9, 0.4]), np.zeros(2), [3, 3], metric="auroc", openness=0.2)
+    ax = display.plot(figure().add_subplot()).ax_
+    assert ax.patches[1].get_width() == pytest.approx(-0.1) and ax.get_xlim()[0] <= 0.4
+
+
+# --- one trial from near ---
+
+
+def test_both_error_histograms_have_one_scale_and_each_curve_all_samples():
+    display = PortraitErrorsDisplay.from_portrait(portrait()).plot(figure())
+    upper, lower = display.axes_
+    assert upper.get_xlim() == lower.get_xlim()
+    for ax in (upper, lower):
+        outlines = [patch for patch in ax.patches if not patch.get_fill()]
+        assert len(outlines) == 3
+        for outline in outlines:
+            heights = outline.get_xy()[1:-1:2, 1]
+            assert len(heights) == 50 and heights.sum() == pytest.approx(100)
+    (legend,) = display.figure_.legends
+    assert [text.get_text().split(" (")[0] for text in legend.get_texts()] == [
+        "held-out training", "test, known", "test, unknown",
+    ]  # fmt: skip
+
+
+def test_errors_of_a_trial_without_unknown_samples_are_drawn():
+    one = portrait()
+    one["test"]["unknown"] = {"matched": [], "nonmatched": [], "score": []}
+    one["held_out"]["matched"][0] = None
+    display = PortraitErrorsDisplay.from_portrait(one).plot(figure())
+    assert len(display.matched[2]) == 0 and len(display.matched[0]) == len(one["held_out"]["matched"]) - 1
+
+
+def test_the_confusion_is_that_of_the_portrait_with_the_unknown_last():
+    one = portrait(5, names=NAMES)
+    display = portrait_confusion(one)
+    assert display.matrix.tolist() == one["confusion"] and display.labels.tolist()[-1] == "unknown"
+    ax = display.plot(figure().add_subplot()).ax_
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(set(shown)) == 6 and max(map(len, shown)) <= 17
+
+
+def test_a_confusion_of_another_size_than_its_names_is_refused():
+    with pytest.raises(ValueError, match="with 4 class names must be 5 by 5"):
+        portrait_confusion(portrait(5) | {"class_names": list("abcd")})
+
+
+def test_names_are_cut_and_stay_different():
+    long = [f"the class with the number {i} of a long list" for i in range(12)]
+    cut = shortened(long)
+    assert len(set(cut)) == 12 and max(map(len, cut)) <= 14
+    assert shortened(["short", "two\nlines"]) == ["short", "two lines"]
+
+
+# --- thresholds by a target ---
+
+
+def test_the_target_figure_has_the_means_of_the_table():
+    display = TargetDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
+    rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target").mean(numeric_only=True)
+    for line, column in zip(display.ax_.lines, ("f", "accuracy", "unknown_refused"), strict=True):
+        assert line.get_xdata() == pytest.approx(TARGETS) and line.get_ydata() == pytest.approx(rows[column].to_numpy())
+
+
+def test_the_coverage_figure_has_a_diagonal_ours_with_a_band_and_six_others():
+    display = CoverageDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
+    diagonal, ours, *others = display.ax_.lines
+    assert np.array_equal(diagonal.get_xdata(), diagonal.get_ydata())
+    rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target")["known_refused"].mean()
+    assert ours.get_ydata() == pytest.approx(rows.to_numpy())
+    assert len(others) == 6 and len(display.ax_.collections) == 1
+    assert len({(str(line.get_linestyle()), line.get_marker()) for line in others}) == 6
+    assert set(display.curves) | set(display.left_out) == set(METHODS) and len(display.left_out) == 13
+
+
+def test_the_diagonal_of_the_coverage_figure_is_straight():
+    display = CoverageDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
+    ticks = display.ax_.get_xticks()[1:]
+    x = display.ax_.transData.transform(np.column_stack([ticks, ticks]))
+    slopes = np.diff(x[:, 1]) / np.diff(x[:, 0])
+    assert slopes == pytest.approx(np.full(len(slopes), slopes[0]))
+
+
+def test_coverage_of_a_method_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="coverage has no rows of the method 'lost'"):
+        TargetDisplay.from_coverage(COVERAGE, "lost")
+    with pytest.raises(ValueError, match="coverage has no rows"):
+        CoverageDisplay.from_coverage(COVERAGE[:0])
+
+
+# --- all of them ---
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_nothing_is_cut_off_at_the_edges_and_the_tables_stay_as_they_were(name):
+    before = RESULTS.copy(), COVERAGE.copy()
+    made = drawn(name)
+    made.canvas.draw()
+    box = made.get_tightbbox()
+    width, height = made.get_size_inches()
+    assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02
+    pd.testing.assert_frame_equal(RESULTS, before[0])
+    pd.testing.assert_frame_equal(COVERAGE, before[1])
+
+
+def test_names_are_shown_as_they_are():
+    methods = ["calibrated", *NAMES]
+    tables = made_up(methods, 2, 2)
+    display = OpennessDisplay.from_results(tables["results"], "f", methods=methods).plot(figure().add_subplot())
+    display.figure_.canvas.draw()
+    assert "a\\$b\\$c" in legend_of(display.ax_) and len(legend_of(display.ax_)) == 6
+    assert plain("tab\tbell\a") == "tab bell?"
+    MethodGridDisplay.from_results(tables["results"], "f").plot(figure()).figure_.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param(ONE, id="one trial of one level"),
+        pytest.param(made_up(PAPER[:1], 3, 2), id="one method"),
+        pytest.param(failing(made_up(PAPER, 3, 3), "paper", range(3)), id="a method that failed"),
+        pytest.param(without(made_up(PAPER, 3, 50), "paper", range(5, 50)), id="5 of 50 trials"),
+    ],
+)
+def test_degenerate_tables_are_drawn_without_a_warning(tables):
+    results, coverage = tables["results"], tables["coverage"]
+    for display in (
+        OpennessDisplay.from_results(results, "f"),
+        RankingDisplay.from_results(results, "accuracy"),
+        TargetDisplay.from_coverage(coverage),
+        CoverageDisplay.from_coverage(coverage),
+    ):
+        display.plot(figure().add_subplot()).figure_.canvas.draw()
+    for panels in (MethodGridDisplay.from_results(results, "f"), TradeDisplay.from_results(results)):
+        panels.plot(figure()).figure_.canvas.draw()
+
+
+def test_drawing_into_given_axes_leaves_pyplot_alone_and_without_them_uses_it():
+    code = """
+import sys
+import matplotlib
+import test_experiment_figures as t
+sys.modules.pop("matplotlib.pyplot", None)
+for name in t.DRAWINGS:
+    t.drawn(name)
+assert "matplotlib.pyplot" not in sys.modules, "pyplot was imported"
+matplotlib.use("Agg")
+t.OpennessDisplay.from_results(t.RESULTS, "f").plot()
+t.MethodGridDisplay.from_results(t.RESULTS, "f", methods=["paper"]).plot()
+t.PortraitErrorsDisplay.from_portrait(t.portrait()).plot()
+assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 3
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# --- figures as SVG ---
+
+
+def svg_of(name="figure-a", label="A figure"):
+    made = figure()
+    OpennessDisplay.from_results(RESULTS, "f").plot(made.add_subplot())
+    return inline_svg(made, name, label)
+
+
+def test_an_svg_is_the_same_each_time():
+    assert svg_of() == svg_of()
+
+
+def test_ids_begin_with_the_figure_are_there_once_and_every_reference_has_its_target():
+    root = ElementTree.fromstring(svg_of("figure-b"))
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(ids) == len(set(ids)) and all(one.startswith("figure-b-") for one in ids)
+    text = ElementTree.tostring(root, encoding="unicode")
+    references = re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', text)
+    assert references and all((a or b) in ids for a, b in references)
+
+
+def test_letters_are_outlines_and_nothing_tells_the_date():
+    root = ElementTree.fromstring(svg_of())
+    tags = {element.tag for element in root.iter()}
+    assert "text" not in tags and "metadata" not in tags and "style" not in tags and "path" in tags
+    assert root.get("role") == "img" and root.get("viewBox") and root.get("width") is None
+
+
+def test_the_label_of_an_svg_is_escaped():
+    root = ElementTree.fromstring(svg_of(label='<script>"&'))
+    assert root.get("aria-label") == '<script>"&'
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", 'a"', "1a"])
+def test_a_name_that_is_no_id_is_refused(name):
+    with pytest.raises(ValueError, match="name must be lower-case letters"):
+        inline_svg(figure(), name, "x")
+
+
+@pytest.mark.parametrize("module", ["method_strokes", "openness_figures"])
+def test_the_examples_of_the_docstrings_run(module):
+    found = doctest.testmod(importlib.import_module(f"srosr.experiments.{module}"))
+    assert found.failed == 0 and found.attempted

@@ -1,0 +1,473 @@
+"""What a report promises: all of it in one file, what the numbers say and no more, and nothing that is not escaped."""
+
+import functools
+import math
+import os
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from experiment_tables import METHODS, failing, made_up, portrait, without
+
+from srosr.experiments import report as report_module
+from srosr.experiments.report import duration, write_report
+from srosr.experiments.report_text import (
+    column_of,
+    headline,
+    interval_text,
+    judged,
+    listed,
+    number,
+    paired_cells,
+    ranked,
+)
+
+NAMES = ("calibrated", "paper", "sci", "svm", "knn")
+TABLES = made_up(NAMES, n_levels=3, n_trials=6)
+FEW = made_up(NAMES[:2], n_levels=2, n_trials=2)
+NASTY = "<script>alert('&')</script>"
+
+
+def given(tables=TABLES, **changes):
+    """The arguments of a report."""
+    return (
+        {
+            "title": "Made-up objects",
+            "about": "The first paragraph.\n\nThe second.",
+            "source": "numbers from a seed",
+            "settings": [("known classes", 10), ("features", {"size": 128, "levels": [1, 2]})],
+            "portraits": {"calibrated": portrait(4), "paper": portrait(4, seed=1)},
+            "versions": [{"python": "3.11.2", "numpy": "2.0"}, {"python": "3.11.2", "numpy": "2.0"}],
+            "n_trials_asked": 6,
+            "started": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+            "finished": "2026-01-02 04:00:00",
+            "elapsed": 3355.0,
+            "notes": ["A note to the reader."],
+            "method_settings": {"calibrated": {"epsilon": 0.05}, "paper": {}},
+        }
+        | tables
+        | changes
+    )
+
+
+class Page(HTMLParser):
+    """The tags, attributes and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words, self.open = [], [], []
+        self.feed(text)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if not {"style", "title"} & set(self.open):
+            self.words.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "new" / "report.html"
+    write_report(path, **given())
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page(written.read_text("utf-8"))
+
+
+def page_of(tmp_path, **arguments):
+    path = tmp_path / "report.html"
+    write_report(path, **arguments)
+    return Page(path.read_text("utf-8"))
+
+
+@pytest.fixture
+def text_of(tmp_path, monkeypatch):
+    """The page of a report, for tests that do not look at its figures and need not wait for them."""
+    monkeypatch.setattr(report_module, "drawn_sections", lambda *_, **__: [])
+    return functools.partial(page_of, tmp_path)
+
+
+# --- one file ---
+
+
+def test_the_page_asks_for_nothing_outside_itself(page):
+    outside = [
+        value
+        for _, attributes in page.tags
+        for key, value in attributes.items()
+        if key in ("src", "href", "xlink:href", "srcset", "action", "data") and not value.startswith(("#", "data:"))
+    ]
+    assert outside == []
+    assert not page.all("script") and not page.all("iframe") and not page.all("object")
+    assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+
+
+def test_the_style_names_no_address(written):
+    text = written.read_text("utf-8")
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL).group(1)
+    assert "url(" not in style and "@import" not in style and "@font-face" not in style
+    assert "http://" not in text and "https://" not in text
+
+
+def test_ids_are_there_once_and_references_have_their_targets(page, written):
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 100
+    references = re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', written.read_text("utf-8"))
+    assert {a or b for a, b in references} <= set(ids)
+    named = [a["aria-labelledby"] for _, a in page.tags if "aria-labelledby" in a]
+    assert named and set(named) <= set(ids)
+
+
+def test_every_figure_is_drawn_said_aloud_and_has_words_below(page, written):
+    figures, drawings = page.all("figure"), [a for a in page.all("svg") if a.get("role") == "img"]
+    assert len(figures) == len(drawings) == len(page.all("figcaption")) == 15
+    assert all(len(a["aria-label"]) > 30 for a in drawings)
+    for part in re.findall(r"<figure.*?</figure>", written.read_text("utf-8"), re.DOTALL):
+        assert part.count("<path") > 10
+
+
+def test_sections_come_in_their_order(page):
+    headings = [attributes["id"] for tag, attributes in page.tags if tag == "h2"]
+    assert headings == [
+        "run", "said", "standings", "openness", "trade", "ranking", "portraits", "targets", "paired", "settings",
+        "times", "versions",
+    ]  # fmt: skip
+
+
+def test_the_same_tables_give_the_same_bytes_in_whatever_order_and_under_any_settings(tmp_path, written):
+    shuffled = {name: table.sample(frac=1.0, random_state=3) for name, table in TABLES.items()}
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow", "svg.fonttype": "none"}):
+        write_report(tmp_path / "again.html", **given(shuffled))
+    assert (tmp_path / "again.html").read_bytes() == written.read_bytes()
+
+
+def test_settings_of_matplotlib_are_as_before(tmp_path):
+    before = dict(matplotlib.rcParams)
+    write_report(tmp_path / "report.html", **given(made_up(NAMES[:2], 1, 1), portraits={}))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_twenty_methods_at_nineteen_levels_stay_below_three_megabytes(tmp_path):
+    portraits = {name: portrait(20) for name in ("calibrated", "paper")}
+    write_report(tmp_path / "report.html", **given(made_up(METHODS, 19, 2), portraits=portraits))
+    assert 500_000 < (tmp_path / "report.html").stat().st_size < 3_000_000
+
+
+def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(path, **given(made_up(NAMES[:2], 1, 1), portraits={}))
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_names_and_texts_are_escaped(tmp_path):
+    tables = failing(made_up(["calibrated", NASTY], 2, 2), NASTY, [1], reason=NASTY)
+    page = page_of(
+        tmp_path,
+        **given(
+            tables,
+            title=NASTY,
+            about=NASTY,
+            source=NASTY,
+            settings=[(NASTY, NASTY)],
+            notes=[NASTY],
+            versions=[{NASTY: NASTY}],
+            method_settings={NASTY: NASTY},
+            portraits={"calibrated": portrait(2, names=[NASTY, "b & <c>"])},
+            started=NASTY,
+        ),
+    )
+    assert not page.all("script") and page.text.count(NASTY) >= 12
+
+
+# --- what was run ---
+
+
+def test_what_was_run_is_told(page):
+    for text in (
+        "The first paragraph.", "The second.", "numbers from a seed", "6 of 6", "5: calibrated, paper, sci, knn, svm",
+        "3 levels, from openness 0 % (no unknown class) to openness 8.71 % (4 unknown classes)",
+        "2026-01-02 03:04:05+00:00", "56 min", "A note to the reader.", "size = 128, levels = 1, 2", "epsilon = 0.05",
+    ):  # fmt: skip
+        assert text in page.text.replace("\xa0", " "), text
+    assert "Incomplete" not in page.text and "failed" not in page.text
+
+
+def test_a_run_that_is_not_done_says_so(text_of):
+    page = text_of(**given(without(TABLES, "knn", [4, 5]), n_trials_asked=50))
+    assert "Incomplete: 4 of 50 trials, and parts of 2 more." in page.text
+    assert "4 of 6 trials" in page.text  # beside the name in the table
+
+
+def test_a_method_that_was_asked_for_and_has_nothing_yet_makes_the_run_incomplete(text_of):
+    page = text_of(**given(methods=[*NAMES, "osnn"]))
+    assert "Incomplete: 0 of 6 trials, and parts of 6 more." in page.text and "none of 6 trials" in page.text
+
+
+def test_failures_are_listed_with_their_reasons(text_of):
+    tables = failing(failing(TABLES, "knn", range(6), "MemoryError: too large"), "svm", [2], "ValueError: C < 0")
+    page = text_of(**given(tables))
+    assert "Incomplete" not in page.text  # what failed is done
+    assert "knn failed in every trial" in page.text
+    assert "6 trials: 0, 1, 2, 3, 4 and 5 MemoryError: too large" in page.text
+    assert "trial 2 ValueError: C < 0" in page.text and "5 of 6 trials" in page.text
+
+
+def test_versions_that_differ_stand_side_by_side(text_of, page):
+    assert "different versions" not in page.text and page.text.count("3.11.2") == 1
+    other = text_of(**given(versions=[{"python": "3.11"}, {"python": "3.12", "machine": "arm"}]))
+    assert "different versions" in other.text and "python 3.11 3.12 machine – arm" in other.text
+
+
+def test_times_are_means_a_trial_with_the_share_of_coding(text_of):
+    times = pd.DataFrame(
+        [
+            ("x", 0, "calibrated", 2.0, 1.0, 1.5),
+            ("x", 1, "calibrated", 4.0, 1.0, 2.5),
+            ("x", 2, "calibrated", math.nan, math.nan, math.nan),  # the process died
+            ("x", 0, "knn", 0.5, 0.0, 0.0),
+        ],
+        columns=["experiment", "trial", "method", "fit_seconds", "predict_seconds", "coding_seconds"],
+    )
+    page = text_of(**given(made_up(NAMES[:1], 1, 2) | {"times": times}, portraits={}))
+    assert "calibrated (ours) 3 1 8 s 50 % 50 %" in page.text and "knn 0.5 0 0.5 s 0 % 100 %" in page.text
+    assert "all methods 8.5 s" in page.text
+
+
+# --- what the numbers say ---
+
+
+def results_of(**columns):
+    """F-measures at one openness by method, a value a trial."""
+    rows = [
+        ("x", trial, 2, 0.1, method, "f", value)
+        for method, values in columns.items()
+        for trial, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows, columns=["experiment", "trial", "n_unknown", "openness", "method", "metric", "value"])
+
+
+def said(**columns):
+    ((label, sentence),) = headline(results_of(**columns))
+    assert label == "F-measure"
+    return sentence
+
+
+def test_who_is_ahead_is_said_with_the_interval():
+    # Differences 0.1, 0.2, 0.3: mean 0.2 and 4.3027 · 0.1 / √3 to either side.
+    sentence = said(calibrated=[0.8, 0.9, 1.0], paper=[0.7, 0.7, 0.7], sci=[0.1, 0.2, 0.1])
+    assert sentence == (
+        "calibrated has the highest mean, 0.900 ± 0.248, but is not distinguishable from paper "
+        "(0.200 [−0.048, 0.448] over 3 trials)."
+    )
+    sentence = said(calibrated=[0.8, 0.9, 0.85, 0.8], paper=[0.7, 0.8, 0.74, 0.7], sci=[0.1, 0.2, 0.1, 0.1])
+    assert sentence == (
+        "calibrated has the highest mean, 0.838 ± 0.076: "
+        "ahead of paper, the next, by 0.103 [0.095, 0.110] over 4 trials."
+    )
+
+
+def test_ours_behind_is_said_to_be_behind():
+    sentence = said(calibrated=[0.7, 0.8, 0.74, 0.7], svm=[0.8, 0.9, 0.85, 0.8], sci=[0.1, 0.2, 0.1, 0.1])
+    assert sentence.startswith("svm has the highest mean, 0.838 ± 0.076: ahead of calibrated, the next, by 0.103")
+    assert sentence.endswith(
+        " calibrated is 2nd of 3 with 0.735 ± 0.075, behind by 0.103 [0.095, 0.110] over 4 trials."
+    )
+
+
+def test_ours_second_but_even_is_said_to_be_even():
+    sentence = said(calibrated=[0.7, 0.9, 0.8], svm=[0.8, 0.8, 0.81], sci=[0.1, 0.2, 0.1])
+    assert "svm has the highest mean" in sentence and "not distinguishable from calibrated (" in sentence
+    assert sentence.endswith("calibrated is 2nd of 3 with 0.800 ± 0.248, not distinguishable from the first.")
+
+
+def test_the_same_values_are_the_same():
+    sentence = said(paper=[0.8, 0.9], calibrated=[0.8, 0.9], sci=[0.1, 0.2])
+    assert sentence.startswith("calibrated has the highest mean, 0.850 ± 0.635, the same as paper")
+
+
+def test_one_trial_tells_nothing_apart():
+    assert said(calibrated=[0.8], paper=[0.5]) == (
+        "calibrated is highest with 0.800, but one trial cannot tell methods apart."
+    )
+
+
+def test_one_method_has_nobody_to_beat():
+    assert said(svm=[0.8, 0.9]) == "svm, the only method with results, has 0.850 ± 0.635."
+
+
+def test_ours_without_a_result_is_missed():
+    assert said(svm=[0.8, 0.9], knn=[0.2, 0.3]).endswith(" calibrated has no result.")
+
+
+def test_few_lucky_trials_do_not_make_a_method_best():
+    """A method with one easy trial of four has the highest mean, and is not said to be best."""
+    nan = math.nan
+    values = dict(calibrated=[0.9, 0.5, 0.55, 0.5], paper=[0.8, 0.4, 0.44, 0.4], lucky=[0.91, nan, nan, nan])
+    sentence = said(**values)
+    assert sentence.startswith("calibrated has the highest mean") and "lucky" in sentence
+    outcome = judged(pd.DataFrame(values), 1)
+    assert outcome.best == ["calibrated"] and outcome.even == ["lucky"]
+
+
+def test_where_small_is_good_the_smallest_is_best():
+    values = pd.DataFrame({"a": [0.1, 0.12, 0.11], "b": [0.5, 0.52, 0.52], "c": [0.1, 0.13, 0.12]})
+    outcome = judged(values, -1)
+    assert outcome.best == ["a"] and outcome.even == ["c"] and outcome.summary.at["a", "mean"] == pytest.approx(0.11)
+    cells = column_of(values, "fpr95", "FPR", {}).cells
+    assert {name: cell.mark for name, cell in cells.items()} == {"a": "best", "b": "", "c": "even"}
+
+
+def test_halves_of_a_trade_have_no_best():
+    values = pd.DataFrame({"a": [0.1, 0.12], "b": [0.5, 0.52]})
+    assert {cell.mark for cell in column_of(values, "rejection_accuracy", "r", {}).cells.values()} == {""}
+
+
+def test_marks_follow_the_paired_interval_of_scipy():
+    from scipy import stats
+
+    rng = np.random.default_rng(5)
+    values = pd.DataFrame({f"m{i}": 0.8 - 0.006 * i + rng.normal(0, 0.02, 10) for i in range(8)})
+    outcome = judged(values, 1)
+    (best,) = outcome.best
+    low = {m: stats.ttest_rel(values[best], values[m]).confidence_interval().low for m in values if m != best}
+    assert set(outcome.even) == {m for m, end in low.items() if end <= 0} and 0 < len(outcome.even) < 7
+
+
+def test_the_best_is_bold_with_a_star_and_the_even_are_marked(page, written):
+    text = written.read_text("utf-8")
+    assert text.count('<td class="best"><b>★') == 8 + 3  # of four metrics, twice, and of three more
+    rows = ranked(TABLES["results"], NAMES)
+    first_column = [re.sub(r"<.*?>", "", row) for row in re.findall(r'<th scope="row".*?</th>', text)]
+    shown = [name.replace(" (ours)", "") for name in first_column[: len(rows)]]
+    assert shown == rows
+    last = TABLES["results"].query("metric == 'f' and n_unknown == 4").groupby("method")["value"].mean()
+    assert rows == last.sort_values(ascending=False).index.tolist()
+    assert f"★ {last.max():.3f}" in page.text.replace("\xa0", " ")
+
+
+def test_paired_cells_have_the_numbers_of_the_comparison():
+    values = pd.DataFrame(
+        {"ours": np.arange(10) / 10 + 0.05, "low": np.arange(10) / 10, "same": np.arange(10) / 10 + 0.05}
+    )
+    cells = paired_cells(values, "ours")
+    assert cells["low"] == {
+        "difference": "+0.050 [0.050, 0.050]", "p": "0.002", "p_holm": "0.004", "outcomes": "10/0/0", "n": 10,
+        "verdict": "▲",
+    }  # fmt: skip
+    assert cells["same"]["difference"] == "0.000 [0.000, 0.000]" and cells["same"]["verdict"] == ""
+    assert paired_cells(values, "low")["ours"]["verdict"] == "▼" and paired_cells(values, "absent") == {}
+
+
+def test_too_few_trials_for_any_p_value_are_pointed_out(page):
+    # Four comparisons, six trials: 4 · 2 / 2⁶.
+    assert "With 6 trials and 4 comparisons no corrected p-value can fall below 0.12" in page.text
+
+
+def test_numbers_are_written_with_a_true_minus_and_zero_without_a_sign():
+    assert [number(v) for v in (-0.0001, 0.5, -0.25, math.nan)] == ["0.000", "0.500", "−0.250", "–"]
+    assert number(0.1, signed=True) == "+0.100" and number(0.0, signed=True) == "0.000"
+    assert interval_text(0.5, math.nan) == "0.500" and interval_text(0.5, 0.25) == "0.500 ± 0.250"
+
+
+def test_lists_and_durations_read_well():
+    assert listed(["a"]) == "a" and listed([]) == "" and listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(list("abcdefgh"), 6) == "a, b, c, d, e, f and 2 more"
+    assert [duration(s) for s in (0.5, 59.0, 90.0, 3600.0, 7260.0)] == [
+        "0.5 s",
+        "59 s",
+        "2 min",
+        "1 h 00 min",
+        "2 h 01 min",
+    ]
+
+
+# --- degenerate runs ---
+
+
+def test_before_the_first_trial_there_is_a_page_that_says_so(text_of):
+    empty = {name: table[:0] for name, table in TABLES.items()}
+    page = text_of(**given(empty, portraits={}, methods=NAMES))
+    assert "No trial has left a result yet." in page.text and not page.all("figure")
+    assert "Incomplete: 0 of 6 trials." in page.text
+
+
+@pytest.mark.parametrize(
+    ("tables", "portraits"),
+    [
+        pytest.param(made_up(NAMES[:2], 1, 1), {}, id="one trial of one level"),
+        pytest.param(made_up(NAMES[:1], 2, 3), {"calibrated": portrait(3)}, id="one method"),
+        pytest.param(made_up(["svm", "knn"], 2, 3), {"calibrated": None}, id="without ours"),
+        pytest.param(failing(made_up(NAMES[:3], 2, 3), "calibrated", range(3)), {}, id="ours failed"),
+        pytest.param(FEW | {"coverage": FEW["coverage"][:0]}, {}, id="no coverage"),
+        pytest.param(FEW | {"times": FEW["times"][:0]}, {}, id="no times"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_degenerate_runs_have_a_report(tmp_path, tables, portraits):
+    page = page_of(tmp_path, **given(tables, portraits=portraits, elapsed=None, started=None, finished=None, notes=[]))
+    assert page.all("figure") and "nan" not in page.text.lower().split()
+
+
+def test_what_was_not_measured_is_named(tmp_path):
+    results = TABLES["results"]
+    few = results[results["metric"].isin(["f", "speed"])]
+    page = page_of(tmp_path, **given(TABLES | {"results": few, "coverage": TABLES["coverage"][:0]}, portraits={}))
+    for text in ("No accuracy", "No AUROC", "No OSCR", "No recognition accuracy"):
+        assert f"{text} was measured." in page.text
+    assert "left no portrait" in page.text and "No thresholds by a target" in page.text
+    extra = pd.concat([few, few[few["metric"] == "f"].assign(metric="speed", value=0.125)])
+    page = page_of(tmp_path, **given(TABLES | {"results": extra}, portraits={}))
+    assert "speed" in page.text and "0.125" in page.text
+
+
+def test_values_that_are_missing_in_some_trials_are_counted(text_of):
+    results = TABLES["results"].copy()
+    hit = (results["method"] == "knn") & (results["metric"] == "auroc") & results["trial"].isin([0, 1])
+    results.loc[hit, "value"] = math.nan
+    assert "(4 trials)" in text_of(**given(TABLES | {"results": results}, portraits={})).text
+
+
+def test_several_experiments_in_one_table_are_refused(tmp_path):
+    both = pd.concat([TABLES["results"], TABLES["results"].assign(experiment="other")])
+    with pytest.raises(ValueError, match=r"results holds 2 experiments \(made-up, other\); write a report for each"):
+        write_report(tmp_path / "report.html", **given(TABLES | {"results": both}))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, None])
+def test_a_number_of_trials_that_is_none_is_refused(tmp_path, n):
+    with pytest.raises(ValueError, match="n_trials_asked must be a positive integer"):
+        write_report(tmp_path / "report.html", **given(n_trials_asked=n))
+
+
+def test_the_template_lies_beside_the_module():
+    from importlib import resources
+
+    assert resources.files(report_module.__package__).joinpath("report.html.j2").is_file()

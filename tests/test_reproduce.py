@@ -1,0 +1,236 @@
+"""``srosr reproduce``: from a protocol to tables and a report, killed, resumed, spread, and told what cannot be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import load_digits
+
+from srosr.cli import main
+from srosr.datasets import DatasetError
+from srosr.experiments.tables import read_results
+
+PROTOCOL = """
+title = "Some digits"
+methods = ["calibrated", "naive", "knn"]
+trials = 6
+[data]
+file = "digits.npz"
+[known]
+classes = 4
+train = 20
+test = 10
+[unknown]
+classes = [1, 2]
+test = 10
+[method.calibrated]
+n_repeats = 4
+[method.naive]
+problem = { name = "bpdn", epsilon = 0.3 }
+"""
+N_RECORDS = 6 * 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("own")
+    X, y = load_digits(n_class=7, return_X_y=True)
+    np.savez(where / "digits.npz", X=X, y=y)
+    (where / "some.toml").write_text(PROTOCOL)
+    return where
+
+
+def command(folder: Path, out: str, *options: str) -> list[str]:
+    protocol, to = str(folder / "some.toml"), str(folder / out)
+    return [sys.executable, "-m", "srosr", "reproduce", protocol, "--out", to, *options]
+
+
+def run(folder: Path, out: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(folder, out, *options), capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder):
+    done = run(folder, "undisturbed", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    return done, folder / "undisturbed" / "some"
+
+
+def tables(where: Path) -> list[bytes]:
+    return [(where / name).read_bytes() for name in ("results.parquet", "results.csv", "coverage.csv", "failures.csv")]
+
+
+def test_a_run_ends_in_tables_and_a_report(undisturbed):
+    done, where = undisturbed
+    results = read_results(where / "results.parquet")
+    assert len(results) == 6 * 2 * 3 * 10
+    assert set(results["method"]) == {"calibrated", "naive", "knn"}
+    assert sorted(results["n_unknown"].unique()) == [1, 2]
+    page = (where / "report.html").read_text()
+    assert "Some digits" in page and page.count("<svg") >= 8
+    assert "calibrated" in done.stdout and "report.html" in done.stdout
+    assert "6 of 6 trials" in done.stderr
+
+
+def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, undisturbed):
+    _, expected = undisturbed
+    where = folder / "killed" / "some"
+    rng = np.random.default_rng(0)
+    kills = 0
+    for attempt in range(30):
+        process = subprocess.Popen(
+            command(folder, "killed", "--jobs", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        before = len(list(where.glob("trials/*/*.json")))
+        deadline = time.monotonic() + 120
+        # The first two are killed when something new has been stored, the third wherever it is; then it may end.
+        while process.poll() is None and time.monotonic() < deadline:
+            stored = len(list(where.glob("trials/*/*.json")))
+            if kills < 2 and stored > before and stored < N_RECORDS:
+                time.sleep(rng.uniform(0, 0.3))
+                break
+            if kills == 2 and attempt == 2:
+                time.sleep(rng.uniform(1, 6))
+                break
+            time.sleep(0.05)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        if process.wait() == 0:
+            break
+    assert kills >= 1
+    assert process.returncode == 0
+    assert tables(where) == tables(expected)
+
+
+def test_two_processes_find_the_same_as_one_and_so_do_dask_workers(folder, undisturbed):
+    pytest.importorskip("distributed", reason="the extra cluster is not installed")
+    _, expected = undisturbed
+    for out, options in (("two", ("--jobs", "2")), ("dask", ("--cluster", "local:2"))):
+        done = run(folder, out, *options)
+        assert done.returncode == 0, done.stderr
+        assert tables(folder / out / "some") == tables(expected)
+
+
+def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
+    _, expected = undisturbed
+    few = run(folder, "grown", "--trials", "2", "--methods", "knn", "--jobs", "1")
+    assert few.returncode == 0, few.stderr
+    assert len(read_results(folder / "grown" / "some" / "results.parquet")) == 2 * 2 * 10
+    done = run(folder, "grown", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert tables(folder / "grown" / "some") == tables(expected)
+
+
+def test_a_changed_protocol_in_an_old_folder_is_refused(folder, undisturbed):
+    _, where = undisturbed
+    before = tables(where)
+    changed = folder / "changed"
+    changed.mkdir()
+    (changed / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
+    (changed / "some.toml").write_text(PROTOCOL.replace("train = 20", "train = 19"))
+    out = str(folder / "undisturbed")
+    done = subprocess.run(
+        [sys.executable, "-m", "srosr", "reproduce", str(changed / "some.toml"), "--out", out],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "results of another run" in done.stderr and "train" in done.stderr
+    assert tables(where) == before
+    seeded = run(folder, "undisturbed", "--seed", "1")
+    assert seeded.returncode == 2 and "seed" in seeded.stderr
+
+
+def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_request(folder, tmp_path):
+    text = PROTOCOL.replace('"knn"]', '"w-svm"]').replace("trials = 6", "trials = 1")
+    (tmp_path / "bad.toml").write_text(text + "[method.w-svm]\nnu = 0.5\n")
+    X, y = load_digits(n_class=7, return_X_y=True)
+    np.savez(tmp_path / "digits.npz", X=X, y=y)
+    helper = tmp_path / "sitecustomize.py"
+    helper.write_text(
+        "import os\n"
+        "if os.environ.get('BREAK_WSVM'):\n"
+        "    from srosr.rivals import WSVM\n"
+        "    def fail(*_):\n"
+        "        raise ValueError('no machine <today>')\n"
+        "    WSVM._fit = fail\n"
+    )
+    call = [sys.executable, "-m", "srosr", "reproduce", str(tmp_path / "bad.toml"), "--out", str(tmp_path / "out")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    broken = subprocess.run(call, capture_output=True, text=True, timeout=200, env=environment | {"BREAK_WSVM": "1"})
+    assert broken.returncode == 1, broken.stderr
+    assert "FAILED trial 0 w-svm: ValueError: no machine <today>" in broken.stdout
+    assert "no machine &lt;today&gt;" in (tmp_path / "out" / "bad" / "report.html").read_text()
+    assert set(read_results(tmp_path / "out" / "bad" / "results.parquet")["method"]) == {"calibrated", "naive"}
+    again = subprocess.run(call, capture_output=True, text=True, timeout=200, env=environment)
+    assert again.returncode == 1
+    mended = subprocess.run([*call, "--retry-failed"], capture_output=True, text=True, timeout=200, env=environment)
+    assert mended.returncode == 0, mended.stderr
+    assert "w-svm" in set(read_results(tmp_path / "out" / "bad" / "results.parquet")["method"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["yalb"], "did you mean 'yaleb'?"),
+        (["digits", "--methods", "wsvm"], "did you mean 'w-svm'?"),
+        (["digits", "--methods", ","], "names no method"),
+        (["digits", "--cluster", "here"], "is no cluster"),
+        (["digits", "--cluster", "local:2", "--jobs", "2"], "two ways to run"),
+        (["nothing.toml"], "cannot read the protocol nothing.toml"),
+        ([], "name an experiment"),
+    ],
+)
+def test_what_cannot_be_done_is_said_at_once(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["reproduce", *arguments])
+    assert done.exit_code == 2 and message in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_impossible_protocol_says_which_count_is_wrong(folder, tmp_path):
+    (tmp_path / "big.toml").write_text(
+        PROTOCOL.replace('"digits.npz"', f'"{folder / "digits.npz"}"').replace("classes = 4", "classes = 40")
+    )
+    done = CliRunner().invoke(main, ["reproduce", str(tmp_path / "big.toml"), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "asks for 40 classes" in done.output and "has 7 such classes" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_are_not_to_be_had_are_an_error_with_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("SROSR_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SROSR_CACHE_DIR", str(tmp_path / "cache"))
+
+    def offline(url, target, checksum=None):
+        raise DatasetError(f"cannot download {url}: no network.")
+
+    monkeypatch.setattr("srosr.datasets.fetch.download_file", offline)
+    done = CliRunner().invoke(main, ["reproduce", "yaleb", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "SROSR_DATA_DIR" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_before_any_work(folder, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(taken)])
+    assert done.exit_code == 2 and "taken" in done.output
+    assert taken.read_text() == "a file"
+
+
+def test_the_list_names_every_experiment():
+    done = CliRunner().invoke(main, ["reproduce", "--list"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0
+    for name in ("yaleb", "mnist", "uiuc", "caltech256", "digits", "24.94–29.29 %", "18.35–35.45 %"):
+        assert name in done.output

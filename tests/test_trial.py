@@ -1,0 +1,173 @@
+"""One trial of an experiment: what it measures, what it does with failures, and that it is the same everywhere."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from srosr import SROSRClassifier, openness
+from srosr.datasets import load_dataset
+from srosr.experiments import trial as trials
+from srosr.experiments.contenders import Said
+from srosr.experiments.protocol import UNKNOWN, MethodSetting
+from srosr.experiments.protocol_file import parse_protocol
+from srosr.experiments.trial import METRICS, TARGETS, Work, measure, run_trial
+
+SMALL = """
+methods = ["calibrated", "paper", "naive", "knn", "w-svm-original"]
+[data]
+set = "digits"
+[known]
+classes = 4
+train = 25
+test = 15
+[unknown]
+classes = [1, 3]
+test = 15
+[method.calibrated]
+n_repeats = 5
+[method.paper]
+n_repeats = 5
+threshold = 0.05
+openness = "level"
+[method.w-svm-original]
+method = "w-svm"
+threshold = "original"
+openness = "level"
+"""
+
+
+@pytest.fixture(scope="module")
+def work():
+    protocol = parse_protocol(tomllib.loads(SMALL), "small")
+    return Work(protocol, 0, protocol.dataset().fingerprint())
+
+
+@pytest.fixture(scope="module")
+def first(work):
+    names = tuple(m.name for m in work.protocol.methods)
+    return {record["method"]: (record, times) for record, times in run_trial(work, 0, names)}
+
+
+def test_every_method_has_every_metric_at_every_openness(first):
+    for record, times in first.values():
+        assert record["error"] is None
+        keys = [(n, metric) for n, _, metric, _ in record["values"]]
+        assert keys == [(n, metric) for n in (1, 3) for metric in METRICS]
+        assert {o for n, o, _, _ in record["values"] if n == 3} == {openness(4, 4, 7)}
+        assert all(0 <= value <= 1 for *_, value in record["values"])
+        assert [row[0] for row in record["coverage"]] == list(TARGETS)
+        assert times["fit"] > 0 and times["coding"] >= 0
+    assert first["calibrated"][1]["coding"] > 0 and first["knn"][1]["coding"] == 0
+
+
+def test_a_trial_is_the_same_again_and_whichever_methods_run(work, first):
+    for names in (("knn",), ("paper",), ("naive", "calibrated")):
+        for record, _ in run_trial(work, 0, names):
+            assert json.dumps(record) == json.dumps(first[record["method"]][0])
+
+
+def test_the_values_are_those_of_a_classifier_fitted_by_hand(work, first):
+    protocol, data = work.protocol, load_dataset("digits")
+    t = protocol.draw(data, 0, 0)
+    clf = SROSRClassifier(n_repeats=5, random_state=trials._method_seed(0, 0), n_jobs=1)
+    clf.fit(data.X[t.train], t.y_train)
+    label = clf.predict(data.X[t.test])
+    known = t.y_test != UNKNOWN
+    tp = (label == t.y_test)[known].sum()
+    fp, fn = (label[~known] != -1).sum(), known.sum() - tp
+    values = {metric: value for n, _, metric, value in first["calibrated"][0]["values"] if n == 3}
+    assert values["f"] == pytest.approx(2 * tp / (2 * tp + fp + fn), abs=1e-12)
+    assert values["accuracy"] == pytest.approx(np.mean(label == np.where(known, t.y_test, -1)), abs=1e-12)
+    assert values["known_refused"] == pytest.approx(np.mean(label[known] == -1), abs=1e-12)
+    assert values["rejection_accuracy"] == pytest.approx(np.mean(label[~known] == -1), abs=1e-12)
+
+
+def test_a_portrait_is_of_the_first_trial_and_agrees_with_the_values(work, first):
+    for name in ("calibrated", "paper"):
+        record = first[name][0]
+        portrait = record["portrait"]
+        confusion = np.array(portrait["confusion"])
+        values = {metric: value for n, _, metric, value in record["values"] if n == 3}
+        assert np.trace(confusion) / confusion.sum() == pytest.approx(values["accuracy"])
+        assert confusion[-1].sum() == len(portrait["test"]["unknown"]["score"]) == 45
+        assert len(portrait["class_names"]) == 4 and len(confusion) == 5
+    assert first["knn"][0]["portrait"] is None
+    assert run_trial(work, 1, ("calibrated",))[0][0]["portrait"] is None
+
+
+def test_coverage_leaves_the_methods_own_threshold_alone(first):
+    # The threshold of "paper" is a number: its answers at the largest openness are those of that number, whatever
+    # thresholds were looked at besides.
+    record = first["paper"][0]
+    matrix = np.array(record["portrait"]["confusion"])
+    refused = matrix[:-1, -1].sum() / matrix[:-1].sum()
+    values = {metric: value for n, _, metric, value in record["values"] if n == 3}
+    assert refused == pytest.approx(values["known_refused"])
+    assert record["portrait"]["threshold"] == 0.05
+
+
+def test_a_failing_method_is_recorded_with_its_reason_and_leaves_the_others_alone(work, first, monkeypatch):
+    from srosr.rivals import KNNDistance
+
+    def fail(*_):
+        raise MemoryError("no room for the distances")
+
+    monkeypatch.setattr(KNNDistance, "_fit", fail)
+    found = {r["method"]: r for r, _ in run_trial(work, 0, ("knn", "naive"))}
+    assert found["knn"]["error"] == "MemoryError: no room for the distances"
+    assert found["knn"]["values"] == [] and found["knn"]["coverage"] == []
+    assert json.dumps(found["naive"]) == json.dumps(first["naive"][0])
+
+
+def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
+    protocol = replace(
+        work.protocol,
+        methods=(MethodSetting("naive", "naive"), MethodSetting("ratio", "ratio"), MethodSetting("sci", "sci")),
+    )
+    shared = Work(protocol, 0, work.fingerprint)
+    expected = {r["method"]: r for r, _ in run_trial(shared, 0, ("naive", "ratio", "sci"))}
+    from srosr.rivals import RatioRejection
+
+    def fail(*_):
+        raise ArithmeticError("a ratio of nothing")
+
+    monkeypatch.setattr(RatioRejection, "_judge_evidence", fail)
+    found = {r["method"]: r for r, _ in run_trial(shared, 0, ("naive", "ratio", "sci"))}
+    assert found["ratio"]["error"] == "ArithmeticError: a ratio of nothing"
+    for name in ("naive", "sci"):
+        assert json.dumps(found[name]) == json.dumps(expected[name])
+
+
+def test_other_data_under_the_same_name_are_refused(work, monkeypatch):
+    monkeypatch.setattr(trials, "_kept", None)
+    with pytest.raises(RuntimeError, match="is not that of the run"):
+        run_trial(replace(work, fingerprint="0" * 64), 0, ("knn",))
+
+
+def test_warnings_are_counted_not_shown(work, recwarn):
+    few = replace(work.protocol, known=replace(work.protocol.known, train=3))
+    record = run_trial(Work(few, 0, work.fingerprint), 0, ("calibrated",))[0][0]
+    assert record["warnings"].get("CalibrationWarning", 0) >= 1
+    assert not recwarn.list
+
+
+def test_the_metrics_of_a_worked_example():
+    y = np.array([0, 0, 1, 1, UNKNOWN, UNKNOWN, UNKNOWN])
+    said = Said(np.array([0, 1, 1, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.9, 0.8, 0.25, 0.95]), np.zeros(7, bool))
+    said.refused[[3, 4, 6]] = True
+    got = measure(y, said)
+    # TP: samples 0 and 2; FN: 1 (wrong) and 3 (refused); FP: 5; TN: 4 and 6.
+    assert got["f"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 2))
+    assert got["accuracy"] == pytest.approx(4 / 7)
+    assert got["recognition_accuracy"] == pytest.approx(2 / 4)
+    assert got["rejection_accuracy"] == pytest.approx(2 / 3)
+    assert got["known_refused"] == pytest.approx(1 / 4)
+    assert got["closed_set_accuracy"] == pytest.approx(3 / 4)
+    # Pairs (known, unknown) in the right order: 3 + 3 + 2 + 1 of 12.
+    assert got["auroc"] == pytest.approx(9 / 12)
+    assert list(got) == list(METRICS)

@@ -1,0 +1,108 @@
+"""Work for the tests of the runner: quick, the same in every process, and ill-behaved where it is told to be.
+
+Run as a programme of its own, in a folder: ``python -c "import work_for_runner; work_for_runner.main()" FOLDER ...``.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from srosr.experiments.executors import ExecutorError, make_executor
+from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
+from srosr.experiments.runner import Task, run_trials
+from srosr.experiments.tables import write_tables
+
+METHODS = ("calibrated", "w-svm", "osnn")
+METRICS = ("f", "accuracy", "auroc")
+
+
+def work(task):
+    """Records of pseudo-random values that depend on trial and method alone.
+
+    The payload may have: "seconds" to take, "print" (a text), "log" (a folder that gets the process number), "raise",
+    "die", "die_once" (trials that do; the last needs "log").
+    """
+    payload = task.payload or {}
+    if "print" in payload:
+        print(payload["print"])
+        sys.stdin.read()
+    if "log" in payload:
+        Path(payload["log"], f"{os.getpid()}-{task.trial}-{time.time_ns()}").touch()
+    time.sleep(payload.get("seconds", 0.0))
+    if task.trial in payload.get("raise", ()):
+        raise ArithmeticError(f"trial {task.trial}\ncannot be drawn")
+    if task.trial in payload.get("exit", ()):
+        sys.exit("no more")
+    if task.trial in payload.get("die", ()):
+        os.kill(os.getpid(), 9)
+    if task.trial in payload.get("die_once", ()):
+        mark = Path(payload["log"], f"died-{task.trial}")
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+    return [(record(task.trial, method), times(task.trial, method)) for method in task.methods]
+
+
+def record(trial, method, error=None):
+    rng = np.random.default_rng([trial, *method.encode()])
+    values = [[n, n / 7, metric, float(rng.standard_normal())] for n in (0, 1, 3) for metric in METRICS]
+    if method == "osnn":
+        values[0][3] = math.nan
+    coverage = [[target, *rng.random(4).tolist()] for target in (0.01, 0.05)]
+    return {
+        "trial": trial,
+        "method": method,
+        "error": error,
+        "values": [] if error else values,
+        "coverage": [] if error else coverage,
+        "warnings": {},
+        "portrait": {"score": rng.random(2000).tolist(), "threshold": math.inf} if trial == 0 else None,
+    }
+
+
+def times(trial, method):
+    return {"trial": trial, "method": method, "fit": time.time() % 1, "predict": 0.25, "coding": None}
+
+
+def square(number):
+    """Not every task is a trial."""
+    return number * number
+
+
+def unpicklable(_):
+    return lambda: None
+
+
+def threads(_):
+    """The threads that BLAS and OpenMP would use."""
+    from threadpoolctl import threadpool_info
+
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out")
+    parser.add_argument("--trials", type=int, default=6)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cluster")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--payload", type=json.loads, default={})
+    options = parser.parse_args()
+    methods = tuple(options.methods.split(","))
+    tasks = [Task(trial, methods, options.payload) for trial in range(options.trials)]
+    identity = {"experiment": "letters", "protocol": {"seed": options.seed}}
+    try:
+        with ResultsFolder(options.out, identity) as folder, make_executor(options.jobs, options.cluster) as executor:
+            summary = run_trials(folder, executor, work, tasks, lambda *progress: print(*progress, flush=True))
+            write_tables(folder.path, "letters", folder.records(methods), folder.times(methods), methods, METRICS)
+    except (ResultsFolderError, ExecutorError) as error:
+        sys.exit(f"Error: {error}")
+    print("done", summary.n_done, summary.n_skipped, len(summary.failures))
