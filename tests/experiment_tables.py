@@ -66,7 +66,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
                 row = (target, refused, stranger, right * (0.7 + 0.3 * stranger), 0.4 * right + 0.6 * stranger)
                 coverage.append(("made-up", trial, method, *map(float, row)))
             fit, predict = 3.0 + position + rng.random(), 0.4 + 0.1 * rng.random()
-            times.append(("made-up", trial, method, fit, predict, 0.8 * fit if position < 7 else 0.0))
+            times.append(("made-up", trial, method, fit, predict, 0.1, 0.8 * fit if position < 7 else 0.0))
     return {
         "results": pd.DataFrame(
             results, columns=["experiment", "trial", "n_unknown", "openness", "method", "metric", "value"]
@@ -76,7 +76,9 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
             columns=["experiment", "trial", "method", "target", "known_refused", "unknown_refused", "f", "accuracy"],
         ),
         "times": pd.DataFrame(
-            times, columns=["experiment", "trial", "method", "fit_seconds", "predict_seconds", "coding_seconds"]
+            times,
+            columns=["experiment", "trial", "method"]
+            + [f"{k}_seconds" for k in ("fit", "predict", "measure", "coding")],
         ),
         "failures": pd.DataFrame({"experiment": [], "trial": [], "method": [], "reason": []}).astype(
             {"experiment": str, "trial": int, "method": str, "reason": str}

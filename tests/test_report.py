@@ -248,15 +248,15 @@ def test_versions_that_differ_stand_side_by_side(text_of, page):
 def test_times_are_means_a_trial_with_the_share_of_coding(text_of):
     times = pd.DataFrame(
         [
-            ("x", 0, "calibrated", 2.0, 1.0, 1.5),
-            ("x", 1, "calibrated", 4.0, 1.0, 2.5),
-            ("x", 2, "calibrated", math.nan, math.nan, math.nan),  # the process died
-            ("x", 0, "knn", 0.5, 0.0, 0.0),
+            ("x", 0, "calibrated", 2.0, 0.5, 0.5, 1.5),
+            ("x", 1, "calibrated", 4.0, 0.5, 0.5, 2.5),
+            ("x", 2, "calibrated", math.nan, math.nan, math.nan, math.nan),  # the process died
+            ("x", 0, "knn", 0.5, 0.0, 0.0, 0.0),
         ],
-        columns=["experiment", "trial", "method", "fit_seconds", "predict_seconds", "coding_seconds"],
+        columns=["experiment", "trial", "method"] + [f"{k}_seconds" for k in ("fit", "predict", "measure", "coding")],
     )
     page = text_of(**given(made_up(NAMES[:1], 1, 2) | {"times": times}, portraits={}))
-    assert "calibrated (ours) 3 1 8 s 50 % 50 %" in page.text and "knn 0.5 0 0.5 s 0 % 100 %" in page.text
+    assert "calibrated (ours) 3 0.5 0.5 8 s 50 % 50 %" in page.text and "knn 0.5 0 0 0.5 s 0 % 100 %" in page.text
     assert "all methods 8.5 s" in page.text
 
 

@@ -249,7 +249,7 @@ def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
         console.print(f"FAILED trial {line.trial} {line.method}: {line.reason}", markup=False, highlight=False)
     if len(failures) > 10:
         console.print(f"… and {len(failures) - 10} more failures, see failures.csv")
-    spent = float(times[["fit_seconds", "predict_seconds"]].sum().sum())
+    spent = float(times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum().sum())
     if spent > 0:
         share = 1.0 - float(times["coding_seconds"].sum()) / spent
         console.print(f"Computed {_duration(spent)} in all, {share:.0%} of it not coding.", highlight=False)

@@ -281,8 +281,9 @@ def _times(times: pd.DataFrame, methods: Sequence[str]) -> dict[str, Any]:
         own = times[(times["method"] == name) & times["fit_seconds"].notna()]
         if own.empty:
             continue
-        fit, predict, coding = (float(own[f"{kind}_seconds"].sum()) for kind in ("fit", "predict", "coding"))
-        n, spent = len(own), fit + predict
+        kinds = ("fit", "predict", "measure", "coding")
+        fit, predict, measure, coding = (float(own[f"{kind}_seconds"].sum()) for kind in kinds)
+        n, spent = len(own), fit + predict + measure
         share = min(coding / spent, 1.0) if spent > 0 else math.nan
         total += spent
         rows.append(
@@ -290,6 +291,7 @@ def _times(times: pd.DataFrame, methods: Sequence[str]) -> dict[str, Any]:
                 "method": name,
                 "fit": seconds(fit / n),
                 "predict": seconds(predict / n),
+                "measure": seconds(measure / n),
                 "all": duration(spent),
                 "coding": "–" if math.isnan(share) else f"{100 * share:.0f} %",
                 "rest": "–" if math.isnan(share) else f"{100 * (1 - share):.0f} %",

@@ -149,4 +149,4 @@ def _stored(folder: ResultsFolder, record: dict[str, Any], times: dict[str, Any]
 def _failed(trial: int, method: str, reason: str) -> tuple[dict[str, Any], dict[str, Any]]:
     name = {"trial": trial, "method": method}
     nothing: dict[str, Any] = {"values": [], "coverage": [], "warnings": {}, "portrait": None}
-    return name | {"error": reason} | nothing, name | {"fit": None, "predict": None, "coding": None}
+    return name | {"error": reason} | nothing, name | dict.fromkeys(("fit", "predict", "measure", "coding"))

@@ -3,7 +3,7 @@
 ========  ======================================================================================
 results   experiment, trial, n_unknown, openness, method, metric, value
 coverage  experiment, trial, method, target, known_refused, unknown_refused, f, accuracy
-times     experiment, trial, method, fit_seconds, predict_seconds, coding_seconds
+times     experiment, trial, method, fit_seconds, predict_seconds, measure_seconds, coding_seconds
 failures  experiment, trial, method, reason
 ========  ======================================================================================
 
@@ -64,6 +64,7 @@ TABLES: dict[str, dict[str, type]] = {
         "method": str,
         "fit_seconds": float,
         "predict_seconds": float,
+        "measure_seconds": float,
         "coding_seconds": float,
     },
     "failures": {"experiment": str, "trial": int, "method": str, "reason": str},
@@ -130,11 +131,11 @@ def times_table(experiment: str, times: Records, methods: Sequence[str]) -> pd.D
     experiment, methods :
         As for :func:`results_table`.
     times : iterable of dict
-        With "trial", "method", "fit", "predict" and "coding"; seconds that were not taken are NaN.
+        With "trial", "method", "fit", "predict", "measure" and "coding"; seconds that were not taken are NaN.
     """
     rows = []
     for one in _in_order(times, methods):
-        seconds = (one.get("fit"), one.get("predict"), one.get("coding"))
+        seconds = tuple(one.get(kind) for kind in ("fit", "predict", "measure", "coding"))
         rows.append((experiment, one["trial"], one["method"], *seconds))
     return _frame("times", rows)
 
