@@ -77,8 +77,12 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
         ),
         "times": pd.DataFrame(
             times,
-            columns=["experiment", "trial", "method"]
-            + [f"{k}_seconds" for k in ("fit", "predict", "measure", "coding")],
+            columns=[
+                "experiment",
+                "trial",
+                "method",
+                *(f"{k}_seconds" for k in ("fit", "predict", "measure", "coding")),
+            ],
         ),
         "failures": pd.DataFrame({"experiment": [], "trial": [], "method": [], "reason": []}).astype(
             {"experiment": str, "trial": int, "method": str, "reason": str}
