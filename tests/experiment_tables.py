@@ -67,6 +67,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
                 coverage.append(("made-up", trial, method, *map(float, row)))
             fit, predict = 3.0 + position + rng.random(), 0.4 + 0.1 * rng.random()
             times.append(("made-up", trial, method, fit, predict, 0.1, 0.8 * fit if position < 7 else 0.0))
+    kinds = ("fit", "predict", "measure", "coding")
     return {
         "results": pd.DataFrame(
             results, columns=["experiment", "trial", "n_unknown", "openness", "method", "metric", "value"]
