@@ -19,6 +19,8 @@ OTHERS = (
 METHODS = PAPER + OTHERS
 TARGETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 
+SECONDS = ("fit_seconds", "predict_seconds", "measure_seconds", "coding_seconds")
+
 
 def openness_of(n_unknown: int, n_known: int = 10) -> float:
     return 1.0 - math.sqrt(2 * n_known / (2 * n_known + n_unknown))
@@ -67,7 +69,6 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
                 coverage.append(("made-up", trial, method, *map(float, row)))
             fit, predict = 3.0 + position + rng.random(), 0.4 + 0.1 * rng.random()
             times.append(("made-up", trial, method, fit, predict, 0.1, 0.8 * fit if position < 7 else 0.0))
-    kinds = ("fit", "predict", "measure", "coding")
     return {
         "results": pd.DataFrame(
             results, columns=["experiment", "trial", "n_unknown", "openness", "method", "metric", "value"]
@@ -76,15 +77,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
             coverage,
             columns=["experiment", "trial", "method", "target", "known_refused", "unknown_refused", "f", "accuracy"],
         ),
-        "times": pd.DataFrame(
-            times,
-            columns=[
-                "experiment",
-                "trial",
-                "method",
-                *(f"{k}_seconds" for k in ("fit", "predict", "measure", "coding")),
-            ],
-        ),
+        "times": pd.DataFrame(times, columns=["experiment", "trial", "method", *SECONDS]),
         "failures": pd.DataFrame({"experiment": [], "trial": [], "method": [], "reason": []}).astype(
             {"experiment": str, "trial": int, "method": str, "reason": str}
         ),
