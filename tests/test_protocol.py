@@ -102,6 +102,15 @@ def test_a_share_trains_on_that_share_and_tests_on_the_rest():
         assert (t.y_train == c).sum() == round(0.8 * n) and (t.y_test == c).sum() == n - round(0.8 * n)
 
 
+def test_all_samples_of_one_part_can_be_trained_on_where_another_is_tested():
+    part = np.tile(np.repeat(["learn", "meet"], 5), 8)
+    text = TOY.replace("train = 4", 'train = "all"\npart = "learn"\ntest_part = "meet"')
+    t = protocol(text).draw(toy(part=part), 0)
+    assert len(t.train) == 15 and set(part[t.train]) == {"learn"}
+    with pytest.raises(ProtocolError, match="100% training and 2 test samples; toy has 0"):
+        protocol(TOY.replace("train = 4", 'train = "all"')).check(toy())
+
+
 def test_parts_are_kept_apart():
     part = np.tile(np.repeat(["learn", "meet"], 5), 8)
     data = toy(part=part)

@@ -76,6 +76,9 @@ def test_a_run_ends_in_tables_and_a_report(undisturbed):
     assert sorted(results["n_unknown"].unique()) == [1, 2]
     page = (where / "report.html").read_text()
     assert "Some digits" in page and page.count("<svg") >= 8
+    pictures = sorted((where / "figures").glob("*.png"))
+    assert len(pictures) == page.count("<svg")
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     assert "calibrated" in done.stdout and "report.html" in done.stdout
     assert "6 of 6 trials" in done.stderr
 

@@ -66,7 +66,7 @@ class KnownClasses:
     classes : int
         How many.
     train : int or float
-        Training samples of each; a share of its samples, if below 1.
+        Training samples of each; a float is a share of its samples, up to 1.0, which is all.
     test : int or None
         Test samples of each, none of them a training sample; None: all that are left.
     part, test_part : str or None
@@ -282,7 +282,7 @@ class Protocol:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _n_train(self, n: int) -> int:
-        return round(self.known.train * n) if self.known.train < 1 else int(self.known.train)
+        return round(self.known.train * n) if isinstance(self.known.train, float) else self.known.train
 
     def _pools(self, dataset: Dataset) -> _Pools:
         usable = np.ones(len(dataset.y), bool)
@@ -321,11 +321,12 @@ class Protocol:
         for c, rows in enumerate(pools.train):
             n = self._n_train(len(rows))
             left = len(rows) - n if pools.shared else len(pools.test[c])
-            # Of a share, what is left may be fewer than the test samples asked for, which are then a limit.
-            if n >= 1 and len(rows) >= n and left >= (1 if self.known.train < 1 else wanted):
+            # What a share leaves may be fewer than the test samples asked for, which are then a limit.
+            least = 1 if pools.shared and isinstance(self.known.train, float) else wanted
+            if n >= 1 and len(rows) >= n and left >= least:
                 enough.append(c)
         if len(enough) < self.known.classes:
-            train = f"{self.known.train:.0%}" if self.known.train < 1 else str(self.known.train)
+            train = f"{self.known.train:.0%}" if isinstance(self.known.train, float) else str(self.known.train)
             raise ProtocolError(
                 f"{self.name}: [known] asks for {self.known.classes} classes with {train} training and {wanted} test "
                 f"samples; {dataset.name} has {len(enough)} such classes of {len(dataset.class_names)}."

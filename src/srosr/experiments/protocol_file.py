@@ -139,10 +139,12 @@ class _Reader:
         if classes < 2:
             raise self.wrong("[known] classes", "must be at least 2.")
         train = self.needed(table, "train", "[known]")
-        if isinstance(train, float) and not isinstance(train, bool) and 0 < train < 1:
-            share: int | float = train
+        if train == "all":
+            share: int | float = 1.0
+        elif isinstance(train, float) and 0 < train < 1:
+            share = train
         else:
-            share = self.count(train, "[known] train (a number of samples, or a share below 1)")
+            share = self.count(train, '[known] train (a number of samples, a share below 1, or "all")')
         part = self.word(table, "part", "[known]")
         return KnownClasses(
             classes,

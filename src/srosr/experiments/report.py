@@ -67,6 +67,7 @@ def write_report(
     methods: Sequence[str] | None = None,
     method_settings: Mapping[str, Any] | None = None,
     ours: str = OURS,
+    figures: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write the report of an experiment to `path`, complete or not at all.
 
@@ -101,6 +102,8 @@ def write_report(
         Of each method.
     ours : str, default "calibrated"
         The method that is compared with all others.
+    figures : path-like, optional
+        A folder that gets every figure as a PNG file too.
 
     Raises
     ------
@@ -120,7 +123,7 @@ def write_report(
     methods = in_order(seen if methods is None else {*map(str, methods), *seen}, ours)
     order = ranked(results, methods, ours)
     trials = trials_of(results)
-    page = {
+    page: dict[str, Any] = {
         "title": title,
         "about": [part.strip() for part in about.split("\n\n") if part.strip()],
         "source": source,
@@ -146,6 +149,10 @@ def write_report(
     }
     path = Path(path)
     make_folder(path.parent)
+    if figures is not None:
+        make_folder(Path(figures))
+        for drawing in (drawing for section in page["sections"] for drawing in section.drawings):
+            write_atomically(Path(figures, f"{drawing.name.removeprefix('figure-')}.png"), drawing.png)
     write_atomically(path, _rendered(page).encode("utf-8", "backslashreplace"))
 
 

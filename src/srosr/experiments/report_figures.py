@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["Drawing", "Section", "drawn_sections"]
 
 _CURVES = (5.6, 4.4)
+_DPI = 130
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure in the page: its id, the ``<svg>``, what is written below, and how many inches wide it is."""
+    """A figure in the page: its id, the ``<svg>``, what is written below, inches of width, and a PNG."""
 
     name: str
     svg: str
     caption: str
     width: float
     wide: bool = False
+    png: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,10 @@ def _drawing(
 
     figure = Figure(figsize=size, layout="constrained")
     display.plot(figure if whole else figure.add_subplot())
-    return Drawing(f"figure-{name}", inline_svg(figure, f"figure-{name}", heard), text, size[0], wide)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=_DPI, facecolor="white", metadata={"Software": None})
+    svg = inline_svg(figure, f"figure-{name}", heard)
+    return Drawing(f"figure-{name}", svg, text, size[0], wide, picture.getvalue())
 
 
 def _heard(curves: Mapping[str, Curve], label: str) -> str:

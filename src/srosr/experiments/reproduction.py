@@ -171,6 +171,7 @@ class _Page:
             elapsed=elapsed if whole else None,
             notes=self._notes(summary),
             methods=[s.name for s in self.methods],
+            figures=out / "figures",
             method_settings={s.name: self._setting(s) for s in self.methods},
         )
         return path
@@ -178,7 +179,7 @@ class _Page:
     def _settings(self) -> list[tuple[str, Any]]:
         known, unknown, levels = self.protocol.known, self.protocol.unknown, list(self.protocol.levels.values())
         data, features = self.dataset, self.protocol.features
-        train = f"{known.train:.0%} of its samples" if known.train < 1 else f"{known.train} samples"
+        train = f"{known.train:.0%} of its samples" if isinstance(known.train, float) else f"{known.train} samples"
         part, test_part, strange = (f" of part {p}" if p else "" for p in (known.part, known.test_part, unknown.part))
         classes = f"{unknown.classes[0]} to {unknown.classes[-1]}" if len(unknown.classes) > 1 else unknown.classes[0]
         return [

@@ -1,0 +1,152 @@
+"""The paper's claims against the results of its experiments: ``python -m benchmarks.claims srosr-results``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+
+from benchmarks import report
+from srosr.experiments.statistics import Interval, mean_interval
+from srosr.experiments.tables import read_results
+
+EXPERIMENTS = ("yaleb", "mnist", "uiuc", "caltech101", "caltech256-clip", "caltech256")
+RULES = ("paper", "paper-5-percent", "paper-lasso", "calibrated")
+"""The paper's rule: with its codes and threshold, with a threshold as all others have, with our codes; and ours."""
+RIVALS = ("w-svm", "w-svm-original", "sci", "ratio", "naive")
+METRICS = {"f": "F", "accuracy": "accuracy"}
+
+
+def paired(results: pd.DataFrame, metric: str, one: str, other: str) -> pd.DataFrame:
+    """Differences one − other: a row a trial that both have, a column a level of openness."""
+    values = results[results["metric"] == metric]
+    a, b = (
+        values[values["method"] == name].pivot(index="trial", columns="openness", values="value")
+        for name in (one, other)
+    )
+    return (a - b).dropna()
+
+
+def verdicts(differences: pd.DataFrame) -> tuple[int, int, int]:
+    """At how many levels one is ahead, behind, and neither, by the 95 % interval of the mean."""
+    intervals = [mean_interval(differences[level]) for level in differences]
+    ahead = sum(i.low > 0 for i in intervals)
+    behind = sum(i.high < 0 for i in intervals)
+    return ahead, behind, len(intervals) - ahead - behind
+
+
+def slope(differences: pd.DataFrame) -> Interval:
+    """Change of a difference for one point of openness (1 %), a straight line in every trial."""
+    openness = 100 * np.asarray(differences.columns, dtype=float)
+    centred = openness - openness.mean()
+    slopes = differences.to_numpy() @ centred / (centred @ centred)
+    return mean_interval(slopes)
+
+
+def _text(interval: Interval, digits: int = 3) -> str:
+    return f"{interval.mean:+.{digits}f} ± {interval.half_width:.{digits}f}"
+
+
+def ahead_table(out: Any, results: pd.DataFrame, rules: Iterable[str], rivals: Iterable[str]) -> Any:
+    """For each rule, rival and metric: levels ahead, behind and even, and the mean difference over all levels."""
+    headings = [f"{label}: {what}" for label in METRICS.values() for what in ("levels + / − / =", "mean difference")]
+    table = report.new_table(out, "method", "against", "trials", *headings)
+    there = set(results["method"])
+    for rule in rules:
+        for rival in rivals:
+            if rule not in there or rival not in there:
+                continue
+            row, n = [], 0
+            for metric in METRICS:
+                differences = paired(results, metric, rule, rival)
+                n = len(differences)
+                row += ["{} / {} / {}".format(*verdicts(differences)), _text(mean_interval(differences.mean(axis=1)))]
+            table.add_row(rule, rival, str(n), *row)
+    return table
+
+
+def course(results: pd.DataFrame, metric: str, method: str) -> tuple[Interval, Interval, Interval]:
+    """A metric at the smallest and at the largest openness, and the change between them."""
+    values = results[(results["metric"] == metric) & (results["method"] == method)]
+    table = values.pivot(index="trial", columns="openness", values="value")
+    first, last = table[table.columns[0]], table[table.columns[-1]]
+    return mean_interval(first), mean_interval(last), mean_interval(last - first)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def main(folder: Path) -> None:
+    """Print, for each experiment in FOLDER, what its results say of the paper's claims.
+
+    "+ / − / =": at how many levels of openness the method is ahead, behind, or neither, by the 95 % interval of the
+    paired difference over trials. Differences are means over all levels.
+    """
+    out = report.console()
+    found = 0
+    for name in EXPERIMENTS:
+        path = folder / name / "results.parquet"
+        if not path.exists():
+            continue
+        found += 1
+        results = read_results(path)
+        out.print(f"\n{name}: {results['trial'].nunique()} trials", style="bold")
+        report.show(out, "1. Ahead of W-SVM, SCI, ratio and naive", ahead_table(out, results, RULES, RIVALS))
+        report.show(
+            out,
+            "2. Both tails ahead of the matched one alone",
+            _fused_table(out, results),
+        )
+        report.show(out, "3. Margins as openness grows: change for one point (1 %)", _slope_table(out, results))
+        report.show(out, "4. Accuracy, recognition and rejection, from the smallest to the largest openness",
+                    _course_table(out, results))  # fmt: skip
+    if not found:
+        raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
+
+
+def _fused_table(out: Any, results: pd.DataFrame) -> Any:
+    table = report.new_table(out, "fused", "matched", "trials", "F", "levels", "accuracy", "levels", "AUROC", "OSCR")
+    for one, other in (("paper", "matched"), ("paper-lasso", "matched-lasso")):
+        if not {one, other} <= set(results["method"]):
+            continue
+        cells, n = [], 0
+        for metric in ("f", "accuracy", "auroc", "oscr"):
+            differences = paired(results, metric, one, other)
+            n = len(differences)
+            cells.append(_text(mean_interval(differences.mean(axis=1))))
+            if metric in METRICS:
+                cells.append("{} / {} / {}".format(*verdicts(differences)))
+        table.add_row(one, other, str(n), *cells)
+    return table
+
+
+def _slope_table(out: Any, results: pd.DataFrame) -> Any:
+    table = report.new_table(out, "method", "against", "F", "accuracy")
+    there = set(results["method"])
+    for rule in RULES:
+        for rival in RIVALS:
+            if rule in there and rival in there:
+                table.add_row(rule, rival, *(_text(slope(paired(results, m, rule, rival)), 4) for m in METRICS))
+    return table
+
+
+def _course_table(out: Any, results: pd.DataFrame) -> Any:
+    table = report.new_table(out, "method", "accuracy", "change", "recognition", "rejection", "F", "change")
+    for method in (*RULES, "matched", *RIVALS):
+        if method not in set(results["method"]):
+            continue
+        cells = []
+        for metric in ("accuracy", "recognition_accuracy", "rejection_accuracy", "f"):
+            first, last, change = course(results, metric, method)
+            cells.append(f"{first.mean:.3f} → {last.mean:.3f}")
+            if metric in METRICS:
+                cells.append(_text(change))
+        table.add_row(method, *cells)
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The paper's claims, judged by hand on made-up results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.claims import course, main, paired, slope, verdicts
+from srosr.experiments.tables import write_tables
+from srosr.experiments.trial import METRICS
+
+OPENNESS = (0.1, 0.2, 0.3)
+
+
+def results(**methods):
+    """Values a trial × level, by method; all metrics have the same."""
+    rows = []
+    for method, values in methods.items():
+        for trial, levels in enumerate(values):
+            for openness, value in zip(OPENNESS, levels, strict=True):
+                where = ("x", trial, round(10 * openness), openness, method)
+                rows += [(*where, metric, value) for metric in ("f", "accuracy")]
+    return pd.DataFrame(rows, columns=["experiment", "trial", "n_unknown", "openness", "method", "metric", "value"])
+
+
+def test_differences_pair_the_trials_that_both_have():
+    table = results(a=[[0.5, 0.6, 0.7], [0.4, 0.5, 0.6], [0.9, 0.9, 0.9]], b=[[0.3, 0.3, 0.3], [0.3, 0.3, 0.3]])
+    differences = paired(table, "f", "a", "b")
+    np.testing.assert_allclose(differences.to_numpy(), [[0.2, 0.3, 0.4], [0.1, 0.2, 0.3]])
+
+
+def test_a_level_counts_as_ahead_only_if_its_interval_is_above_zero():
+    differences = pd.DataFrame(
+        {0.1: [0.1, 0.11, 0.09, 0.1], 0.2: [-0.1, -0.11, -0.09, -0.1], 0.3: [0.1, -0.1, 0.2, -0.2]}
+    )
+    assert verdicts(differences) == (1, 1, 1)
+
+
+def test_a_slope_is_per_point_of_openness():
+    # From 10 % to 30 % the difference grows by 0.4 and by 0.2: 0.02 and 0.01 a point.
+    differences = pd.DataFrame([[0.0, 0.2, 0.4], [0.3, 0.4, 0.5]], columns=list(OPENNESS))
+    assert slope(differences).mean == pytest.approx(0.015)
+
+
+def test_a_course_goes_from_the_smallest_to_the_largest_openness():
+    first, last, change = course(results(a=[[0.5, 0.6, 0.7], [0.4, 0.5, 0.4]]), "f", "a")
+    assert (first.mean, last.mean, change.mean) == pytest.approx((0.45, 0.55, 0.1))
+
+
+def test_the_command_prints_what_it_finds_and_says_when_there_is_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    methods = ["paper", "matched", "calibrated", "w-svm", "naive"]
+    records = []
+    for trial in range(3):
+        for method in methods:
+            values = [[n, n / 20, metric, float(rng.random())] for n in (1, 2) for metric in METRICS]
+            records.append({"trial": trial, "method": method, "error": None, "values": values, "coverage": []})
+    (tmp_path / "uiuc").mkdir()
+    write_tables(tmp_path / "uiuc", "uiuc", records, [], methods, METRICS)
+    done = CliRunner().invoke(main, [str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "uiuc: 3 trials" in done.output and done.output.count("calibrated") == 5
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "has no results" in CliRunner().invoke(main, [str(empty)]).output
