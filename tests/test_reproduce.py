@@ -133,6 +133,29 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     assert tables(folder / "grown" / "some") == tables(expected)
 
 
+def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed, tmp_path):
+    _, expected = undisturbed
+    (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
+    call = [sys.executable, "-m", "srosr", "reproduce", str(tmp_path / "some.toml"), "--out", str(tmp_path / "out")]
+    text = PROTOCOL.replace("trials = 6", "trials = 1").replace(
+        'file = "digits.npz"', f'file = "{folder / "digits.npz"}"'
+    )
+    (tmp_path / "some.toml").write_text(text)
+    assert subprocess.run(call, capture_output=True, timeout=200).returncode == 0
+    joined = text.replace('"knn"]', '"knn", "strict"]') + '[method.strict]\nmethod = "calibrated"\nn_repeats = 3\n'
+    (tmp_path / "some.toml").write_text(joined)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    results = read_results(tmp_path / "out" / "some" / "results.parquet")
+    assert set(results["method"]) == {"calibrated", "naive", "knn", "strict"}
+    first = results[results["method"] != "strict"].reset_index(drop=True)
+    before = read_results(expected / "results.parquet").query("trial == 0").reset_index(drop=True)
+    assert first.equals(before)
+    (tmp_path / "some.toml").write_text(joined.replace("n_repeats = 3", "n_repeats = 2"))
+    changed = subprocess.run(call, capture_output=True, text=True, timeout=200)
+    assert changed.returncode == 2 and "strict" in changed.stderr and "n_repeats" in changed.stderr
+
+
 def test_a_changed_protocol_in_an_old_folder_is_refused(folder, undisturbed):
     _, where = undisturbed
     before = tables(where)

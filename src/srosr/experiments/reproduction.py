@@ -24,6 +24,8 @@ __all__ = ["Outcome", "chosen_methods", "reproduce", "run_task"]
 
 #: Of the records; a folder of another form is refused.
 FORMAT = 1
+#: Where in the identity the methods are: others may join, those that are there may not change.
+METHODS = ("protocol", "methods")
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def reproduce(
         "protocol": protocol.identity(),
     }
     started, clock = datetime.now().astimezone(), time.monotonic()
-    with ResultsFolder(out, identity, retry_failed=retry_failed) as folder, executor:
+    with ResultsFolder(out, identity, retry_failed=retry_failed, growing=METHODS) as folder, executor:
         summary = run_trials(folder, executor, run_task, tasks, on_progress)
         elapsed = time.monotonic() - clock
         order = [s.name for s in protocol.methods]

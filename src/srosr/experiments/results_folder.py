@@ -33,6 +33,7 @@ from .run_identity import (
     differences,
     library_versions,
     read_run,
+    with_entries_of,
 )
 
 __all__ = ["ResultsFolder", "ResultsFolderError"]
@@ -52,9 +53,12 @@ class ResultsFolder:
         Made if it is not there.
     identity : dict
         What makes it this run and no other: JSON values. A folder with another identity is refused. What
-        may grow from one run to the next (the methods, the number of trials) is not part of it.
+        may grow from one run to the next without changing what is there (the number of trials) is not part of it.
     retry_failed : bool, optional
         Entering drops the records of failures, so that they are tried again.
+    growing : sequence of str, optional
+        Path of keys to a dict in the identity that may get more entries from one run to the next (the methods); those that
+        are there may not change.
 
     Raises
     ------
@@ -71,8 +75,16 @@ class ResultsFolder:
     {'calibrated'}
     """
 
-    def __init__(self, path: str | os.PathLike[str], identity: dict[str, Any], *, retry_failed: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: dict[str, Any],
+        *,
+        retry_failed: bool = False,
+        growing: Sequence[str] = (),
+    ) -> None:
         self.path = Path(path)
+        self.growing = tuple(growing)
         self.identity = checked_identity(identity)
         self.retry_failed = retry_failed
         self._lock: Any = None
@@ -165,11 +177,17 @@ class ResultsFolder:
                     "another --out."
                 )
             self._write(self.path / "run.json", {"identity": self.identity, "versions": []})
-        elif changes := differences(run["identity"], self.identity):
+            return
+        old = with_entries_of(run["identity"], self.identity, self.growing)
+        new = with_entries_of(self.identity, run["identity"], self.growing)
+        if changes := differences(old, new):
             raise ResultsFolderError(
                 f"{self.path} has results of another run: {'; '.join(changes)}. Give another --out, or the settings of "
                 "that run."
             )
+        self.identity = new
+        if differences(run["identity"], new):
+            self._write(self.path / "run.json", {"identity": new, "versions": run["versions"]})
 
     def _drop_failures(self) -> None:
         for trial in self._trials("trials"):

@@ -21,6 +21,7 @@ __all__ = [
     "differences",
     "library_versions",
     "read_run",
+    "with_entries_of",
 ]
 
 _MAX_DIFFERENCES = 5
@@ -85,6 +86,17 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     found = list(_differences(old, new))
     more = len(found) - _MAX_DIFFERENCES
     return found[:_MAX_DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
+
+
+def with_entries_of(identity: dict[str, Any], other: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """An identity with entries that only another one has, in the dict at a path of keys; without a path, as it is."""
+    if not path:
+        return identity
+    first, *rest = path
+    mine, theirs = identity.get(first), other.get(first)
+    if not (isinstance(mine, dict) and isinstance(theirs, dict)):
+        return identity
+    return identity | {first: with_entries_of(mine, theirs, tuple(rest)) if rest else theirs | mine}
 
 
 def _differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
