@@ -8,10 +8,13 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_runner import IDENTITY, METHODS, InThisProcess, Run, all_gone, run, tables, tasks_of, unix
 from work_for_runner import square, threads
@@ -19,8 +22,12 @@ from work_for_runner import square, threads
 from srosr import __version__
 from srosr.experiments import dask_cluster
 from srosr.experiments.executors import ClusterError, DaskCluster, ExecutorError, LocalProcesses
+from srosr.experiments.protocol import Source
+from srosr.experiments.protocol_file import parse_protocol
+from srosr.experiments.reproduction import run_task
 from srosr.experiments.results_folder import ResultsFolder
 from srosr.experiments.runner import Failure, Summary
+from srosr.experiments.trial import Work, run_trial
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
 pytestmark = unix
@@ -49,7 +56,7 @@ class Machines:
         self.address = f"tcp://127.0.0.1:{port}"
         self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
 
-    def start(self, kind, *options):
+    def start(self, kind, *options, cwd=None):
         log = self.folder / f"{kind}-{len(self.started)}.log"
         with open(log, "wb") as file:
             process = subprocess.Popen(
@@ -57,15 +64,15 @@ class Machines:
                 stdout=file,
                 stderr=file,
                 env=self.environment,
-                cwd=self.folder,
+                cwd=cwd or self.folder,
                 start_new_session=True,
             )
         self.started.append(process)
         return process
 
-    def worker(self, *options):
+    def worker(self, *options, cwd=None):
         usual = ("--no-dashboard", "--host", "127.0.0.1", "--local-directory", str(self.folder))
-        return self.start("worker", self.address, *usual, *options)
+        return self.start("worker", self.address, *usual, *options, cwd=cwd)
 
     def wait_for(self, n_workers):
         """Wait until the scheduler listens and has so many workers."""
@@ -145,6 +152,53 @@ def test_a_task_that_kills_its_workers_is_lost_and_its_neighbours_are_not(tmp_pa
     summary = run(tmp_path, DaskCluster(cluster.address), tasks_of(4, {"die": [0], "seconds": 0.3}))
     reason = "the worker running it died, again and again"
     assert summary == Summary(12, 0, tuple(sorted(Failure(0, method, reason) for method in METHODS)))
+
+
+SAMPLES = """
+methods = ["knn", "osnn"]
+[data]
+set = "digits"
+[known]
+classes = 2
+train = 10
+test = 5
+[unknown]
+classes = [1]
+test = 5
+"""
+
+
+def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, machines, monkeypatch):
+    # Two machines, each with a file of that name in its own place: a worker that cannot work takes trial after trial.
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder, seed in ((here, 0), (there, 1)):
+        folder.mkdir()
+        X = np.random.default_rng(seed).random((60, 4))
+        np.savez(folder / "samples.npz", X=X, y=np.repeat(["a", "b", "c"], 20))
+    monkeypatch.chdir(here)
+    protocol = replace(parse_protocol(tomllib.loads(SAMPLES), "samples"), data=Source(file="samples.npz"))
+    work = Work(protocol, 0, protocol.dataset().fingerprint())
+    tasks = tasks_of(12, work, ("knn", "osnn"))
+    cluster = machines()
+    cluster.worker("--nthreads", "1", "--no-nanny", cwd=here)
+    cluster.wait_for(1)
+    other = cluster.worker("--nthreads", "1", "--no-nanny", "--name", "other", cwd=there)
+    cluster.wait_for(2)
+    out = tmp_path / "out"
+    told = r"the worker (tcp://\S+) on \S+ cannot do the work: the data set samples\.npz is not that of the run .*same"
+    with pytest.raises(ClusterError, match=told) as caught:
+        run(out, DaskCluster(cluster.address), tasks, run_task)
+    address = re.search(told, str(caught.value))[1]
+    log = (cluster.folder / "scheduler-0.log").read_text()
+    assert re.search(rf"Register worker addr: {address} name: other\b", log)
+    kept = list(ResultsFolder.existing(out).records(("knn", "osnn")))
+    assert len(kept) < 24 and all(record["error"] is None for record in kept)
+
+    other.kill()
+    other.wait()
+    assert run(out, DaskCluster(cluster.address), tasks, run_task) == Summary(24 - len(kept), len(kept), ())
+    expected = [record for trial in range(12) for record, _ in run_trial(work, trial, ("knn", "osnn"))]
+    assert list(ResultsFolder.existing(out).records(("knn", "osnn"))) == expected
 
 
 def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, monkeypatch):

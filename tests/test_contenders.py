@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -108,6 +111,23 @@ def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkey
     assert sum(coded) == 2 * len(test)  # Lasso and BPDN
 
 
+def test_evidence_over_a_part_of_the_samples_is_never_taken_for_that_over_another(digits):
+    X, y, test = digits
+    samples, dictionaries = MetSamples(test), []
+    for size in (0.2, 0.3, 0.4):
+        parameters = {"n_repeats": 2, "calibration": "split", "calibration_size": size}
+        ours, paper = (MethodSetting(name, name, parameters) for name in ("calibrated", "paper"))
+        for contender in fit_together([ours, paper], X, y, 7, 0.2):
+            contender.judge(samples)
+            alone = make(contender.setting, 7).fit(X, y)
+            np.testing.assert_array_equal(contender.says().score, alone.unknown_score(test))
+        dictionaries.append(weakref.ref(contender.clf.dictionary_))
+    del contender, alone
+    gc.collect()
+    # The next one cannot come to lie where one of them was.
+    assert len({id(one()) for one in dictionaries if one() is not None}) == 3
+
+
 def test_a_method_is_made_with_one_thread_unit_samples_and_the_seed():
     clf = make(MethodSetting("m", "paper", {"problem": {"name": "bpdn", "epsilon": 0.001}, "tail_size": 0.39}), 11)
     assert isinstance(clf, SROSRClassifier)
@@ -121,7 +141,7 @@ def test_set_weight_is_a_fit_with_that_weight_and_refuses_what_makes_no_sense(di
     for change, fitted in (
         ({"weight": 0.7}, {"weight": 0.7}),
         ({"openness": 0.4}, {"openness": 0.4}),
-        ({"weight": 0.0}, {"rule": "matched"}),
+        ({"weight": 0.0}, {"weight": 0.0}),
     ):
         other = SROSRClassifier(**({"rule": "paper", "n_repeats": 3, "random_state": 0} | fitted)).fit(X, y)
         assert clf.set_weight(**change) is clf
@@ -132,5 +152,6 @@ def test_set_weight_is_a_fit_with_that_weight_and_refuses_what_makes_no_sense(di
         with pytest.raises(ValueError, match=r"weight|openness"):
             clf.set_weight(**wrong)
     np.testing.assert_array_equal(clf.unknown_score(test), before)
-    with pytest.raises(ValueError, match=r'belongs to rule="paper"'):
-        SROSRClassifier(n_repeats=2, random_state=0).fit(X, y).set_weight(0.1)
+    for rule in ("calibrated", "matched"):
+        with pytest.raises(ValueError, match=r'belongs to rule="paper"'):
+            SROSRClassifier(rule=rule, n_repeats=2, random_state=0).fit(X, y).set_weight(0.1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,6 +190,8 @@ WRONG = {
     "[unknown]": ("[unknwon]", "entry 'unknwon' that means nothing .did you mean 'unknown'"),
     'file = "toy.npz"': ('set = "yalebb"', "did you mean 'yaleb'"),
     "[data]": ('methods = ["calibratd"]\n[data]', "did you mean 'calibrated'"),
+    "file = ": ("set = ['digits']\n#", "set must be text"),
+    "[1, 3]": ("{ from = 1, to = 1000000000000 }", "at most 1,000,000"),
     "\n[data]": ("\n[data]\nset = 'mnist'", "needs one of the two"),
 }
 
@@ -210,6 +214,11 @@ def test_a_wrong_entry_is_named(entry):
         ("[method.paper]\nrandom_state = 7", "no parameter 'random_state'"),
         ("[method.osnn]\nopenness = 'level'", "openness means nothing to osnn"),
         ("[method.'My Method']\nmethod = 'osnn'", "small letters"),
+        ("[method.'..']\nmethod = 'osnn'", "beginning with a letter"),
+        (f"[method.{'a' * 101}]\nmethod = 'osnn'", "at most 100"),
+        ("[method.mine]\nmethod = ['osnn']", "method must be text"),
+        ("[method.paper]\nopenness = 'level'\nweight = 0.2", "give one of the two"),
+        ("[features]\nkind = 'spatial-pyramid'\nn_words = 'many'", "n_words"),
         ("[method.osnn]\ntrials = 0", "trials must be a whole number"),
         ("[features]\nkind = 'hog'", "spatial-pyramid"),
     ],
@@ -224,8 +233,8 @@ def test_a_wrong_method_is_named(table, message):
     [
         ({"known": KnownClasses(9, 4, 2)}, "asks for 9 classes .* has 8 such classes of 8"),
         ({"known": KnownClasses(3, 9, 2)}, "9 training and 2 test samples; toy has 0"),
-        ({"unknown": UnknownClasses((6,), 2)}, r"goes up to 6, but beside 3 known classes toy has 5"),
-        ({"unknown": UnknownClasses((1,), 11)}, "toy has 0 with the samples"),
+        ({"unknown": UnknownClasses((6,), 2)}, r"goes up to 6, but 3 known classes can leave only 5 of toy"),
+        ({"unknown": UnknownClasses((1,), 11)}, "can leave only 0 of toy that have the 11 samples"),
         ({"known": KnownClasses(3, 4, 2, "train")}, "'train' is no part of toy; it has no parts"),
         ({"data": Source(file="x", exclude=("c99",))}, "exclude names 'c99'"),
         ({"features": {}}, "is for pictures"),
@@ -234,6 +243,29 @@ def test_a_wrong_method_is_named(table, message):
 def test_impossible_counts_are_refused_before_any_work(changes, message):
     with pytest.raises(ProtocolError, match=message):
         plain(**changes).check(toy())
+
+
+def test_a_protocol_is_possible_whichever_known_classes_are_drawn_or_refused():
+    # Four classes of six can be strangers; two known ones may be among them, and then only two are left.
+    data = toy(sizes=[15, 15, 15, 15, 10, 10])
+    possible = plain(known=KnownClasses(2, 4, 2), unknown=UnknownClasses((2,), 12))
+    possible.check(data)
+    for i in range(20):
+        possible.draw(data, i)
+    with pytest.raises(ProtocolError, match="can leave only 2"):
+        plain(known=KnownClasses(2, 4, 2), unknown=UnknownClasses((3,), 12)).check(data)
+
+
+def test_a_test_part_without_a_part_to_train_on_is_refused():
+    with pytest.raises(ProtocolError, match="samples would be in both"):
+        protocol(TOY.replace("train = 4", 'train = 4\ntest_part = "test"'))
+
+
+def test_where_the_data_lie_is_no_part_of_the_identity_and_all_is_not_one():
+    one, other = (parse_protocol(tomllib.loads(TOY), "toy", Path(folder)) for folder in ("/a", "/b"))
+    assert one.data != other.data and one.identity() == other.identity()
+    single, whole = (plain(known=KnownClasses(3, n, 2, "a", "b")).identity() for n in (1, 1.0))
+    assert (single["known"]["train"], whole["known"]["train"]) == (1, "all")
 
 
 def test_a_file_that_is_not_there_or_not_toml_is_named(tmp_path):
@@ -260,15 +292,18 @@ json_like = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
+WHOLE = tomllib.loads(TOY + "[method.paper]\nproblem = { name = 'bpdn', epsilon = 0.1 }\nthreshold = 0.1\n")
+PLACES = [(table, key) for table, entries in WHOLE.items() for key in entries]
+PLACES += [(table,) for table in ("title", "trials", "methods", "features", *WHOLE)] + [("method", "paper", "problem")]
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["title", "about", "trials", "data", "known", "unknown", "methods", "method", "features"]),
-        json_like | st.dictionaries(st.sampled_from(["set", "file", "classes", "train", "test", "paper"]), json_like),
-    )
-)
-@settings(max_examples=150, deadline=None)
-def test_nothing_that_a_file_holds_raises_anything_but_a_protocol_error(content):
+@given(st.sampled_from(PLACES), json_like)
+@settings(max_examples=300, deadline=None)
+def test_whatever_one_entry_holds_it_is_read_or_refused_with_a_protocol_error(place, value):
+    content = copy.deepcopy(WHOLE)
+    table = content
+    for key in place[:-1]:
+        table = table[key]
+    table[place[-1]] = value
     with suppress(ProtocolError):
         parse_protocol(content, "fuzz")

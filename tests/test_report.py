@@ -14,17 +14,13 @@ import pytest
 from experiment_tables import METHODS, failing, made_up, portrait, without
 
 from srosr.experiments import report as report_module
-from srosr.experiments.report import duration, write_report
-from srosr.experiments.report_text import (
-    column_of,
-    headline,
-    interval_text,
-    judged,
-    listed,
-    number,
-    paired_cells,
-    ranked,
-)
+from srosr.experiments.atomic_file import write_atomically
+from srosr.experiments.report import write_report
+from srosr.experiments.report_figures import FIGURE_NAME
+from srosr.experiments.report_text import column_of, headline, judged, paired_cells, ranked
+from srosr.experiments.report_times import time_spent
+from srosr.experiments.run_identity import ResultsFolderError
+from srosr.experiments.wording import duration, interval_text, listed, number
 
 NAMES = ("calibrated", "paper", "sci", "svm", "knn")
 TABLES = made_up(NAMES, n_levels=3, n_trials=6)
@@ -42,7 +38,7 @@ def given(tables=TABLES, **changes):
             "settings": [("known classes", 10), ("features", {"size": 128, "levels": [1, 2]})],
             "portraits": {"calibrated": portrait(4), "paper": portrait(4, seed=1)},
             "versions": [{"python": "3.11.2", "numpy": "2.0"}, {"python": "3.11.2", "numpy": "2.0"}],
-            "n_trials_asked": 6,
+            "asked": dict.fromkeys({*tables["results"]["method"], *tables["failures"]["method"]} or NAMES, 6),
             "started": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
             "finished": "2026-01-02 04:00:00",
             "elapsed": 3355.0,
@@ -220,13 +216,31 @@ def test_what_was_run_is_told(page):
 
 
 def test_a_run_that_is_not_done_says_so(text_of):
-    page = text_of(**given(without(TABLES, "knn", [4, 5]), n_trials_asked=50))
+    page = text_of(**given(without(TABLES, "knn", [4, 5]), asked=dict.fromkeys(NAMES, 50)))
     assert "Incomplete: 4 of 50 trials, and parts of 2 more." in page.text
     assert "4 of 6 trials" in page.text  # beside the name in the table
 
 
+def test_methods_that_were_to_run_fewer_trials_leave_a_run_complete(text_of):
+    tables = without(TABLES, "knn", range(2, 6))
+    page = text_of(**given(tables, asked=dict.fromkeys(NAMES, 6) | {"knn": 2}))
+    assert "Incomplete" not in page.text and "trials 6 of 6" in page.text and "2 of 6 trials" in page.text
+    page = text_of(**given(tables, asked=dict.fromkeys(NAMES, 6) | {"knn": 3}))
+    assert "Incomplete: 5 of 6 trials, and parts of 1 more." in page.text
+
+
+def test_trials_beyond_those_asked_for_do_not_count_as_more_than_all(text_of):
+    page = text_of(**given(asked=dict.fromkeys(NAMES, 3)))
+    assert "trials 3 of 3" in page.text and "6 of 3" not in page.text and "Incomplete" not in page.text
+
+
+def test_a_trial_without_its_first_method_is_begun_and_not_complete(text_of):
+    page = text_of(**given(without(FEW, "paper", [0]), asked={"calibrated": 2, "paper": 2}, portraits={}))
+    assert "Incomplete: 1 of 2 trials, and parts of 1 more." in page.text
+
+
 def test_a_method_that_was_asked_for_and_has_nothing_yet_makes_the_run_incomplete(text_of):
-    page = text_of(**given(methods=[*NAMES, "osnn"]))
+    page = text_of(**given(asked=dict.fromkeys([*NAMES, "osnn"], 6)))
     assert "Incomplete: 0 of 6 trials, and parts of 6 more." in page.text and "none of 6 trials" in page.text
 
 
@@ -258,6 +272,17 @@ def test_times_are_means_a_trial_with_the_share_of_coding(text_of):
     page = text_of(**given(made_up(NAMES[:1], 1, 2) | {"times": times}, portraits={}))
     assert "calibrated (ours) 3 0.5 0.5 8 s 50 % 50 %" in page.text and "knn 0.5 0 0 0.5 s 0 % 100 %" in page.text
     assert "all methods 8.5 s" in page.text
+    # 6 s fitting, 1 predicting, 1 measuring and the half second of knn; 4 s of it coding.
+    assert time_spent(times) == (8.5, pytest.approx(4 / 8.5))
+
+
+def test_coding_of_a_fit_that_failed_counts_nowhere_and_is_never_more_than_all():
+    columns = [f"{kind}_seconds" for kind in ("fit", "predict", "measure", "coding")]
+    failed = pd.DataFrame([(1.0, 0.5, 0.5, 1.0), (math.nan, math.nan, math.nan, 50.0)], columns=columns)
+    assert time_spent(failed) == (2.0, 0.5)
+    assert time_spent(pd.DataFrame([(1.0, 0.0, 0.0, 1.001)], columns=columns)) == (1.0, 1.0)
+    none, share = time_spent(failed[1:])
+    assert none == 0.0 and math.isnan(share)
 
 
 # --- what the numbers say ---
@@ -304,7 +329,7 @@ def test_ours_behind_is_said_to_be_behind():
 def test_ours_second_but_even_is_said_to_be_even():
     sentence = said(calibrated=[0.7, 0.9, 0.8], svm=[0.8, 0.8, 0.81], sci=[0.1, 0.2, 0.1])
     assert "svm has the highest mean" in sentence and "not distinguishable from calibrated (" in sentence
-    assert sentence.endswith("calibrated is 2nd of 3 with 0.800 ± 0.248, not distinguishable from the first.")
+    assert sentence.endswith("calibrated is 2nd of 3 with 0.800 ± 0.248, not distinguishable from svm.")
 
 
 def test_the_same_values_are_the_same():
@@ -326,14 +351,136 @@ def test_ours_without_a_result_is_missed():
     assert said(svm=[0.8, 0.9], knn=[0.2, 0.3]).endswith(" calibrated has no result.")
 
 
+NAN = math.nan
+
+
 def test_few_lucky_trials_do_not_make_a_method_best():
     """A method with one easy trial of four has the highest mean, and is not said to be best."""
-    nan = math.nan
-    values = dict(calibrated=[0.9, 0.5, 0.55, 0.5], paper=[0.8, 0.4, 0.44, 0.4], lucky=[0.91, nan, nan, nan])
+    values = dict(calibrated=[0.9, 0.5, 0.55, 0.5], paper=[0.8, 0.4, 0.44, 0.4], lucky=[0.91, NAN, NAN, NAN])
     sentence = said(**values)
-    assert sentence.startswith("calibrated has the highest mean") and "lucky" in sentence
+    assert sentence == (
+        "calibrated has the highest mean of those with 4 trials, 0.613 ± 0.307, but is not distinguishable from lucky "
+        "(−0.010 in the one trial they share)."
+    )
     outcome = judged(pd.DataFrame(values), 1)
-    assert outcome.best == ["calibrated"] and outcome.even == ["lucky"]
+    assert outcome.best == ["calibrated"] and outcome.even == ["lucky"] and outcome.ahead == []
+
+
+#: Eight trials of two methods, the first three of them of a third.
+OURS8 = [0.80, 0.70, 0.75, 0.60, 0.60, 0.61, 0.62, 0.60]
+SCI8 = [0.50, 0.41, 0.45, 0.30, 0.29, 0.31, 0.30, 0.30]
+
+
+def with_few(*first):
+    return {"calibrated": OURS8, "sci": SCI8, "paper": [*first, *[NAN] * (8 - len(first))]}
+
+
+def test_a_method_with_few_trials_that_is_ahead_in_them_is_said_to_be_ahead():
+    # Differences 0.02, 0.03, 0.04: mean 0.03 and 4.3027 · 0.01 / √3 = 0.0248 to either side.
+    sentence = said(**with_few(0.82, 0.73, 0.79))
+    assert sentence.startswith("calibrated has the highest mean of those with 8 trials, 0.660 ± 0.066: ahead of sci, ")
+    assert sentence.endswith(
+        "; paper (3 trials only) is ahead of it by 0.030 [0.005, 0.055] over the 3 trials they share."
+    )
+    assert "not distinguishable" not in sentence
+    cells = column_of(pd.DataFrame(with_few(0.82, 0.73, 0.79)), "f", "F", {}).cells
+    assert {name: cell.mark for name, cell in cells.items()} == {"calibrated": "best", "sci": "", "paper": "ahead"}
+
+
+def test_a_method_with_few_trials_that_is_behind_in_them_is_neither_even_nor_ahead():
+    """Its trials are easy: its mean is above that of the best, and yet it is worse in every one of them."""
+    values = with_few(0.78, 0.67, 0.71)
+    outcome = judged(pd.DataFrame(values), 1)
+    assert outcome.summary.at["paper", "mean"] > outcome.summary.at["calibrated", "mean"]
+    assert outcome.best == ["calibrated"] and outcome.even == [] and outcome.ahead == []
+    sentence = said(**values)
+    assert sentence.startswith("calibrated has the highest mean of those with 8 trials, 0.660 ± 0.066: ahead of sci, ")
+    assert "paper" not in sentence
+    cells = column_of(pd.DataFrame(values), "f", "F", {}).cells
+    assert cells["paper"].mark == cells["sci"].mark == ""
+
+
+def test_a_method_with_few_trials_that_differs_by_chance_is_even():
+    outcome = judged(pd.DataFrame(with_few(0.83, 0.69, 0.76)), 1)
+    assert outcome.even == ["paper"] and outcome.ahead == []
+    sentence = said(**with_few(0.83, 0.69, 0.76))
+    assert "the highest mean of those with 8 trials" in sentence and "not distinguishable from paper (" in sentence
+
+
+def test_the_highest_mean_is_the_highest_where_few_trials_have_a_lower_one():
+    assert said(**with_few(0.3, 0.2, 0.25)).startswith("calibrated has the highest mean, 0.660 ± 0.066: ahead of sci")
+
+
+def test_several_that_are_ahead_are_all_named_with_the_gap_of_the_furthest():
+    values = with_few(0.82, 0.73, 0.79) | {"matched": [0.90, 0.81, 0.86, *[NAN] * 5]}
+    assert said(**values).endswith(
+        "; matched (3 trials only) and paper (3 trials only) are ahead of it, matched by 0.107 [0.092, 0.121] over the "
+        "3 trials they share."
+    )
+
+
+def test_ours_with_few_trials_is_placed_by_the_trials_it_shares():
+    def ours(*first):
+        return said(svm=OURS8, sci=SCI8, calibrated=[*first, *[NAN] * 5])
+
+    assert ours(0.82, 0.73, 0.79).endswith(
+        "calibrated (3 trials only) is ahead of it by 0.030 [0.005, 0.055] over the 3 trials they share. "
+        "calibrated has 0.780 ± 0.114 (in 3 of 8 trials), and is ahead of svm in the trials they share."
+    )
+    assert ours(0.78, 0.67, 0.71).endswith("(in 3 of 8 trials), behind by 0.030 [0.005, 0.055] over 3 trials.")
+    assert ours(0.83, 0.69, 0.76).endswith("(in 3 of 8 trials), not distinguishable from svm.")
+
+
+def test_places_count_methods_with_enough_trials():
+    values = dict(svm=OURS8, calibrated=SCI8, paper=[0.82, 0.73, 0.79, *[NAN] * 5])
+    assert " calibrated is 2nd of the 2 with 8 trials, with 0.357 ± " in said(**values)
+
+
+def test_methods_without_a_trial_in_common_are_not_compared():
+    sentence = said(svm=[0.9, 0.8, 0.85, NAN, NAN, NAN], calibrated=[NAN, NAN, NAN, 0.5, 0.4, 0.45])
+    assert sentence == (
+        "svm has the highest mean, 0.850 ± 0.124. calibrated is 2nd of 2 with 0.450 ± 0.124, without a trial in common "
+        "with svm."
+    )
+
+
+@pytest.mark.parametrize("better", [1, -1])
+@pytest.mark.parametrize("seed", range(6))
+def test_marks_of_methods_with_few_trials_follow_the_paired_interval_of_scipy(seed, better):
+    from scipy import stats
+
+    rng = np.random.default_rng(seed)
+    ease = rng.normal(0, 0.1, 20)
+    values = pd.DataFrame({f"m{i}": 0.6 - 0.01 * i + ease + rng.normal(0, 0.01, 20) for i in range(3)})
+    for i, shift in enumerate((-0.05, -0.02, 0.0, 0.02, 0.05)):
+        few = values["m0"] + shift + rng.normal(0, 0.01, 20)
+        values[f"few{i}"] = few.where(few.index < 5)
+    values *= better
+    outcome = judged(values, better)
+    (best,) = outcome.best
+    assert best in ("m0", "m1", "m2") and set(outcome.able) == {"m0", "m1", "m2"}
+    state = {}
+    for name in values.columns.drop(best):
+        both = values[[best, name]].dropna()
+        interval = stats.ttest_rel(better * both[best], better * both[name]).confidence_interval()
+        state[name] = "behind" if interval.low > 0 else "ahead" if interval.high < 0 else "even"
+    assert {name for name, one in state.items() if one == "even"} == set(outcome.even)
+    assert {name for name, one in state.items() if one == "ahead"} == set(outcome.ahead)
+    assert {"ahead", "behind"} <= set(state.values())
+
+
+def test_the_mark_of_those_ahead_is_explained_where_there_is_one(text_of, page):
+    assert "↑" not in page.text
+    tables = without(TABLES, "paper", range(2, 6))
+    results = tables["results"]
+    ours = results[(results["method"] == "calibrated") & results["trial"].isin([0, 1])]
+    better = ours.assign(method="paper", value=ours["value"] + 0.05)
+    results = pd.concat([results[results["method"] != "paper"], better])
+    other = text_of(**given(tables | {"results": results}, portraits={}))
+    assert "↑ better than ★ in the trials that both have" in other.text
+    last = better.query("metric == 'f' and n_unknown == 4")["value"].mean()
+    assert f"↑ {last:.3f}" in other.text
+    assert "paper (2 trials only) is ahead of it by 0.050 [0.050, 0.050] over the 2 trials they share." in other.text
 
 
 def test_where_small_is_good_the_smallest_is_best():
@@ -413,7 +560,7 @@ def test_lists_and_durations_read_well():
 
 def test_before_the_first_trial_there_is_a_page_that_says_so(text_of):
     empty = {name: table[:0] for name, table in TABLES.items()}
-    page = text_of(**given(empty, portraits={}, methods=NAMES))
+    page = text_of(**given(empty, portraits={}))
     assert "No trial has left a result yet." in page.text and not page.all("figure")
     assert "Incomplete: 0 of 6 trials." in page.text
 
@@ -463,8 +610,78 @@ def test_several_experiments_in_one_table_are_refused(tmp_path):
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, None])
 def test_a_number_of_trials_that_is_none_is_refused(tmp_path, n):
-    with pytest.raises(ValueError, match="n_trials_asked must be a positive integer"):
-        write_report(tmp_path / "report.html", **given(n_trials_asked=n))
+    with pytest.raises(ValueError, match=r"asked\['knn'\] must be a positive integer"):
+        write_report(tmp_path / "report.html", **given(asked={"calibrated": 3, "knn": n}))
+    with pytest.raises(ValueError, match="asked has no method"):
+        write_report(tmp_path / "report.html", **given(asked={}))
+    assert not list(tmp_path.iterdir())
+
+
+# --- without ours ---
+
+
+def test_a_run_without_ours_compares_with_the_best_and_misses_nothing(tmp_path):
+    tables = made_up(["naive", "ratio", "sci", "max-logit"], 2, 3)
+    page = page_of(tmp_path, **given(tables, portraits={}, method_settings={}, about="", title="Some"))
+    last = tables["results"].query("metric == 'f' and n_unknown == 2").groupby("method")["value"].mean()
+    best = last.idxmax()
+    assert f"Trial by trial: {best} against each other method" in page.text
+    assert f"{best} is the best by F-measure here" in page.text
+    assert f"What {best} comes to at the largest openness" in page.text
+    assert "calibrated" not in page.text and "(ours)" not in page.text
+
+
+def test_a_run_of_one_trial_without_ours_reads_well(text_of):
+    page = text_of(
+        **given(made_up(["naive", "sci"], 2, 1), asked={"naive": 1, "sci": 1}, portraits={}, method_settings={})
+    )
+    assert "calibrated" not in page.text and "Trial by trial: " in page.text and "trials 1 of 1" in page.text
+
+
+def test_ours_that_was_to_run_and_has_nothing_is_missed(text_of):
+    tables = made_up(["naive", "sci"], 2, 3)
+    page = text_of(**given(tables, asked=dict.fromkeys(["calibrated", "naive", "sci"], 3), portraits={}))
+    assert "calibrated has no result." in page.text
+    assert "There is nothing to compare: calibrated and another method need a trial in common." in page.text
+
+
+# --- files ---
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch):
+    def full(path, data):
+        if path.name == bad:
+            raise OSError(28, "No space left on device")
+        write_atomically(path, data)
+
+    monkeypatch.setattr(report_module, "write_atomically", full)
+    given_here = given(made_up(NAMES[:2], 1, 1), portraits={}) | {"figures": tmp_path / "figures"}
+    for bad in ("report.html", "trade.png"):
+        with pytest.raises(ResultsFolderError, match=rf"could not write .*{bad}: No space left on device\. What is"):
+            write_report(tmp_path / "report.html", **given_here)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(ResultsFolderError, match=r"could not make the folder .*file"):
+        write_report(tmp_path / "file" / "report.html", **given(made_up(NAMES[:1], 1, 1), portraits={}))
+    with pytest.raises(ResultsFolderError, match=r"could not make the folder .*file"):
+        write_report(
+            tmp_path / "report.html", **given(made_up(NAMES[:1], 1, 1), portraits={}, figures=tmp_path / "file")
+        )
+
+
+def test_figures_that_are_not_drawn_any_more_go_and_other_files_stay(tmp_path):
+    figures = tmp_path / "figures"
+    write_report(tmp_path / "report.html", **given(FEW, figures=figures))
+    before = {path.name for path in figures.iterdir()}
+    assert "confusion-1.png" in before and all(FIGURE_NAME.fullmatch(name[:-4]) for name in before)
+    (figures / "mine.png").write_bytes(b"mine")
+    (figures / f".trade.png.{'0123456789abcdef'}.tmp").write_bytes(b"left by a process that was killed")
+    write_report(tmp_path / "report.html", **given(FEW, portraits={"calibrated": portrait(4)}, figures=figures))
+    after = {path.name for path in figures.iterdir()}
+    assert before - after == {"confusion-1.png", "errors-1.png"} and after - before == {"mine.png"}
 
 
 def test_the_template_lies_beside_the_module():

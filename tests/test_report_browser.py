@@ -55,7 +55,7 @@ def address(tmp_path_factory):
         settings=[("fingerprint", "0123456789abcdef" * 8), ("known classes", 12)],
         portraits={"calibrated": portrait(12, names=names), "paper": portrait(12, seed=1, names=names)},
         versions=[{"python": "3.11", "machine": "m" * 150}, {"python": "3.12", "machine": "n" * 150}],
-        n_trials_asked=50,
+        asked=dict.fromkeys((*METHODS[:11], LONG), 50),
         elapsed=100.0,
         **tables,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,8 +16,14 @@ import pytest
 from click.testing import CliRunner
 from sklearn.datasets import load_digits
 
+from srosr import reproduce_command
 from srosr.cli import main
-from srosr.datasets import DatasetError
+from srosr.datasets import DatasetError, load_dataset
+from srosr.datasets.errors import DatasetNotFound
+from srosr.experiments import report as report_module
+from srosr.experiments.protocol import Protocol
+from srosr.experiments.protocol_file import load_protocol
+from srosr.experiments.reproduction import reproduce
 from srosr.experiments.tables import read_results
 
 PROTOCOL = """
@@ -213,6 +221,7 @@ def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_reque
         (["digits", "--cluster", "local:2", "--jobs", "2"], "two ways to run"),
         (["nothing.toml"], "cannot read the protocol nothing.toml"),
         ([], "name an experiment"),
+        (["digits", "--trials", "1000001"], "1000001 is not in the range 1<=x<=1000000"),
     ],
 )
 def test_what_cannot_be_done_is_said_at_once(arguments, message, tmp_path, monkeypatch):
@@ -253,6 +262,157 @@ def test_a_folder_that_cannot_be_written_to_is_said_before_any_work(folder, tmp_
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(taken)])
     assert done.exit_code == 2 and "taken" in done.output
     assert taken.read_text() == "a file"
+
+
+@pytest.mark.parametrize("out", ["taken/below", "folder"])
+def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkeypatch, out):
+    (tmp_path / "taken").write_text("a file")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "some").write_text("a file")
+
+    def loaded(self):
+        raise AssertionError("the data were loaded")
+
+    monkeypatch.setattr(Protocol, "dataset", loaded)
+    done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / out)])
+    assert done.exit_code == 2, done.output
+    assert f"could not write to {tmp_path / out / 'some'}: " in done.output
+    assert {path.name for path in tmp_path.iterdir()} == {"taken", "folder"}
+
+
+def test_a_folder_that_was_there_stays_where_the_data_cannot_be_loaded(folder, tmp_path, monkeypatch):
+    def damaged(self):
+        raise DatasetError("damaged")
+
+    monkeypatch.setattr(Protocol, "dataset", damaged)
+    (tmp_path / "out").mkdir()
+    done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / "out" / "new")])
+    assert done.exit_code == 1 and list(tmp_path.iterdir()) == [tmp_path / "out"]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+# --- texts of users ---
+
+
+def test_brackets_in_titles_and_names_are_shown_as_they_are(folder, tmp_path):
+    (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
+    text = PROTOCOL.replace("Some digits", "Prices [/b] of [red]things :smile:").replace("trials = 6", "trials = 1")
+    file = tmp_path / "mine [bold].toml"
+    file.write_text(text)
+    out = tmp_path / "out [" / "i] :smile:"
+    options = ["--methods", "knn", "--jobs", "1", "--out", str(out)]
+    done = CliRunner().invoke(main, ["reproduce", str(file), *options], env={"COLUMNS": "250"})
+    assert done.exit_code == 0, done.output
+    assert "Prices [/b] of [red]things :smile:" in done.output and "mine [bold]: 1 of 1 trials" in done.output
+    assert f"Report: {out}" in done.output
+    again = CliRunner().invoke(main, ["reproduce", str(file), *options, "--seed", "1"])
+    assert again.exit_code == 2 and "out [/i] :smile:" in again.output
+
+
+def test_brackets_do_not_disturb_the_bar_of_a_terminal():
+    from rich.console import Console
+
+    shown = io.StringIO()
+    with reproduce_command._progress(Console(file=shown, force_terminal=True, width=150), "a [/b] name") as progress:
+        progress(0, 4, 0.0)
+        progress(1, 4, 60.0)
+    assert "a [/b] name" in shown.getvalue() and "about 3 min left" in shown.getvalue()
+
+
+# --- stand-ins for data that cannot be downloaded ---
+
+
+@pytest.fixture
+def stand_ins(tmp_path, monkeypatch):
+    """Of "all", only the stand-ins; the folder of data, which is empty."""
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("SROSR_DATA_DIR", str(data))
+    monkeypatch.setenv("SROSR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(reproduce_command, "FOUR", ())
+    return data
+
+
+def test_stand_ins_that_are_nowhere_are_left_out_of_all(stand_ins, tmp_path):
+    done = CliRunner().invoke(main, ["reproduce", "all", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    for name in ("caltech101", "caltech256-clip"):
+        assert f"{name} is left out, its data are not at hand." in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stand_in_that_is_named_beside_all_is_not_left_out(stand_ins, tmp_path):
+    done = CliRunner().invoke(main, ["reproduce", "all", "caltech101", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "Error: caltech101: " in done.output and "caltech256-clip is left out" in done.output
+
+
+@pytest.mark.parametrize("place", ["data", "cache"])
+def test_a_stand_in_that_is_damaged_is_an_error(stand_ins, tmp_path, place):
+    file = tmp_path / place / "caltech101" / "caltech101_dsift_spm_counts.npz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no archive")
+    done = CliRunner().invoke(main, ["reproduce", "all", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "Error: caltech101: " in done.output and "caltech101 is left out" not in done.output
+    assert "caltech256-clip is left out" in done.output
+
+
+def test_what_is_nowhere_is_told_from_what_is_damaged(stand_ins):
+    with pytest.raises(DatasetNotFound):
+        load_dataset("caltech101")
+    (stand_ins / "caltech101_dsift_spm_counts.npz").write_bytes(b"no archive")
+    with pytest.raises(DatasetError) as caught:
+        load_dataset("caltech101")
+    assert not isinstance(caught.value, DatasetNotFound)
+
+
+# --- what the report says of trials ---
+
+
+class Here:
+    """Does tasks at once, in this process."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def versions(self):
+        return []
+
+    def run(self, function, tasks):
+        for number, task in enumerate(tasks):
+            yield number, function(task)
+
+
+LIMITED = PROTOCOL.replace("trials = 6", "trials = 3").replace('"calibrated", "naive", "knn"', '"knn", "svm", "osnn"')
+LIMITED = LIMITED[: LIMITED.index("[method.calibrated]")] + "[method.svm]\ntrials = 2\n[method.osnn]\ntrials = 1\n"
+
+
+def test_the_report_counts_the_trials_of_each_method(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_module, "drawn_sections", lambda *_, **__: [])
+    (tmp_path / "limited.toml").write_text(LIMITED.replace("digits.npz", str(folder / "digits.npz")))
+    protocol, out = load_protocol(tmp_path / "limited.toml"), tmp_path / "out"
+
+    def page(**options):
+        text = reproduce(protocol, out, Here(), **options).report.read_text()
+        return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL).split())
+
+    first = page(trials=1, methods=["knn"])
+    assert "trials 1 of 1" in first and "methods 1: knn" in first and "only, as the protocol" not in first
+    # Others join, none of them was there: the time of the whole is not known all the same.
+    joined = page(trials=1, methods=["svm"])
+    assert "methods 2: knn, svm" in joined and "Resumed" in joined
+    whole = page()
+    assert "Incomplete" not in whole and "trials 3 of 3" in whole
+    assert "svm: 2 trials only, as the protocol has it." in whole
+    assert "osnn: 1 trial only, as the protocol has it." in whole
+    assert "2 of 3 trials" in whole and "1 of 3 trials" in whole and "calibrated" not in whole
+    fewer = page(trials=1, methods=["osnn"])
+    assert "Incomplete" not in fewer and "trials 3 of 3" in fewer and "trials 3 seed" in fewer
+    assert "svm: 2 trials only" in fewer and "methods 3: " in fewer
 
 
 def test_the_list_names_every_experiment():

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -161,6 +162,15 @@ def test_a_record_that_cannot_be_stored_fails_alone(tmp_path):
     assert summary.n_done == 6
 
 
+def test_records_of_an_earlier_version_which_count_warnings_are_read(tmp_path, undisturbed):
+    def as_it_was(task):
+        return [(one | {"warnings": {"CalibrationWarning": 2}}, took) for one, took in work(task)]
+
+    run(tmp_path, InThisProcess(), tasks_of(3), as_it_was)
+    assert run(tmp_path, InThisProcess(), tasks_of(8)) == Summary(15, 9, ())
+    assert tables(tmp_path) == undisturbed
+
+
 def test_a_trial_may_come_once_only(tmp_path):
     with pytest.raises(ValueError, match="twice"):
         run(tmp_path, InThisProcess(), [Task(1, ("osnn",)), Task(1, ("w-svm",))])
@@ -182,6 +192,16 @@ def test_processes_survive_all_that_their_tasks_do(tmp_path, undisturbed):
     assert sorted(int(trial) for _, trial, _ in runs) == [0, 1, 1, 2, 3, 4, 4, 5, 6, 7]
     assert str(os.getpid()) not in {pid for pid, _, _ in runs}
     assert run(tmp_path, LocalProcesses(1), tasks_of(8), retry_failed=True) == Summary(6, 18, ())
+    assert tables(tmp_path) == undisturbed
+
+
+def test_a_worker_that_lacks_what_all_need_ends_the_run_and_is_no_failure(tmp_path, undisturbed):
+    told = "the work cannot be done on this machine: the samples are missing. Bring them. What is finished is kept"
+    with pytest.raises(ExecutorError, match=re.escape(told)):
+        run(tmp_path, LocalProcesses(1), tasks_of(8, {"not_here": [3, 4, 5, 6, 7]}))
+    kept = [(one["trial"], one["error"]) for one in ResultsFolder.existing(tmp_path).records(METHODS)]
+    assert sorted(kept) == [(trial, None) for trial in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
+    assert run(tmp_path, LocalProcesses(2), tasks_of(8)) == Summary(15, 9, ())
     assert tables(tmp_path) == undisturbed
 
 

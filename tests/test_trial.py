@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from srosr import SROSRClassifier, openness
+from srosr import CalibrationWarning, SROSRClassifier, openness
 from srosr.datasets import load_dataset
 from srosr.experiments import trial as trials
+from srosr.experiments.attempt import NotHere
 from srosr.experiments.contenders import Said
-from srosr.experiments.protocol import UNKNOWN, MethodSetting
+from srosr.experiments.protocol import UNKNOWN, MethodSetting, Source
 from srosr.experiments.protocol_file import parse_protocol
 from srosr.experiments.trial import METRICS, TARGETS, Work, measure, run_trial
 
@@ -40,11 +45,21 @@ threshold = "original"
 openness = "level"
 """
 
+METHODS_ELSEWHERE = ("calibrated", "w-svm", "evm")
+ELSEWHERE = SMALL.replace('"naive"', '"naive", "w-svm", "evm"')
+
 
 @pytest.fixture(scope="module")
 def work():
     protocol = parse_protocol(tomllib.loads(SMALL), "small")
     return Work(protocol, 0, protocol.dataset().fingerprint())
+
+
+def print_records():
+    """What another process finds, a line each."""
+    protocol = parse_protocol(tomllib.loads(ELSEWHERE), "small")
+    for record, _ in run_trial(Work(protocol, 0, protocol.dataset().fingerprint()), 0, METHODS_ELSEWHERE):
+        print(json.dumps(record))
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +84,23 @@ def test_a_trial_is_the_same_again_and_whichever_methods_run(work, first):
     for names in (("knn",), ("paper",), ("naive", "calibrated")):
         for record, _ in run_trial(work, 0, names):
             assert json.dumps(record) == json.dumps(first[record["method"]][0])
+
+
+def test_a_trial_is_the_same_in_other_processes_whatever_their_hash_seed_and_threads(first):
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    found = []
+    for settings in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "2"}):
+        done = subprocess.run(
+            [sys.executable, "-c", "import test_trial; test_trial.print_records()"],
+            env=os.environ | {"PYTHONPATH": path} | settings,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.append(done.stdout.splitlines())
+    assert found[0] == found[1]
+    assert [json.loads(line)["error"] for line in found[0]] == [None] * len(METHODS_ELSEWHERE)
+    assert found[0][0] == json.dumps(first["calibrated"][0])
 
 
 def test_the_values_are_those_of_a_classifier_fitted_by_hand(work, first):
@@ -115,7 +147,7 @@ def test_a_failing_method_is_recorded_with_its_reason_and_leaves_the_others_alon
     from srosr.rivals import KNNDistance
 
     def fail(*_):
-        raise MemoryError("no room for the distances")
+        raise MemoryError("no room\nfor the distances")
 
     monkeypatch.setattr(KNNDistance, "_fit", fail)
     found = {r["method"]: r for r, _ in run_trial(work, 0, ("knn", "naive"))}
@@ -145,15 +177,52 @@ def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
 
 def test_other_data_under_the_same_name_are_refused(work, monkeypatch):
     monkeypatch.setattr(trials, "_kept", None)
-    with pytest.raises(RuntimeError, match="is not that of the run"):
+    told = r"the data set digits is not that of the run \(fingerprint .*, not 0{12}\)\. Every machine needs the same"
+    with pytest.raises(NotHere, match=told):
         run_trial(replace(work, fingerprint="0" * 64), 0, ("knn",))
 
 
-def test_warnings_are_counted_not_shown(work, recwarn):
+def test_data_that_are_missing_are_no_failure_of_the_methods(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "_kept", None)
+    monkeypatch.setenv("SROSR_DATA_DIR", str(tmp_path / "nowhere"))
+    letters = replace(work.protocol, data=Source(set="letter"))
+    with pytest.raises(NotHere, match=r"letter cannot be loaded: .*not a folder.* SROSR_DATA_DIR names there\.$"):
+        run_trial(Work(letters, 0, "0" * 64), 0, ("knn",))
+    own = replace(work.protocol, data=Source(file=str(tmp_path / "mine.npz")))
+    with pytest.raises(NotHere, match=r"mine\.npz cannot be loaded: .*does not exist.* under the same path\.$"):
+        run_trial(Work(own, 0, "0" * 64), 0, ("knn",))
+
+
+def test_pictures_that_went_away_are_no_failure_of_the_methods(work, tmp_path):
+    Image = pytest.importorskip("PIL.Image", reason='pictures need Pillow: pip install "srosr[images]"')
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        for i in range(6):
+            Image.new("L", (40, 40), 20 * i).save(tmp_path / name / f"{i}.png")
+    protocol = replace(
+        work.protocol,
+        data=Source(file=str(tmp_path)),
+        known=replace(work.protocol.known, classes=2, train=3, test=3),
+        unknown=replace(work.protocol.unknown, classes=(1,), test=3),
+        features={"n_words": 2},
+    )
+    pictures = Work(protocol, 0, protocol.dataset().fingerprint())
+    trials._dataset(protocol, pictures.fingerprint)
+    for path in tmp_path.glob("*/*.png"):
+        path.unlink()
+    with pytest.raises(NotHere, match=r"cannot be read: FileNotFoundError: .* under the same path\.$"):
+        run_trial(pictures, 0, ("knn",))
+
+
+def test_warnings_are_neither_shown_nor_part_of_a_record(work, recwarn):
     few = replace(work.protocol, known=replace(work.protocol.known, train=3))
+    t = few.draw(load_dataset("digits"), 0, 0)
+    with pytest.warns(CalibrationWarning):
+        SROSRClassifier(n_repeats=5, random_state=0).fit(load_dataset("digits").X[t.train], t.y_train)
+    recwarn.clear()
     record = run_trial(Work(few, 0, work.fingerprint), 0, ("calibrated",))[0][0]
-    assert record["warnings"].get("CalibrationWarning", 0) >= 1
     assert not recwarn.list
+    assert set(record) == {"trial", "method", "error", "values", "coverage", "portrait"}
 
 
 def test_the_metrics_of_a_worked_example():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from srosr.experiments.attempt import NotHere
 from srosr.experiments.executors import ExecutorError, make_executor
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
 from srosr.experiments.runner import Task, run_trials
@@ -26,7 +27,7 @@ def work(task):
     """Records of pseudo-random values that depend on trial and method alone.
 
     The payload may have: "seconds" to take, "print" (a text), "log" (a folder that gets the process number), "raise",
-    "die", "die_once" (trials that do; the last needs "log").
+    "not_here", "exit", "die", "die_once" (trials that do; the last needs "log").
     """
     payload = task.payload or {}
     if "print" in payload:
@@ -37,6 +38,8 @@ def work(task):
     time.sleep(payload.get("seconds", 0.0))
     if task.trial in payload.get("raise", ()):
         raise ArithmeticError(f"trial {task.trial}\ncannot be drawn")
+    if task.trial in payload.get("not_here", ()):
+        raise NotHere("the samples\nare missing. Bring them.")
     if task.trial in payload.get("exit", ()):
         sys.exit("no more")
     if task.trial in payload.get("die", ()):
@@ -61,7 +64,6 @@ def record(trial, method, error=None):
         "error": error,
         "values": [] if error else values,
         "coverage": [] if error else coverage,
-        "warnings": {},
         "portrait": {"score": rng.random(2000).tolist(), "threshold": math.inf} if trial == 0 else None,
     }
 

@@ -63,7 +63,8 @@ class SROSRClassifier(DictionaryClassifier):
     rule : {"calibrated", "paper", "matched"}, default "calibrated"
         "calibrated": eight kinds of evidence, fused with weights learnt on simulated openness; the unknown score is one
         minus a p-value. "paper": matched and non-matched tail probabilities, :math:`S = G_m + wG_{nm}`, the unknown
-        score being :math:`S/(1 + w)`. "matched": :math:`G_m` alone.
+        score being :math:`S/(1 + w)`. "matched": :math:`G_m` alone. With these two and a threshold that is a number,
+        samples are held out once more only when something asks for it: another threshold, ``save``, ``add_class``.
     openness : float, default 0.0
         Of the problem, for the paper's weight; rarely known in life.
     weight : float, optional
@@ -274,7 +275,7 @@ class SROSRClassifier(DictionaryClassifier):
         if (weight is None) == (openness is None):
             raise ValueError("give weight or openness, one of the two.")
         rule = self.calibration_.rule
-        if not isinstance(rule, TailRule):
+        if not isinstance(rule, TailRule) or self.rule_ != "paper":
             raise ValueError(
                 f'the weight belongs to rule="paper"; this classifier was fitted with rule={self.rule_!r}.'
             )

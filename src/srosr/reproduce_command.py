@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from srosr.experiments.protocol import Protocol
+    from srosr.experiments.report_text import Cell
     from srosr.experiments.reproduction import Outcome
 
 __all__ = ["reproduce"]
@@ -25,13 +27,15 @@ __all__ = ["reproduce"]
 FOUR = ("yaleb", "mnist", "uiuc", "caltech256")
 STAND_INS = ("caltech101", "caltech256-clip")
 LARGEST_SEED = 2**32 - 1
-SHOWN = {"f": "F-measure", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR"}
+MOST_TRIALS = 1_000_000
 
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="Say which experiments there are, and end.")
-@click.option("--trials", type=click.IntRange(1), help="Number of trials.  [the protocol's: 50 for the paper's]")
+@click.option(
+    "--trials", type=click.IntRange(1, MOST_TRIALS), help="Number of trials.  [the protocol's: 50 for the paper's]"
+)
 @click.option("--methods", metavar="METHODS", help="Comma-separated methods of the protocol.  [all]")
 @click.option("--jobs", type=click.IntRange(1), help="Trials at a time, a process and a thread each.  [one a core]")
 @click.option(
@@ -79,7 +83,9 @@ def reproduce(
     """
     from rich.console import Console
 
-    console, err = Console(), Console(stderr=True)
+    # Titles, names and paths are shown as they are, whatever brackets they have.
+    plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+    console, err = Console(**plain), Console(stderr=True, **plain)
     if listing:
         _list(console)
         return
@@ -92,7 +98,7 @@ def reproduce(
     wanted = None if methods is None else _split(methods)
     failed = False
     for protocol in protocols:
-        optional = "all" in names and protocol.name in STAND_INS
+        optional = "all" in names and protocol.name in STAND_INS and protocol.name not in names
         failed |= _run(protocol, console, err, out, optional, {
             "trials": trials, "methods": wanted, "seed": seed, "retry_failed": retry_failed
         }, jobs or os.cpu_count() or 1, cluster)  # fmt: skip
@@ -146,15 +152,18 @@ def _run(
     cluster: str | None,
 ) -> bool:
     """Run one experiment and show what came out; whether something failed."""
+    from rich.text import Text
+
     from srosr.datasets import DatasetError
+    from srosr.datasets.errors import DatasetNotFound
     from srosr.experiments.executors import ExecutorError, make_executor
     from srosr.experiments.protocol import ProtocolError
     from srosr.experiments.reproduction import reproduce as run
-    from srosr.experiments.results_folder import ResultsFolderError
+    from srosr.experiments.run_identity import ResultsFolderError
 
     folder = out / protocol.name
     try:
-        with err.status(f"{protocol.title}: loading the data …"):
+        with _writable(folder), err.status(Text(f"{protocol.title}: loading the data …")):
             dataset = protocol.dataset()
             protocol.check(dataset)
         n_trials = options["trials"] or protocol.trials
@@ -162,20 +171,38 @@ def _run(
             executor = make_executor(min(jobs, n_trials), cluster)
             outcome = run(protocol, folder, executor, dataset=dataset, on_progress=progress, **options)
     except DatasetError as error:
-        if optional:
-            err.print(f"{protocol.name} is left out, its data are not at hand.", markup=False, highlight=False)
+        if optional and isinstance(error, DatasetNotFound):
+            err.print(f"{protocol.name} is left out, its data are not at hand.", soft_wrap=True)
             return False
-        err.print(f"Error: {protocol.name}: {error}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"Error: {protocol.name}: {error}", soft_wrap=True)
         return True
     except (ProtocolError, ResultsFolderError, ExecutorError, OSError) as error:
         raise BadInput(str(error)) from None
     except KeyboardInterrupt:
-        err.print(
-            f"\nStopped. What is finished is kept in {folder}; the same command goes on from there.", markup=False
-        )
+        err.print(f"\nStopped. What is finished is kept in {folder}; the same command goes on from there.")
         raise click.exceptions.Exit(130) from None
     _show(console, protocol, outcome)
     return not outcome.tables["failures"].empty
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """A folder that is made, and can be written to, before any work; where that work fails it is as it was before."""
+    from srosr.experiments.atomic_file import make_folder
+    from srosr.experiments.run_identity import blame_folder
+
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        with blame_folder(folder, "write to"):
+            make_folder(folder)
+            with NamedTemporaryFile(dir=folder, prefix=".writable-"):
+                pass
+        yield
+    except BaseException:
+        for path in made:
+            with suppress(OSError):  # not empty, or never made
+                path.rmdir()
+        raise
 
 
 @contextmanager
@@ -183,27 +210,29 @@ def _progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], N
     """Trials done and time left: a bar on a terminal, a line a trial elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from srosr.experiments.wording import duration
+
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("trials"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[left]}", markup=False),
     )
     bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
     task = bar.add_task(name, total=None, left="")
     last = [0.0]
 
     def progress(done: int, total: int, seconds: float) -> None:
-        left = f"about {_duration(seconds / done * (total - done))} left" if 0 < done < total else ""
+        left = f"about {duration(seconds / done * (total - done))} left" if 0 < done < total else ""
         text = left if done else "the first trials take the longest: they load and compile"
         bar.update(task, completed=done, total=total, left=text)
         # A log needs no line for every one of many quick trials.
         if not err.is_terminal and done and (done == total or time.monotonic() - last[0] > 1.0):
             last[0] = time.monotonic()
-            line = f"{name}: {done} of {total} trials, {_duration(seconds)}" + (f", {left}" if left else "")
-            err.print(line, highlight=False, soft_wrap=True)
+            line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")
+            err.print(line, soft_wrap=True)
         if done == total and total:
             bar.update(task, left="writing tables and report …")
 
@@ -211,54 +240,58 @@ def _progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], N
         yield progress
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-
-
 def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
     """The table at the largest openness, failures, times, and where everything is."""
-    from rich.table import Table
+    from srosr.experiments.report_times import time_spent
+    from srosr.experiments.wording import duration
 
-    results, times = outcome.tables["results"], outcome.tables["times"]
-    if not results.empty:
-        from srosr.experiments.report_text import BEST, column_of, ranked, trials_of
-        from srosr.experiments.statistics import levels, values_at
-
-        last, trials = levels(results, "f")[-1], trials_of(results)
-        most = max(trials.values())
-        columns = {m: column_of(values_at(results, m, last), m, label, trials) for m, label in SHOWN.items()}
-        title = f"{protocol.title}, openness {100 * last.openness:.2f} %: mean ± half of the 95 % interval"
-        table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-        table.add_column("method")
-        for label in SHOWN.values():
-            table.add_column(label, justify="right")
-        for name in ranked(results, list(trials), "calibrated"):
-            cells = [columns[m].cells.get(name) for m in SHOWN]
-            row = ["" if c is None else _cell(c, c.mark == BEST) for c in cells]
-            fewer = f" ({trials[name]})" if trials[name] < most else ""
-            table.add_row(name + fewer, *row, style="bold" if name == "calibrated" else "")
-        console.print(table)
-        few = "; in brackets, where fewer" if min(trials.values()) < most else ""
-        console.print(f"* best of its column; {most} trials{few}", style="dim", highlight=False)
+    _show_table(console, protocol, outcome)
     failures = outcome.tables["failures"]
     for line in failures.head(10).itertuples():
-        console.print(f"FAILED trial {line.trial} {line.method}: {line.reason}", markup=False, highlight=False)
+        console.print(f"FAILED trial {line.trial} {line.method}: {line.reason}")
     if len(failures) > 10:
         console.print(f"… and {len(failures) - 10} more failures, see failures.csv")
-    spent = float(times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum().sum())
+    spent, coding = time_spent(outcome.tables["times"])
     if spent > 0:
-        share = 1.0 - float(times["coding_seconds"].sum()) / spent
-        console.print(f"Computed {_duration(spent)} in all, {share:.0%} of it not coding.", highlight=False)
-    console.print(f"Report: {outcome.report}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"Computed {duration(spent)} in all, {1.0 - coding:.0%} of it not coding.")
+    console.print(f"Report: {outcome.report}", soft_wrap=True)
 
 
-def _cell(cell: Any, best: bool) -> str:
+def _show_table(console: Console, protocol: Protocol, outcome: Outcome) -> None:
+    from rich.table import Table
+
+    from srosr.experiments.method_strokes import OURS
+    from srosr.experiments.metric_info import METRIC_INFO
+    from srosr.experiments.report_text import AHEAD, BEST, HEADLINE_METRICS, column_of, ranked, trials_of
+    from srosr.experiments.statistics import levels, values_at
+
+    results = outcome.tables["results"]
+    steps = levels(results, "f")
+    if not steps:
+        return
+    last, trials = steps[-1], trials_of(results)
+    most = max(trials.values())
+    columns = [column_of(values_at(results, m, last), m, METRIC_INFO[m].label, trials) for m in HEADLINE_METRICS]
+    title = f"{protocol.title}, openness {100 * last.openness:.2f} %: mean ± half of the 95 % interval"
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("method")
+    for column in columns:
+        table.add_column(column.label, justify="right")
+    for name in ranked(results, list(trials)):
+        cells = [column.cells.get(name) for column in columns]
+        fewer = f" ({trials[name]})" if trials[name] < most else ""
+        row = ["" if c is None else _cell(c, {BEST: "*", AHEAD: "^"}.get(c.mark, " ")) for c in cells]
+        table.add_row(name + fewer, *row, style="bold" if name == OURS else "")
+    console.print(table)
+    marks = {cell.mark for column in columns for cell in column.cells.values()}
+    ahead = "; ^ better than it in the trials that both have" if AHEAD in marks else ""
+    few = "; in brackets, where fewer" if min(trials.values()) < most else ""
+    console.print(f"* best of its column{ahead}; {most} trial{'s' if most > 1 else ''}{few}", style="dim")
+
+
+def _cell(cell: Cell, mark: str) -> str:
     spread = f"±{cell.half_width}" if cell.half_width else ""
-    return f"{cell.mean}{spread}{'*' if best else ' '}"
+    return f"{cell.mean}{spread}{mark}"
 
 
 def _list(console: Console) -> None:
@@ -282,6 +315,4 @@ def _list(console: Console) -> None:
             str(p.trials),
         )
     console.print(table)
-    console.print(
-        f"all: {', '.join(FOUR)}, and {' and '.join(STAND_INS)} where their files are at hand", highlight=False
-    )
+    console.print(f"all: {', '.join(FOUR)}, and {' and '.join(STAND_INS)} where their files are at hand")

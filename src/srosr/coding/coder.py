@@ -294,6 +294,7 @@ class Coder:
         images = np.zeros(cross.shape)
         hard = np.ones(len(again), dtype=bool)
         witness = None
+        again_by: IntArray = np.empty(0, np.int64)
         if isinstance(problem, BPDN) and spectrum is not None:
             for i in np.flatnonzero(_out_of_reach(problem.epsilon, cross, squared_norms, spectrum)):
                 limit = self.max_steps - int(steps[again[i]])
@@ -315,12 +316,12 @@ class Coder:
             witness = placed(cross.shape, (rows, duals))
             steps[again[rows]] += walked
         else:
-            self._solve_safely(spectrum, np.flatnonzero(hard), cross, squared_norms, fresh, images)
+            again_by = self._solve_safely(spectrum, np.flatnonzero(hard), cross, squared_norms, fresh, images)
         solved = rows_of(fresh)
         new = certify(problem, solved, cross, squared_norms, self.products, self.tol, witness, images, spectrum)
         self._question_infeasible(new, cross, squared_norms)
-        left = np.flatnonzero(hard & ~new.holds(self.tol))
-        if witness is None and isinstance(problem, BPDN) and len(left) and spectrum is not None:
+        left = again_by[~new.holds(self.tol)[again_by]]
+        if len(left) and spectrum is not None:
             new = self._try_conic(spectrum, left, cross, squared_norms, fresh, new)
             solved = rows_of(fresh)
         better = np.maximum(new.gap, new.violation) < np.maximum(old.gap[again], old.violation[again])
@@ -344,13 +345,19 @@ class Coder:
         images: Array,
         *,
         by_conic: bool = False,
-    ) -> None:
-        """Write codes, and images of dual points, of some rows."""
+    ) -> IntArray:
+        """Write codes, and images of dual points, of some rows; which of them another solver could be tried on."""
+        others = []
         for i in rows:
             if self.stop[0]:
                 break
-            fresh[i], image = solve_safely(spectrum, cross[i], float(squared_norms[i]), self.problem, by_conic=by_conic)
+            fresh[i], image, other = solve_safely(
+                spectrum, cross[i], float(squared_norms[i]), self.problem, by_conic=by_conic
+            )
             images[i] = 0.0 if image is None else image
+            if other:
+                others.append(i)
+        return np.array(others, dtype=np.int64)
 
     def _try_conic(
         self, spectrum: Spectrum, rows: IntArray, cross: Array, squared_norms: Array, fresh: Array, old: Certificate

@@ -11,8 +11,8 @@ positive definite system of the size of the rank,
 .. math:: \Big(F D F^\top + \frac{\epsilon}{\|v\|}(I - uu^\top)\Big)\,dv = \ldots, \qquad u = v/\|v\|,
 
 where a general conic solver factors a sparse matrix of all variables and constraints. That is why it is here: on the
-dictionary of 1,800 MNIST pictures (rank 571) Clarabel takes minutes for a code at :math:`\epsilon = 0.001`, this
-seconds (``python -m benchmarks.interior``).
+dictionary of 1,800 MNIST pictures (rank 571) at :math:`\epsilon = 0.001` Clarabel takes minutes for a code, this a
+second or two (``python -m benchmarks.interior`` has both on fewer atoms).
 
 References
 ----------

@@ -72,7 +72,7 @@ class _Sample:
         rows = None if atoms is None else atoms[self.atoms]
         gram, corr = self._gram(products), self.cross[self.atoms]
         spectrum = Spectrum(np.diagonal(gram), gram=gram, atoms=rows)
-        self.code, image = solve_safely(spectrum, corr, self.squared_norm, problem)
+        self.code, image, _ = solve_safely(spectrum, corr, self.squared_norm, problem, by_conic=True)
         self.dual = np.zeros(len(corr)) if image is None else spectrum.dual_point(image)
         floor = spectrum.least_squares_residual(corr[None], np.array([self.squared_norm]))[0]
         is_bpdn, goal = path_end(problem)

@@ -35,31 +35,31 @@ _CORRECTIONS = 20
 
 def solve_safely(
     spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem, *, by_conic: bool = False
-) -> tuple[Array, Array | None]:
-    """Code of one sample, and for BPDN the image of a dual point, for the certificate.
+) -> tuple[Array, Array | None, bool]:
+    """Code of one sample, for BPDN the image of a dual point, for the certificate, and whether another could be tried.
 
-    ``by_conic`` leaves out the interior point method of our own, which near duplicates can be too much for.
+    ``by_conic`` leaves out the interior point method of our own, for which near duplicates can be too much.
     """
     if isinstance(problem, Lasso):
         if np.abs(corr).max() <= problem.alpha:
-            return np.zeros_like(corr), None
-        return _conic(spectrum, corr, alpha=problem.alpha)[0], None
+            return np.zeros_like(corr), None, False
+        return _conic(spectrum, corr, alpha=problem.alpha)[0], None, False
     if not isinstance(problem, BPDN):
         raise TypeError(f"no safe solver for {problem!r}")
     if squared_norm <= problem.epsilon * problem.epsilon or not np.any(corr):
-        return np.zeros_like(corr), None
+        return np.zeros_like(corr), None, False
     if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
-        return _linear_programme(spectrum, spectrum.coordinates(corr[None])[0])
+        return *_linear_programme(spectrum, spectrum.coordinates(corr[None])[0]), False
     target = spectrum.along(corr[None])[0]
     epsilon = math.sqrt(max(problem.epsilon**2 - max(squared_norm - float(target @ target), 0.0), 0.0))
     found = None if by_conic or epsilon <= 0.0 else basis_pursuit(spectrum.features, target, epsilon)
     if found is None:
-        return _conic(spectrum, corr, epsilon=epsilon)
+        return *_conic(spectrum, corr, epsilon=epsilon), False
     x, image = found[0], found[1] @ spectrum.features
     # Of coefficient and slack of its constraint one is zero at the optimum: near it, the smaller.
     active = np.flatnonzero(np.abs(x) > (1.0 - np.abs(image)) * np.linalg.norm(target))
     x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
-    return _polished(spectrum, target, epsilon, x, active), image
+    return _polished(spectrum, target, epsilon, x, active), image, True
 
 
 def _conic(

@@ -42,6 +42,7 @@ def unpack_pictures(archive: Path, top: str, target: Path) -> None:
             n_pictures += 1
         if not n_pictures:
             raise ValueError(f"it has no pictures {top}/class/picture in it")
+        work.chmod(0o755)  # a temporary folder is its maker's alone; a cache may be shared
         with contextlib.suppress(OSError):
             os.rename(work, target)
         if not target.is_dir():

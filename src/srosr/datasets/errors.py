@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DatasetError"]
+__all__ = ["DatasetError", "DatasetNotFound"]
 
 
 class DatasetError(RuntimeError):
@@ -10,3 +10,7 @@ class DatasetError(RuntimeError):
 
     Wrong arguments are a `ValueError` instead.
     """
+
+
+class DatasetNotFound(DatasetError):
+    """A file of a data set is neither at hand nor to be downloaded; what is at hand but damaged is another error."""

@@ -15,7 +15,7 @@ import numpy as np
 from .dataset import Dataset
 from .download import download as download_file
 from .download import has_checksum
-from .errors import DatasetError
+from .errors import DatasetError, DatasetNotFound
 
 __all__ = [
     "DataFile",
@@ -150,8 +150,10 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
 
     Raises
     ------
+    DatasetNotFound
+        If the file is nowhere and cannot be downloaded.
     DatasetError
-        With the set, the file, what happened and what to do.
+        If it is damaged. Both say the set, the file, what happened and what to do.
     """
     own = find_file(file)
     if own is not None:
@@ -172,8 +174,9 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
                 cached.unlink()
     if not download or not file.urls:
         home = "there is no home to download it from" if not file.urls else "download=False"
-        raise DatasetError(f"{dataset}: {_sought(file, cache)}, and {home}.{removed} {file.advice()}")
-    failures = []
+        kind = DatasetError if removed else DatasetNotFound
+        raise kind(f"{dataset}: {_sought(file, cache)}, and {home}.{removed} {file.advice()}")
+    failures, damaged = [], bool(removed)
     for url in file.urls:
         target = cache / file.name
         try:
@@ -187,9 +190,11 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
             if not _is_damage(error):
                 raise
             failures.append(f"{url}: what came cannot be used ({error.__cause__ or error})")
+            damaged = True
             with contextlib.suppress(OSError):
                 target.unlink()
-    raise DatasetError(
+    kind = DatasetError if damaged else DatasetNotFound
+    raise kind(
         f"{dataset}: {_sought(file, cache)}, and the download failed ({'; '.join(failures)}).{removed} {file.advice()}"
     )
 

@@ -2,10 +2,10 @@
 
 A file a step, each importing only from those before it:
 
-protocol → contenders → protocol_file → trial → atomic_file → record_file → run_identity → results_folder → tables
-→ attempt → worker_process → local_processes → dask_cluster → executors → runner → metric_info → statistics
-→ method_strokes → openness_figures → method_panels → detail_figures → inline_svg → report_text → report_figures
-→ report → reproduction
+attempt → protocol → contenders → protocol_file → trial → atomic_file → record_file → run_identity → results_folder
+→ tables → worker_process → local_processes → dask_cluster → executors → runner → metric_info → statistics
+→ method_strokes → openness_figures → method_panels → detail_figures → inline_svg → wording → report_text
+→ report_figures → report_times → report → reproduction
 
 Names are loaded at first use: a worker process must not wait for what it does not need.
 """

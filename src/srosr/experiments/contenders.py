@@ -16,6 +16,7 @@ from .._types import AnyArray, Array, IntArray
 from ..base import OpenSetClassifier
 from ..calibration import class_sizes, concluded
 from ..coding.problems import BPDN, OMP, Lasso, Problem, Ridge
+from ..dictionary import Dictionary
 from ..evidence_table import EVIDENCE, Evidence
 from ..methods import open_set_methods
 from ..recognizer import SROSRClassifier
@@ -115,6 +116,8 @@ class MetSamples:
     def __init__(self, X: Array) -> None:
         self.X = X
         self._gathered: dict[str, Evidence] = {}
+        # By their number; as long as they are kept, no other gets it.
+        self._parts: dict[int, Dictionary] = {}
 
     def evidence(self, clf: SROSRClassifier | SparseRejection) -> Evidence:
         """The evidence over the dictionary of ``clf``, which is fitted to the trial's training samples."""
@@ -122,6 +125,7 @@ class MetSamples:
             (clf.problem_, [getattr(clf, name) for name in ("kernel", "gamma", "degree", "coef0", "normalize")])
         )
         if getattr(clf, "calibration", "cross") != "cross":
+            self._parts[id(clf.dictionary_)] = clf.dictionary_
             codes += f" over a part of the samples, {id(clf.dictionary_)}"
         full = codes + " and least squares"
         if isinstance(clf, SROSRClassifier):

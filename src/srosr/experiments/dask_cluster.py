@@ -21,11 +21,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import suppress
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from .._version import __version__
-from .attempt import ExecutorError, Lost, attempt, pickled, reason_of
+from .attempt import GO_ON, ExecutorError, Lost, Unfit, attempt, pickled, reason_of
 from .run_identity import library_versions
 
 __all__ = ["ClusterError", "DaskCluster"]
@@ -199,7 +200,8 @@ class DaskCluster:
         Raises
         ------
         ClusterError
-            If the scheduler or all workers are gone, or the workers cannot load the function.
+            If the scheduler or all workers are gone, the workers cannot load the function, or one of them lacks what
+            all tasks need.
         """
         run_name = f"srosr-{uuid.uuid4().hex}"
         call = pickled(function)
@@ -230,7 +232,11 @@ class DaskCluster:
                 elif result is None:
                     yield index, Lost("the worker running it died, again and again")
                 else:
-                    yield index, pickle.loads(result)
+                    loaded = pickle.loads(result)
+                    if isinstance(loaded, Unfit):
+                        told = f"the worker {loaded.worker} cannot do the work: {loaded.reason}"
+                        raise ClusterError(f"{told} Or stop that worker. {GO_ON}")
+                    yield index, loaded
         finally:
             if futures and self._client is not None and self._client.status == "running":
                 with suppress(Exception):
@@ -245,7 +251,7 @@ class DaskCluster:
             if self._n_workers() > 0:
                 seen = time.monotonic()
             elif time.monotonic() - seen > _NEXT_WORKER:
-                raise ClusterError(f"no worker of {self.address} is left. {_GO_ON}")
+                raise ClusterError(f"no worker of {self.address} is left. {GO_ON}")
 
     def _n_workers(self) -> int:
         answers: SimpleQueue[_Ended] = SimpleQueue()
@@ -256,7 +262,7 @@ class DaskCluster:
                 if isinstance(threads, dict):
                     return len(threads)
                 break
-        raise ClusterError(f"the scheduler at {self.address} was lost. {_GO_ON}")
+        raise ClusterError(f"the scheduler at {self.address} was lost. {GO_ON}")
 
     def _result(self, answer: Any, function: Callable[[Any], Any]) -> bytes | None:
         """The pickled result; None where workers died of it."""
@@ -270,14 +276,11 @@ class DaskCluster:
         if isinstance(answer, KilledWorker):
             return None
         if self._client.status != "running" or isinstance(answer, OSError | CancelledError | FutureCancelled):
-            raise ClusterError(f"the scheduler at {self.address} was lost. {_GO_ON}") from answer
+            raise ClusterError(f"the scheduler at {self.address} was lost. {GO_ON}") from answer
         raise ClusterError(
             f"a worker could not start on {function!r} ({reason_of(answer)}). It must be importable there: is "
             f"srosr {__version__}, with all that it needs, installed?"
         ) from answer
-
-
-_GO_ON = "What is finished is kept: run the same command again, it goes on from there."
 
 
 def _on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
@@ -287,6 +290,10 @@ def _on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
     function = pickle.loads(call)
     with _ONE_AT_A_TIME:
         result = attempt(function, pickle.loads(task))
+    if isinstance(result, Unfit):
+        from distributed import get_worker
+
+        result = replace(result, worker=f"{get_worker().address} on {result.worker}")
     try:
         return __version__, pickle.dumps(result)
     except Exception as error:

@@ -20,7 +20,10 @@ class Executor(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Number and result, or `Lost`, of each task, as soon as it is there."""
+        """Number and result, or `Lost`, of each task, as soon as it is there.
+
+        An `ExecutorError` ends it where no task can be done, or a worker lacks what all of them need.
+        """
 
     def versions(self) -> list[dict[str, str]]:
         """Versions of libraries at work beside those of this process."""

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias
 
-from .attempt import IMPORTABLE, ONE_THREAD, ExecutorError, Lost, pickled, reason_of
+from .attempt import GO_ON, IMPORTABLE, ONE_THREAD, ExecutorError, Lost, Unfit, pickled, reason_of
 from .worker_process import READY, receive, send
 
 __all__ = ["LocalProcesses"]
@@ -84,7 +84,7 @@ class LocalProcesses:
         Raises
         ------
         ExecutorError
-            If no worker can start, or none can load the function.
+            If no worker can start, none can load the function, or one lacks what all tasks need.
         """
         call = pickled(function)
         waiting = deque(range(len(tasks)))
@@ -102,6 +102,8 @@ class LocalProcesses:
                     if not worker.ready:
                         worker.be_ready(result, function)
                         continue
+                    if isinstance(result, Unfit):
+                        raise ExecutorError(f"the work cannot be done on this machine: {result.reason} {GO_ON}")
                     self._give(worker, waiting, tasks)
                     yield index, result
                     continue

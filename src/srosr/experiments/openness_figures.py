@@ -218,7 +218,7 @@ class RankingDisplay:
         ax.grid(axis="x", color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
         metric = METRIC_INFO[self.metric]
-        ax.set_xlabel(f"{metric.label} at openness {100 * self.openness:.3g} %")
+        ax.set_xlabel(f"{metric.label} at openness {100 * self.openness:.2f} %")
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self
 

@@ -8,6 +8,7 @@ levels hold smaller ones and a sample is coded once a trial.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
@@ -21,6 +22,8 @@ from ..metrics import openness
 
 __all__ = ["MethodSetting", "Protocol", "ProtocolError", "Trial", "nearest"]
 
+#: What a method may be called: its name is also one of a file.
+METHOD_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 #: Label of a test sample whose class is not known.
 UNKNOWN = -1
 
@@ -207,6 +210,10 @@ class Protocol:
         whole = asdict(self)
         for word in ("title", "about", "trials"):
             del whole[word]
+        # Whatever the path of a file of one's own, what is in it counts, and that has a fingerprint.
+        whole["data"]["file"] = None
+        if self.known.train == 1.0 and isinstance(self.known.train, float):
+            whole["known"]["train"] = "all"
         whole["methods"] = {m.pop("name"): m for m in whole["methods"]}
         for m in whole["methods"].values():
             del m["trials"]
@@ -240,11 +247,7 @@ class Protocol:
         known = np.sort(rng.permutation(self._enough_known(dataset, pools))[: self.known.classes])
         unknown = rng.permutation(np.setdiff1d(self._enough_unknown(dataset, pools), known))
         most = self.unknown.classes[-1]
-        if len(unknown) < most:
-            raise ProtocolError(
-                f"{self.name}: [unknown] classes goes up to {most}, but beside {len(known)} known classes "
-                f"{dataset.name} has {len(unknown)} with the samples asked for."
-            )
+        self._check_unknown(len(unknown), dataset)
         unknown = unknown[:most]
         train, test = [], []
         for c in known:
@@ -270,8 +273,10 @@ class Protocol:
         )
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse a data set that the protocol cannot be carried out on; a trial is drawn for that."""
-        self.draw(dataset, 0)
+        """Refuse a data set that the protocol cannot be carried out on, whichever classes a trial draws."""
+        pools = self._pools(dataset)
+        known, unknown = self._enough_known(dataset, pools), self._enough_unknown(dataset, pools)
+        self._check_unknown(len(unknown) - min(self.known.classes, len(np.intersect1d(known, unknown))), dataset)
         if dataset.pictures and self.features is None:
             raise ProtocolError(
                 f"{self.name}: {dataset.name} holds pictures; a table [features] says what to make of them."
@@ -280,6 +285,15 @@ class Protocol:
             raise ProtocolError(f"{self.name}: [features] is for pictures, and {dataset.name} holds features.")
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _check_unknown(self, left: int, dataset: Dataset) -> None:
+        """Refuse to meet more unknown classes than the known ones leave."""
+        if left < self.unknown.classes[-1]:
+            wanted = "a sample" if self.unknown.test is None else f"the {self.unknown.test} samples asked for"
+            raise ProtocolError(
+                f"{self.name}: [unknown] classes goes up to {self.unknown.classes[-1]}, but {self.known.classes} known "
+                f"classes can leave only {max(left, 0)} of {dataset.name} that have {wanted}."
+            )
 
     def _n_train(self, n: int) -> int:
         return round(self.known.train * n) if isinstance(self.known.train, float) else self.known.train

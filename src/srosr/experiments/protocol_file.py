@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from .contenders import make
-from .protocol import KnownClasses, MethodSetting, Protocol, ProtocolError, Source, UnknownClasses, nearest
+from .protocol import METHOD_NAME, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, UnknownClasses, nearest
 
 __all__ = ["load_protocol", "parse_protocol", "protocol_names"]
 
 PAPER = Path(__file__).parent / "paper"
 #: In place of a number of samples.
 REST = ("all", "rest")
+MOST_CLASSES = 1_000_000
 
 
 def protocol_names() -> tuple[str, ...]:
@@ -124,7 +125,7 @@ class _Reader:
         if "set" in table:
             from ..datasets import DATASETS
 
-            chosen = table["set"]
+            chosen = self.text(table, "set", "")
             if chosen not in DATASETS:
                 raise self.wrong("[data] set", f"= {chosen!r} is not there{nearest(chosen, DATASETS)}; "
                                  f"there are {', '.join(DATASETS)}.")  # fmt: skip
@@ -145,24 +146,27 @@ class _Reader:
             share = train
         else:
             share = self.count(train, '[known] train (a number of samples, a share below 1, or "all")')
-        part = self.word(table, "part", "[known]")
+        part, test_part = self.word(table, "part", "[known]"), self.word(table, "test_part", "[known]")
+        if test_part is not None and part is None:
+            raise self.wrong("[known] test_part", "needs a part to train on as well: else samples would be in both.")
         return KnownClasses(
             classes,
             share,
             self.samples(table.get("test", "rest"), "[known] test"),
             part,
-            self.word(table, "test_part", "[known]") or part,
+            test_part or part,
         )
 
     def unknown(self, table: dict[str, Any]) -> UnknownClasses:
         self.keys(table, ("classes", "test", "part"), "[unknown]")
         given = self.needed(table, "classes", "[unknown]")
         if isinstance(given, dict):
-            self.keys(given, ("from", "to", "step"), "[unknown] classes")
-            ends = [
-                self.count(self.needed(given, k, "[unknown] classes"), f"[unknown] classes {k}") for k in ("from", "to")
-            ]
-            given = list(range(ends[0], ends[1] + 1, self.count(given.get("step", 1), "[unknown] classes step")))
+            where = "[unknown] classes"
+            self.keys(given, ("from", "to", "step"), where)
+            low, high = (self.count(self.needed(given, key, where), f"{where} {key}") for key in ("from", "to"))
+            if high > MOST_CLASSES:
+                raise self.wrong(f"{where} to", f"must be at most {MOST_CLASSES:,}, got {high}.")
+            given = list(range(low, high + 1, self.count(given.get("step", 1), f"{where} step")))
         levels = [self.count(n, "[unknown] classes") for n in (given if isinstance(given, list) else [given])]
         if not levels or sorted(set(levels)) != levels:
             raise self.wrong("[unknown] classes", f"must be rising numbers of classes, got {given!r}.")
@@ -192,10 +196,14 @@ class _Reader:
 
     def method(self, name: str, table: dict[str, Any], available: dict[str, Any]) -> MethodSetting:
         entry = f"[method.{name}]"
-        if not name or not all(c.isascii() and (c.isalnum() or c in "-_.") for c in name) or name != name.lower():
-            raise self.wrong(entry, "must have a name of small letters, digits, dots and dashes.")
+        if not METHOD_NAME.fullmatch(name):
+            raise self.wrong(
+                entry, "must have a name of at most 100 small letters, digits, dots, dashes and underscores, "
+                "beginning with a letter or a digit."
+            )  # fmt: skip
         parameters = dict(table)
-        base = parameters.pop("method", name)
+        base = self.text(parameters, "method", name)
+        parameters.pop("method", None)
         if base not in available:
             raise self.wrong(f"{entry} method", f"= {base!r} is not there{nearest(base, available)}; "
                              f"there are {', '.join(available)}.")  # fmt: skip
@@ -209,6 +217,8 @@ class _Reader:
             del parameters["openness"]
             if "openness" not in available[base].get_params():
                 raise self.wrong(f"{entry} openness", f"means nothing to {base}.")
+            if "weight" in parameters:
+                raise self.wrong(f"{entry} weight", 'is the one that openness = "level" leads to: give one of the two.')
         setting = MethodSetting(name, base, parameters, follows, trials, coverage)
         try:
             make(setting, 0)
@@ -224,7 +234,12 @@ class _Reader:
         self.keys(table, ("kind", *allowed), "[features]")
         if table.get("kind") != "spatial-pyramid":
             raise self.wrong("[features] kind", f'must be "spatial-pyramid", got {table.get("kind")!r}.')
-        return {key: value for key, value in table.items() if key != "kind"}
+        parameters = {key: value for key, value in table.items() if key != "kind"}
+        try:
+            SpatialPyramid(**parameters)._check_parameters()
+        except (ValueError, TypeError) as error:
+            raise self.wrong("[features]", str(error)) from None
+        return parameters
 
     # -- entries ---------------------------------------------------------------------------------------
 

@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..parameter_checks import check_count
-from .atomic_file import make_folder, write_atomically
+from .atomic_file import make_folder, remove_leftovers, write_atomically
 from .detail_figures import coverage_curves
 from .method_strokes import OURS, in_order
 from .metric_info import METRIC_INFO, Metric
-from .report_figures import drawn_sections
+from .report_figures import FIGURE_NAME, Drawing, drawn_sections
 from .report_text import (
     HEADLINE_METRICS,
     Column,
     averaged_or_none,
-    capital,
     column_of,
     headline,
-    level_text,
-    listed,
-    number,
+    judged,
     paired_cells,
     ranked,
     trials_of,
 )
+from .report_times import times_by_method
+from .run_identity import blame_folder
 from .statistics import Level, levels, values_at
+from .wording import capital, duration, level_text, listed, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,12 +59,11 @@ def write_report(
     failures: pd.DataFrame,
     portraits: Mapping[str, Mapping[str, Any]],
     versions: Sequence[Mapping[str, Any]],
-    n_trials_asked: int,
+    asked: Mapping[str, int],
     started: datetime | str | None = None,
     finished: datetime | str | None = None,
     elapsed: float | None = None,
     notes: Sequence[str] = (),
-    methods: Sequence[str] | None = None,
     method_settings: Mapping[str, Any] | None = None,
     ours: str = OURS,
     figures: str | os.PathLike[str] | None = None,
@@ -89,30 +88,31 @@ def write_report(
         Of the first trial, by method.
     versions : sequence of dict
         Name to version, of programs and machine, for each part of the run that had its own; equal ones are shown once.
-    n_trials_asked : int
-        Trials that were to run; where there are fewer, the report says that it is incomplete.
+    asked : dict of str to int
+        How many trials each method was to run, the first ones; where one is missing, the report says that it is
+        incomplete.
     started, finished : datetime or str, optional
     elapsed : float, optional
         Seconds.
     notes : sequence of str
         What the reader must know besides.
-    methods : sequence of str, optional
-        Methods that were to run; None takes those of the tables.
     method_settings : dict of str to dict or str, optional
         Of each method.
     ours : str, default "calibrated"
-        The method that is compared with all others.
+        The method that is compared with all others. Where it was not to run, the one with the best F-measure is.
     figures : path-like, optional
-        A folder that gets every figure as a PNG file too.
+        A folder that gets every figure as a PNG file too, and loses those that are not drawn any more.
 
     Raises
     ------
     ValueError
-        If `results` lacks a column or holds several experiments.
-    OSError
-        If the file cannot be written; one that was there before is still there.
+        If `results` lacks a column or holds several experiments, or `asked` has no method.
+    ResultsFolderError
+        If a file cannot be written; one that was there before is still there.
     """
-    check_count("n_trials_asked", n_trials_asked)
+    if not asked:
+        raise ValueError("asked has no method; give the number of trials that each was to run.")
+    asked = {str(name): check_count(f"asked[{name!r}]", n) for name, n in asked.items()}
     experiments = results["experiment"].unique() if "experiment" in results.columns else []
     if len(experiments) > 1:
         raise ValueError(
@@ -120,40 +120,62 @@ def write_report(
             "report for each."
         )
     seen = {str(name) for table in (results, failures, times) for name in table["method"].unique()}
-    methods = in_order(seen if methods is None else {*map(str, methods), *seen}, ours)
+    methods = in_order({*asked, *seen}, ours)
     order = ranked(results, methods, ours)
     trials = trials_of(results)
+    compared = ours if ours in methods else _best(results)
     page: dict[str, Any] = {
         "title": title,
         "about": [part.strip() for part in about.split("\n\n") if part.strip()],
         "source": source,
-        "extent": _extent(results, failures, methods, n_trials_asked),
+        "extent": _extent(results, failures, methods, asked),
         "when": _when(started, finished, elapsed),
         "failures": _failures(failures, methods),
         "lost": [name for name in methods if not trials.get(name) and name in set(failures["method"])],
         "notes": list(notes),
-        "headline": headline(results, ours),
+        "headline": headline(results, ours if ours in methods else None),
         "ours": ours,
+        "compared": compared,
         "most": max(trials.values(), default=0),
         "trials": trials,
         "order": order,
         "tables": _standings(results, trials),
-        "sections": drawn_sections(results, coverage, portraits, methods=methods, ours=ours) if trials else [],
+        "sections": [],
         "coverage": _coverage(coverage, order),
-        "paired": _paired(results, ours, order),
+        "paired": [] if compared is None else _paired(results, compared, order),
         "settings": [(name, _plain(value)) for name, value in settings],
         "method_settings": [(str(name), _plain(value)) for name, value in (method_settings or {}).items()],
-        "times": _times(times, methods),
+        "times": times_by_method(times, methods),
         "versions": _versions(versions),
         "version": __version__,
     }
+    if trials:
+        page["sections"] = drawn_sections(results, coverage, portraits, methods=methods, ours=ours, compared=compared)
+    tables = [column for columns in page["tables"].values() for column in columns]
+    page["marks"] = {cell.mark for column in tables for cell in column.cells.values()}
     path = Path(path)
-    make_folder(path.parent)
+    with blame_folder(path.parent, "make the folder"):
+        make_folder(path.parent)
     if figures is not None:
-        make_folder(Path(figures))
-        for drawing in (drawing for section in page["sections"] for drawing in section.drawings):
-            write_atomically(Path(figures, f"{drawing.name.removeprefix('figure-')}.png"), drawing.png)
-    write_atomically(path, _rendered(page).encode("utf-8", "backslashreplace"))
+        _write_figures(Path(figures), [drawing for section in page["sections"] for drawing in section.drawings])
+    content = _rendered(page).encode("utf-8", "backslashreplace")
+    with blame_folder(path):
+        write_atomically(path, content)
+
+
+def _write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
+    """Every figure as a file; those of an earlier report that are not drawn any more go, other files stay."""
+    with blame_folder(folder, "make the folder"):
+        make_folder(folder)
+        remove_leftovers(folder)
+    drawn = {drawing.name.removeprefix("figure-"): drawing.png for drawing in drawings}
+    for name, png in drawn.items():
+        with blame_folder(folder / f"{name}.png"):
+            write_atomically(folder / f"{name}.png", png)
+    for old in sorted(folder.glob("*.png")):
+        if old.stem not in drawn and FIGURE_NAME.fullmatch(old.stem):
+            with blame_folder(old, "remove"):
+                old.unlink(missing_ok=True)
 
 
 def _rendered(page: dict[str, Any]) -> str:
@@ -170,18 +192,19 @@ def _rendered(page: dict[str, Any]) -> str:
 # -- what was run -------------------------------------------------------------------------------------------
 
 
-def _extent(results: pd.DataFrame, failures: pd.DataFrame, methods: Sequence[str], asked: int) -> dict[str, Any]:
-    """How much of what was asked for is there. A trial is complete when every method has a result or a failure."""
-    pairs = {(int(t), str(m)) for table in (results, failures) for t, m in _pairs(table)}
-    by_trial: dict[int, int] = {}
-    for trial, _ in pairs:
-        by_trial[trial] = by_trial.get(trial, 0) + 1
-    complete = sum(n == len(methods) for n in by_trial.values())
+def _extent(
+    results: pd.DataFrame, failures: pd.DataFrame, methods: Sequence[str], asked: Mapping[str, int]
+) -> dict[str, Any]:
+    """How much of what was asked for is there. A trial is complete when all that it was to run is done or failed."""
+    there = {(int(t), str(m)) for table in (results, failures) for t, m in _pairs(table)}
+    n_asked = max(asked.values())
+    due = [{(trial, name) for name, n in asked.items() if trial < n} for trial in range(n_asked)]
+    complete = sum(pairs <= there for pairs in due)
     steps = sorted({step for metric in ("f", "accuracy") for step in levels(results, metric)})
     return {
-        "asked": asked,
+        "asked": n_asked,
         "complete": complete,
-        "begun": len(by_trial) - complete,
+        "begun": sum(bool(pairs & there) for pairs in due) - complete,
         "methods": methods,
         "levels": _levels(steps),
         "largest": level_text(steps[-1]) if steps else "the largest openness",
@@ -240,16 +263,25 @@ def _standings(results: pd.DataFrame, trials: dict[str, int]) -> dict[str, list[
     return tables
 
 
-def _paired(results: pd.DataFrame, ours: str, order: Sequence[str]) -> list[dict[str, Any]]:
-    """A table for each main metric: ours against every other method."""
+def _best(results: pd.DataFrame) -> str | None:
+    """The method that is best by the first main metric there is, at the largest openness."""
+    for metric in HEADLINE_METRICS:
+        if steps := levels(results, metric):
+            outcome = judged(values_at(results, metric, steps[-1]), 1)
+            return None if outcome is None else outcome.best[0]
+    return None
+
+
+def _paired(results: pd.DataFrame, compared: str, order: Sequence[str]) -> list[dict[str, Any]]:
+    """A table for each main metric: one method against every other."""
     tables = []
     for metric in HEADLINE_METRICS:
         steps = levels(results, metric)
         if not steps:
             continue
-        largest = paired_cells(values_at(results, metric, steps[-1]), ours)
+        largest = paired_cells(values_at(results, metric, steps[-1]), compared)
         averaged = averaged_or_none(results, metric)
-        beside = {} if averaged is None else paired_cells(averaged, ours)
+        beside = {} if averaged is None else paired_cells(averaged, compared)
         rows = [(name, largest.get(name), beside.get(name)) for name in order if name in largest or name in beside]
         if rows:
             most = max(cell["n"] for _, *cells in rows for cell in cells if cell)
@@ -280,33 +312,6 @@ def _coverage(coverage: pd.DataFrame, order: Sequence[str]) -> dict[str, Any]:
     return {"targets": [f"{100 * target:g} %" for target in targets], "rows": rows}
 
 
-def _times(times: pd.DataFrame, methods: Sequence[str]) -> dict[str, Any]:
-    """Seconds of each method, a trial, and how much of them went into coding."""
-    rows, total = [], 0.0
-    for name in methods:
-        # Where a process died there are no seconds.
-        own = times[(times["method"] == name) & times["fit_seconds"].notna()]
-        if own.empty:
-            continue
-        kinds = ("fit", "predict", "measure", "coding")
-        fit, predict, measure, coding = (float(own[f"{kind}_seconds"].sum()) for kind in kinds)
-        n, spent = len(own), fit + predict + measure
-        share = min(coding / spent, 1.0) if spent > 0 else math.nan
-        total += spent
-        rows.append(
-            {
-                "method": name,
-                "fit": seconds(fit / n),
-                "predict": seconds(predict / n),
-                "measure": seconds(measure / n),
-                "all": duration(spent),
-                "coding": "–" if math.isnan(share) else f"{100 * share:.0f} %",
-                "rest": "–" if math.isnan(share) else f"{100 * (1 - share):.0f} %",
-            }
-        )
-    return {"rows": rows, "total": duration(total)}
-
-
 def _versions(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Parts of the run beside each other: a row a name, a column a different set of versions."""
     different: list[dict[str, str]] = []
@@ -328,20 +333,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(part) for part in value)
     return str(value)
-
-
-def seconds(value: float) -> str:
-    """Seconds with three digits that count."""
-    if math.isnan(value):
-        return "–"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def duration(value: float) -> str:
-    """Seconds in words that suit their size."""
-    if math.isnan(value):
-        return "–"
-    if value < 60:
-        return f"{seconds(value)} s"
-    minutes = round(value / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,20 @@ from .method_panels import MethodGridDisplay, TradeDisplay, grid_size
 from .method_strokes import OURS, in_order
 from .metric_info import METRIC_INFO
 from .openness_figures import OpennessDisplay, RankingDisplay, ranking_size
-from .report_text import capital, listed, number
 from .statistics import Curve
+from .wording import capital, listed, number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Drawing", "Section", "drawn_sections"]
+__all__ = ["FIGURE_NAME", "Drawing", "Section", "drawn_sections"]
 
+#: What figures are called, in this or another version of the same report.
+FIGURE_NAME = re.compile(
+    r"(openness|methods)-(f|accuracy)|(recognition|rejection)-accuracy|trade|ranking-(auroc|oscr)"
+    r"|(errors|confusion)-[0-9]+|target|coverage",
+    re.ASCII,
+)
 _CURVES = (5.6, 4.4)
 _DPI = 130
 
@@ -55,6 +62,7 @@ def drawn_sections(
     *,
     methods: Sequence[str],
     ours: str = OURS,
+    compared: str | None = None,
 ) -> list[Section]:
     """All figures of a report, by section.
 
@@ -66,6 +74,8 @@ def drawn_sections(
     methods : sequence of str
         All that were to run: one without results has an empty panel.
     ours : str
+    compared : str, optional
+        The method whose thresholds are looked at; None takes ours.
     """
     from matplotlib import style
 
@@ -84,7 +94,7 @@ def drawn_sections(
             _trade(results, there, ours, band),
             _ranking(results, there, ours),
             _portraits(portraits, ours),
-            _targets(coverage, ours, band),
+            _targets(coverage, ours, compared or ours, band),
         ]
 
 
@@ -187,21 +197,21 @@ def _portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section
     return Section("portraits", "One trial from near: errors and confusion", drawings, missing)
 
 
-def _targets(coverage: pd.DataFrame, ours: str, band: str) -> Section:
+def _targets(coverage: pd.DataFrame, ours: str, compared: str, band: str) -> Section:
     drawings: list[Drawing] = []
     heading = "Thresholds by a target rate"
     if coverage.empty or not coverage["known_refused"].notna().any():
-        return Section(
-            "targets", "Thresholds by a target rate", drawings, ["No thresholds by a target were looked at."]
-        )
+        return Section("targets", heading, drawings, ["No thresholds by a target were looked at."])
     missing = []
     try:
-        display = TargetDisplay.from_coverage(coverage, ours)
+        display = TargetDisplay.from_coverage(coverage, compared)
     except ValueError:
-        missing.append(f"No thresholds of {ours} were looked at.")
+        missing.append(f"No thresholds of {compared} were looked at.")
     else:
-        text = f"What the threshold of {ours} comes to at the largest openness, by the rate it is set to keep. {band}"
-        heard = f"F-measure, accuracy and share of unknown samples refused of {ours} against the target rate."
+        text = (
+            f"What {compared} comes to at the largest openness, by the rate that its threshold is set to keep. {band}"
+        )
+        heard = f"F-measure, accuracy and share of unknown samples refused of {compared} against the target rate."
         drawings.append(_drawing("target", _CURVES, display, text, heard))
     kept = CoverageDisplay.from_coverage(coverage, ours=ours)
     left = f" Not drawn, for want of room: {listed(kept.left_out, 20)}." if kept.left_out else ""
@@ -249,6 +259,6 @@ def _drawing(
 def _heard(curves: Mapping[str, Curve], label: str) -> str:
     """The curves in words, for who cannot see them."""
     some = next(iter(curves.values()))
-    text = f"{label} against openness from {100 * some.openness[0]:.3g} to {100 * some.openness[-1]:.3g} %: "
+    text = f"{label} against openness from {100 * some.openness[0]:.2f} to {100 * some.openness[-1]:.2f} %: "
     ends = (f"{name} from {number(c.mean[0])} to {number(c.mean[-1])}" for name, c in curves.items())
     return text + ", ".join(ends) + "."

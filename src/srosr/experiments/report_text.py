@@ -1,7 +1,8 @@
 """What a report says in words and tables: who is best and by how much, and where numbers cannot tell.
 
-Two methods can be told apart when the 95 % interval of their paired difference over trials leaves out zero. Everything
-here turns tables into text; :mod:`srosr.experiments.report` puts it into a page.
+Two methods can be told apart when the 95 % interval of their paired difference over trials leaves out zero. A method
+with few trials is never called best, its trials may be the easy ones; where it is ahead of the best in the trials that
+both have, that is said. Everything here turns tables into text; :mod:`srosr.experiments.report` puts it into a page.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy as np
 
 from .method_strokes import OURS, in_order
 from .metric_info import METRIC_INFO, Metric
-from .statistics import Level, compare, levels, paired_differences, summarise, values_at, values_averaged
+from .statistics import compare, levels, paired_differences, summarise, values_at, values_averaged
+from .wording import capital, interval_text, listed, number, ordinal, p_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "AHEAD",
     "BEST",
     "EVEN",
     "HEADLINE_METRICS",
@@ -28,14 +31,9 @@ __all__ = [
     "Column",
     "Outcome",
     "averaged_or_none",
-    "capital",
     "column_of",
     "headline",
-    "interval_text",
     "judged",
-    "level_text",
-    "listed",
-    "number",
     "paired_cells",
     "ranked",
     "trials_of",
@@ -43,12 +41,12 @@ __all__ = [
 
 #: Metrics of the headline and of the first table.
 HEADLINE_METRICS = ("f", "accuracy", "auroc", "oscr")
-BEST, EVEN = "best", "even"
+BEST, EVEN, AHEAD = "best", "even", "ahead"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: a mean, half the width of its interval, a mark (best, even or none) and a remark."""
+    """A cell of a table: a mean, half the width of its interval, a mark (best, even, ahead or none) and a remark."""
 
     mean: str
     half_width: str = ""
@@ -72,23 +70,29 @@ class Outcome:
     ----------
     summary : DataFrame
         Of every method with a value, the best first.
+    able : list of str
+        Methods with half of the most trials or more: the others cannot be best.
     best : list of str
-        The method with the best mean, and those with the very same.
+        The able method with the best mean, and those with the very same; ours first.
     even : list of str
         Methods that the trials cannot tell from the best.
+    ahead : list of str
+        Methods that are better than the best in the trials that both have, though they cannot be best themselves.
     versus : DataFrame
         The best against the others, as :func:`paired_differences` has it; a positive difference is better, whichever
         way the metric is good.
     """
 
     summary: pd.DataFrame
+    able: list[str]
     best: list[str]
     even: list[str]
+    ahead: list[str]
     versus: pd.DataFrame
 
 
-def judged(values: pd.DataFrame, better: int) -> Outcome | None:
-    """Who is best, and who cannot be told from the best; None where there is no value.
+def judged(values: pd.DataFrame, better: int, ours: str | None = OURS) -> Outcome | None:
+    """Who is best, who cannot be told from the best and who is ahead of it; None where there is no value.
 
     A method with less than half the trials of another cannot be best: it may have met the easy ones.
 
@@ -98,22 +102,30 @@ def judged(values: pd.DataFrame, better: int) -> Outcome | None:
         A row a trial, a column a method.
     better : {1, -1}
         Whether larger or smaller values are better.
+    ours : str, optional
+        Of several best, the one that others are compared with.
     """
     values = better * values[sorted(values.columns)]
     summary = summarise(values).sort_values("mean", ascending=False, kind="stable")
     if summary.empty:
         return None
     able = summary[2 * summary["n"] >= summary["n"].max()]
-    top = able.iloc[0]
-    best = [str(name) for name in able.index[np.isclose(able["mean"], top["mean"], rtol=0, atol=1e-12)]]
+    same = np.isclose(able["mean"], able["mean"].iloc[0], rtol=0, atol=1e-12)
+    best = sorted(map(str, able.index[same]), key=lambda name: (name != ours, name))
     versus = paired_differences(values, best[0])
-    # Without an interval, or with one that holds zero, nothing is shown to be better.
-    even = [str(name) for name in versus.index if not versus.at[name, "low"] > 0 and name not in best]
-    return Outcome(summary.assign(mean=better * summary["mean"]), best, even, versus)
+    even, ahead = [], []
+    for name, low, high in zip(map(str, versus.index), versus["low"], versus["high"], strict=True):
+        if name in best:
+            continue
+        if high < 0:
+            ahead.append(name)
+        elif not low > 0:  # the interval holds zero, or a single trial gives none
+            even.append(name)
+    return Outcome(summary.assign(mean=better * summary["mean"]), [*map(str, able.index)], best, even, ahead, versus)
 
 
 def column_of(values: pd.DataFrame, metric: str, label: str, trials: dict[str, int]) -> Column:
-    """A column of a table: mean ± half the interval of each method, the best and those even with it marked.
+    """A column of a table: mean ± half the interval of each method, marked where best, even with it or ahead of it.
 
     Parameters
     ----------
@@ -136,72 +148,107 @@ def column_of(values: pd.DataFrame, metric: str, label: str, trials: dict[str, i
             mark = BEST
         elif told_apart and name in outcome.even:
             mark = EVEN
+        elif told_apart and name in outcome.ahead:
+            mark = AHEAD
         n = int(row["n"])
         cells[str(name)] = Cell(
             number(row["mean"]),
             "" if math.isnan(row["half_width"]) else number(row["half_width"]),
             mark,
-            f"{n} trials" if n < trials.get(str(name), n) else "",
+            _count(n) if n < trials.get(str(name), n) else "",
         )
     return Column(label, cells)
 
 
-def headline(results: pd.DataFrame, ours: str = OURS) -> list[tuple[str, str]]:
+def headline(results: pd.DataFrame, ours: str | None = OURS) -> list[tuple[str, str]]:
     """What the run comes to at the largest openness: a pair of metric and sentence for each of the four main metrics.
 
     Parameters
     ----------
     results : DataFrame
-    ours : str
+    ours : str, optional
+        The method whose place is told; None tells of none.
     """
     said = []
     for metric in HEADLINE_METRICS:
         steps = levels(results, metric)
         if steps:
-            outcome = judged(values_at(results, metric, steps[-1]), 1)
+            outcome = judged(values_at(results, metric, steps[-1]), 1, ours)
             assert outcome is not None  # a level is there because a value is
             said.append((capital(METRIC_INFO[metric].label), _sentence(outcome, ours)))
     return said
 
 
-def _sentence(outcome: Outcome, ours: str) -> str:
+def _sentence(outcome: Outcome, ours: str | None) -> str:
     summary, best = outcome.summary, outcome.best
-    leader = best[0] if ours not in best else ours
-    value = _mean(summary, leader)
+    leader, value = best[0], _mean(summary, best[0])
     if len(summary) == 1:
         return f"{leader}, the only method with results, has {value}."
-    shared = f", the same as {listed([name for name in best if name != leader])}" if len(best) > 1 else ""
+    shared = f", the same as {listed(best[1:])}" if best[1:] else ""
     if summary["n"].max() < 2:
         text = f"{leader} is highest with {value}{shared}, but one trial cannot tell methods apart."
-        return text + _place(outcome, ours, leader)
-    text = f"{leader} has the highest mean, {value}{shared}"
-    rest = [name for name in map(str, summary.index) if name not in best]
+        return text + _place(outcome, ours)
+    text = f"{leader} has the highest mean{_among(outcome)}, {value}{shared}"
+    rest = [name for name in map(str, summary.index) if name in outcome.versus.index and name not in best]
+    behind = [name for name in rest if name not in outcome.even and name not in outcome.ahead]
     if outcome.even:
         text += f", but is not distinguishable from {listed(sorted(outcome.even, key=rest.index), 3)}"
         nearest = min(outcome.even, key=rest.index)
-        text += f" ({_gap(outcome, nearest)}{' to ' + nearest if len(outcome.even) > 1 else ''})."
-    elif rest:
+        text += f" ({_gap(outcome, nearest)}{' to ' + nearest if len(outcome.even) > 1 else ''})"
+    elif behind:
         # Those with few trials may have a higher mean, of trials that were easier.
-        next_best = next((name for name in rest if summary.at[name, "mean"] <= summary.at[leader, "mean"]), rest[0])
-        text += f": ahead of {next_best}, the next, by {_gap(outcome, next_best)}."
-    else:
-        text += "."
-    return text + _place(outcome, ours, leader)
+        lower = [name for name in behind if summary.at[name, "mean"] <= summary.at[leader, "mean"]]
+        text += f": ahead of {lower[0]}, the next," if lower else f": ahead of {behind[0]}"
+        text += f" by {_gap(outcome, (lower or behind)[0])}"
+    if outcome.ahead:
+        text += f"; {_overtaken(outcome)}"
+    return f"{text}." + _place(outcome, ours)
 
 
-def _place(outcome: Outcome, ours: str, leader: str) -> str:
+def _among(outcome: Outcome) -> str:
+    """Of whom the best has the highest mean, where a method with few trials has a higher one."""
+    summary, top = outcome.summary, outcome.summary.at[outcome.best[0], "mean"]
+    if not any(mean > top + 1e-12 for name, mean in summary["mean"].items() if name not in outcome.able):
+        return ""
+    return f" of those with {_trials_of_the_able(outcome)}"
+
+
+def _trials_of_the_able(outcome: Outcome) -> str:
+    most = int(outcome.summary["n"].max())
+    alike = bool((outcome.summary.loc[outcome.able, "n"] == most).all())
+    return f"{most} trials" if alike else f"at least {(most + 1) // 2} trials"
+
+
+def _overtaken(outcome: Outcome) -> str:
+    """Who is ahead of the best in the trials that both have, the furthest first, and by how much."""
+    names = sorted(outcome.ahead, key=lambda name: (float(outcome.versus.at[name, "difference"]), name))
+    few = {name: f" ({_count(outcome.summary.at[name, 'n'])} only)" for name in names if name not in outcome.able}
+    told, gap = listed([name + few.get(name, "") for name in names], 3), _gap(outcome, names[0], ahead=True)
+    return f"{told} is ahead of it by {gap}" if len(names) == 1 else f"{told} are ahead of it, {names[0]} by {gap}"
+
+
+def _place(outcome: Outcome, ours: str | None) -> str:
     """Where ours is, if it is not first."""
-    summary = outcome.summary
-    if ours == leader:
+    summary, able = outcome.summary, outcome.able
+    if ours is None or ours in outcome.best:
         return ""
     if ours not in summary.index:
         return f" {ours} has no result."
-    place = 1 + int((summary["mean"] > summary.at[ours, "mean"]).sum())
-    text = f" {ours} is {_ordinal(place)} of {len(summary)} with {_mean(summary, ours)}"
+    if ours not in able:
+        text = f" {ours} has {_mean(summary, ours)}"
+    else:
+        place = 1 + int((summary.loc[able, "mean"] > summary.at[ours, "mean"]).sum())
+        all_able = len(able) == len(summary)
+        of = f"{len(able)}" if all_able else f"the {len(able)} with {_trials_of_the_able(outcome)},"
+        text = f" {ours} is {ordinal(place)} of {of} with {_mean(summary, ours)}"
     if summary["n"].max() < 2:
         return text + "."
     if ours in outcome.even:
-        return text + ", not distinguishable from the first."
+        return text + f", not distinguishable from {outcome.best[0]}."
+    if ours in outcome.ahead:
+        return text + f", and is ahead of {outcome.best[0]} in the trials they share."
+    if ours not in outcome.versus.index:
+        return text + f", without a trial in common with {outcome.best[0]}."
     return text + f", behind by {_gap(outcome, ours)}."
 
 
@@ -211,12 +258,19 @@ def _mean(summary: pd.DataFrame, name: str) -> str:
     return interval_text(summary.at[name, "mean"], summary.at[name, "half_width"]) + few
 
 
-def _gap(outcome: Outcome, other: str) -> str:
-    """The paired difference of the best to another method."""
+def _gap(outcome: Outcome, other: str, *, ahead: bool = False) -> str:
+    """The paired difference of the best to another method; or of another, which is ahead, to the best."""
     row = outcome.versus.loc[other]
     if math.isnan(row["low"]):
         return f"{number(row['difference'])} in the one trial they share"
+    if ahead:
+        by = f"{number(-row['difference'])} [{number(-row['high'])}, {number(-row['low'])}]"
+        return f"{by} over the {int(row['n'])} trials they share"
     return f"{number(row['difference'])} [{number(row['low'])}, {number(row['high'])}] over {int(row['n'])} trials"
+
+
+def _count(n: float) -> str:
+    return "1 trial" if n == 1 else f"{int(n)} trials"
 
 
 def paired_cells(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:
@@ -242,8 +296,8 @@ def paired_cells(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:
         interval = "" if math.isnan(row["low"]) else f" [{number(row['low'])}, {number(row['high'])}]"
         cells[str(name)] = {
             "difference": number(row["difference"], signed=True) + interval,
-            "p": _p(row["p"]),
-            "p_holm": _p(row["p_holm"]),
+            "p": p_text(row["p"]),
+            "p_holm": p_text(row["p_holm"]),
             "outcomes": f"{int(row['larger'])}/{int(row['ties'])}/{int(row['smaller'])}",
             "n": int(row["n"]),
             "verdict": ("▲" if row["difference"] > 0 else "▼") if sure else "",
@@ -266,55 +320,6 @@ def ranked(results: pd.DataFrame, methods: Sequence[str], ours: str = OURS) -> l
     return order + [name for name in in_order(methods, ours) if name not in order]
 
 
-# -- numbers and lists as text ------------------------------------------------------------------------------
-
-
-def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
-    """A number with a true minus sign; zero has no sign."""
-    if math.isnan(value):
-        return "–"
-    text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
-    if float(text) == 0:
-        text = text.lstrip("+-")
-    return text.replace("-", "−")
-
-
-def interval_text(mean: float, half_width: float) -> str:
-    """Mean ± half the interval, or the mean alone where one trial gives no interval."""
-    return number(mean) if math.isnan(half_width) else f"{number(mean)} ± {number(half_width)}"
-
-
-def capital(text: str) -> str:
-    """Text with a capital at its beginning; the rest stays."""
-    return text[:1].upper() + text[1:]
-
-
-def level_text(level: Level) -> str:
-    """An openness in words."""
-    few = {0: "no unknown class", 1: "1 unknown class"}
-    classes = few.get(level.n_unknown, f"{level.n_unknown} unknown classes")
-    return f"openness {100 * level.openness:.3g}\N{NO-BREAK SPACE}% ({classes})"
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names as an English list, the last ones counted where there are many."""
-    names = list(names)
-    if len(names) > most:
-        names = [*names[:most], f"{len(names) - most} more"]
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1] if names else ""
-
-
 def averaged_or_none(results: pd.DataFrame, metric: str) -> pd.DataFrame | None:
     """Values averaged over levels; None where there is one level at most, and nothing to average."""
     return values_averaged(results, metric) if len(levels(results, metric)) > 1 else None
-
-
-def _p(value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    return "<0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
-
-
-def _ordinal(n: int) -> str:
-    ending = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return f"{n}{ending}"

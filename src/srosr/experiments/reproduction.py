@@ -108,11 +108,11 @@ def reproduce(
     protocol.check(dataset)
     n_trials = protocol.trials if trials is None else trials
     work = Work(protocol, seed, dataset.fingerprint())
-    tasks = []
-    for number in range(n_trials):
-        names = tuple(s.name for s in settings if s.trials is None or number < s.trials)
-        if names:
-            tasks.append(Task(number, names, work))
+    asked = {s.name: n_trials if s.trials is None else min(n_trials, s.trials) for s in settings}
+    tasks = [
+        Task(number, tuple(name for name, n in asked.items() if number < n), work)
+        for number in range(max(asked.values()))
+    ]
     identity = {
         "format": FORMAT,
         "experiment": protocol.name,
@@ -127,21 +127,36 @@ def reproduce(
         order = [s.name for s in protocol.methods]
         records, times = list(folder.records(order)), list(folder.times(order))
         tables = write_tables(out, protocol.name, records, times, order, METRICS)
-        there = {record["method"] for record in records}
-        page = _Page(protocol, dataset, seed, n_trials, [s for s in protocol.methods if s.name in there])
+        page = _Page(protocol, dataset, seed, _held(asked, records))
         report = page.write(out, tables, records, folder.versions(), started, elapsed, summary)
     return Outcome(summary, tables, out, report)
 
 
+def _held(asked: dict[str, int], records: list[Record]) -> dict[str, int]:
+    """How many trials of each method the folder holds or is to hold: earlier runs may have asked for more."""
+    held = dict(asked)
+    for record in records:
+        held[record["method"]] = max(held.get(record["method"], 0), record["trial"] + 1)
+    return held
+
+
 @dataclass(frozen=True)
 class _Page:
-    """What a report says beside the numbers."""
+    """What a report says beside the numbers; ``asked`` has the number of trials of each method."""
 
     protocol: Protocol
     dataset: Dataset
     seed: int
-    n_trials: int
-    methods: list[MethodSetting]
+    asked: dict[str, int]
+
+    @property
+    def methods(self) -> list[MethodSetting]:
+        """Those that were asked for, by this run or an earlier one."""
+        return [s for s in self.protocol.methods if s.name in self.asked]
+
+    @property
+    def n_trials(self) -> int:
+        return max(self.asked.values())
 
     def write(
         self,
@@ -156,7 +171,7 @@ class _Page:
         from .report import write_report
 
         portraits = {r["method"]: r["portrait"] for r in records if r["portrait"] is not None}
-        whole = summary.n_skipped == 0
+        whole = summary.n_done == len(records)
         path = out / "report.html"
         write_report(
             path,
@@ -167,12 +182,11 @@ class _Page:
             **tables,
             portraits=portraits,
             versions=versions,
-            n_trials_asked=self.n_trials,
+            asked=self.asked,
             started=started if whole else None,
             finished=datetime.now().astimezone() if whole else None,
             elapsed=elapsed if whole else None,
-            notes=self._notes(summary),
-            methods=[s.name for s in self.methods],
+            notes=self._notes(whole),
             figures=out / "figures",
             method_settings={s.name: self._setting(s) for s in self.methods},
         )
@@ -205,12 +219,16 @@ class _Page:
             out["trials"] = f"the first {setting.trials}"
         return out or {"as": "by default, refusing 5 % of known samples"}
 
-    def _notes(self, summary: Summary) -> list[str]:
-        notes = []
-        if fewer := [s for s in self.methods if s.trials is not None and s.trials < self.n_trials]:
-            most = sorted({s.trials for s in fewer if s.trials is not None})
-            notes.append(f"{', '.join(s.name for s in fewer)}: {most[0]} trials only, as the protocol has it.")
-        if summary.n_skipped:
+    def _notes(self, whole: bool) -> list[str]:
+        limits: dict[int, list[str]] = {}
+        for setting in self.methods:
+            if setting.trials is not None and setting.trials == self.asked[setting.name] < self.n_trials:
+                limits.setdefault(setting.trials, []).append(setting.name)
+        notes = [
+            f"{', '.join(names)}: {n} trial{'s' if n > 1 else ''} only, as the protocol has it."
+            for n, names in sorted(limits.items())
+        ]
+        if not whole:
             notes.append("Resumed: some trials had been run before, so that the time of the whole is not known.")
         return notes
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from .atomic_file import make_folder, remove_leftovers, write_atomically
+from .protocol import METHOD_NAME
 from .record_file import DamagedFile, decode, encode
 from .run_identity import (
     DamagedRun,
@@ -38,7 +39,6 @@ from .run_identity import (
 
 __all__ = ["ResultsFolder", "ResultsFolderError"]
 
-_METHOD = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 _TRIAL = re.compile(r"[0-9]{4,9}", re.ASCII)
 
 
@@ -57,8 +57,8 @@ class ResultsFolder:
     retry_failed : bool, optional
         Entering drops the records of failures, so that they are tried again.
     growing : sequence of str, optional
-        Path of keys to a dict in the identity that may get more entries from one run to the next (the methods); those that
-        are there may not change.
+        Path of keys to a dict in the identity that may get more entries from one run to the next (the methods); those
+        that are there may not change.
 
     Raises
     ------
@@ -301,7 +301,7 @@ class ResultsFolder:
             write_atomically(path, data)
 
     def _file(self, kind: str, trial: int, method: str) -> Path:
-        if not isinstance(method, str) or not _METHOD.fullmatch(method):
+        if not isinstance(method, str) or not METHOD_NAME.fullmatch(method):
             raise ValueError(
                 f"{method!r} cannot name a method: lower-case letters, digits, '.', '_' and '-', the first one a "
                 "letter or a digit, at most 100."
@@ -319,7 +319,7 @@ class ResultsFolder:
 
     def _methods(self, kind: str, trial: int) -> list[str]:
         names = self._names(self._trial_folder(kind, trial))
-        return sorted(name[:-5] for name in names if name.endswith(".json") and _METHOD.fullmatch(name[:-5]))
+        return sorted(name[:-5] for name in names if name.endswith(".json") and METHOD_NAME.fullmatch(name[:-5]))
 
     def _names(self, folder: Path) -> list[str]:
         with blame_folder(folder, "read"):

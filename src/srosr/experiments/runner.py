@@ -77,7 +77,8 @@ def run_trials(
         Entered.
     function : callable
         From a task to a list of (record, times), one for each of its methods. It has to give a method the same record
-        whichever other methods are in the task. What it raises, or dies of, becomes the failure of each of them.
+        whichever other methods are in the task. What it raises, or dies of, becomes the failure of each of them;
+        only :class:`srosr.experiments.attempt.NotHere` ends the run instead.
     tasks : sequence of Task
         Each trial once, with all its methods.
     on_progress : callable, optional
@@ -91,7 +92,7 @@ def run_trials(
     Raises
     ------
     ResultsFolderError, ExecutorError
-        If results cannot be stored, or no work can be done. What is stored stays.
+        If results cannot be stored, or no work can be done, or not by one of the workers. What is stored stays.
     """
     if len({task.trial for task in tasks}) != len(tasks):
         raise ValueError("tasks has a trial twice; give each trial once, with all its methods.")
@@ -148,5 +149,5 @@ def _stored(folder: ResultsFolder, record: dict[str, Any], times: dict[str, Any]
 
 def _failed(trial: int, method: str, reason: str) -> tuple[dict[str, Any], dict[str, Any]]:
     name = {"trial": trial, "method": method}
-    nothing: dict[str, Any] = {"values": [], "coverage": [], "warnings": {}, "portrait": None}
+    nothing: dict[str, Any] = {"values": [], "coverage": [], "portrait": None}
     return name | {"error": reason} | nothing, name | dict.fromkeys(("fit", "predict", "measure", "coding"))

@@ -1,7 +1,7 @@
 """One trial of an experiment: draw it, fit every method that is asked for, measure at every openness.
 
-A trial runs in a process of its own, on one thread, and depends on nothing but protocol, data set, seed and its
-number: where it runs does not change a bit of what it finds.
+A trial runs in a worker process, on one thread, and depends on nothing but protocol, data set, seed and its number:
+where it runs, and what ran there before, does not change a bit of what it finds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +30,7 @@ from ..metrics import (
     rejection_accuracy,
 )
 from ..recognizer import SROSRClassifier
+from .attempt import NotHere, reason_of
 from .contenders import Contender, MetSamples, Said, fit_together, sharing
 from .protocol import UNKNOWN, MethodSetting, Protocol, Source, Trial
 
@@ -84,6 +84,11 @@ def run_trial(work: Work, number: int, methods: tuple[str, ...]) -> list[tuple[R
         Of the trial.
     methods : tuple of str
         Names of the protocol's methods.
+
+    Raises
+    ------
+    NotHere
+        If this machine does not have the data set of the run.
     """
     protocol = work.protocol
     dataset = _dataset(protocol, work.fingerprint)
@@ -104,14 +109,25 @@ _kept: tuple[Source, str, Dataset] | None = None
 def _dataset(protocol: Protocol, fingerprint: str) -> Dataset:
     global _kept
     if _kept is None or _kept[:2] != (protocol.data, fingerprint):
-        dataset = protocol.dataset()
-        if (found := dataset.fingerprint()) != fingerprint:
-            raise RuntimeError(
-                f"the data set {dataset.name} of this machine is not that of the run (fingerprint {found[:12]}, not "
-                f"{fingerprint[:12]}): give all machines the same files."
-            )
+        try:
+            dataset = protocol.dataset()
+            found = dataset.fingerprint()
+        except Exception as error:
+            # Whoever gave out this trial has loaded it: the trial is not at fault.
+            raise _without_data(protocol.data, f"cannot be loaded: {reason_of(error)}") from error
+        if found != fingerprint:
+            told = f"is not that of the run (fingerprint {found[:12]}, not {fingerprint[:12]})"
+            raise _without_data(protocol.data, told)
         _kept = protocol.data, fingerprint, dataset
     return _kept[2]
+
+
+def _without_data(source: Source, told: str) -> NotHere:
+    """What to raise where the data set is missing, or another."""
+    where = "in the folder that SROSR_DATA_DIR names there" if source.file is None else "under the same path"
+    return NotHere(
+        f"the data set {source.set or source.file} {told.rstrip('.')}. Every machine needs the same files, {where}."
+    )
 
 
 def _method_seed(seed: int, number: int) -> int:
@@ -126,8 +142,11 @@ def _features(protocol: Protocol, dataset: Dataset, trial: Trial, seed: int) -> 
     from ..features import SpatialPyramid
 
     pyramid = SpatialPyramid(**(protocol.features or {}), n_jobs=1, random_state=seed)
-    X = pyramid.fit_transform(dataset.X[trial.train])
-    return X, pyramid.transform(dataset.X[trial.test])
+    try:
+        X = pyramid.fit_transform(dataset.X[trial.train])
+        return X, pyramid.transform(dataset.X[trial.test])
+    except (OSError, ImportError) as error:
+        raise _without_data(protocol.data, f"cannot be read: {reason_of(error)}") from error
 
 
 def _run_group(
@@ -143,9 +162,10 @@ def _run_group(
         started, coded = time.perf_counter(), coding_seconds()
         moments = [math.nan, math.nan]
         record: Record = {"trial": number, "method": setting.name, "error": None, "values": [], "coverage": []}
-        record |= {"warnings": {}, "portrait": None}
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        record["portrait"] = None
+        with warnings.catch_warnings():
+            # Nobody watches a worker, and who is warned of a fit that several share depends on who comes first.
+            warnings.simplefilter("ignore")
             try:
                 contender = next(contenders)
                 moments[0] = time.perf_counter()
@@ -156,10 +176,9 @@ def _run_group(
                 if number == 0 and setting.name in PORTRAYED:
                     record["portrait"] = _portrait(contender, trial, dataset)
             except Exception as error:
-                record |= {"error": f"{type(error).__name__}: {error}", "values": [], "coverage": [], "portrait": None}
+                record |= {"error": reason_of(error), "values": [], "coverage": [], "portrait": None}
                 # What comes after it in the group gets a fit of its own.
                 contenders = fit_together(group[len(group) - len(left) + 1 :], X, trial.y_train, seed, openness)
-        record["warnings"] = dict(sorted(Counter(w.category.__name__ for w in caught).items()))
         times = {
             "trial": number,
             "method": setting.name,

@@ -1,0 +1,114 @@
+"""Tables and figures of experiments for the documentation: ``python -m benchmarks.results_page srosr-results``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+import pandas as pd
+
+from benchmarks.claims import EXPERIMENTS
+from srosr.experiments.protocol_file import load_protocol
+from srosr.experiments.statistics import levels, mean_interval, values_at
+from srosr.experiments.tables import read_results, read_table
+
+DOCS = Path(__file__).parent.parent / "docs" / "results"
+FIGURES = {
+    "openness-f": "F-measure against openness",
+    "openness-accuracy": "accuracy against openness",
+    "methods-f": "F-measure of every method",
+    "methods-accuracy": "accuracy of every method",
+    "trade": "recognition, rejection and accuracy",
+    "ranking-auroc": "AUROC at the largest openness",
+    "ranking-oscr": "OSCR at the largest openness",
+    "errors-0": "the two kinds of errors",
+    "confusion-0": "confusion in the first trial",
+    "target": "thresholds by a target rate",
+    "coverage": "is the target kept?",
+}
+SHOWN = {"f": "F", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR", "known_refused": "known refused"}
+BETTER = {"f": 1, "accuracy": 1, "auroc": 1, "oscr": 1}
+ALWAYS_SHOWN = ("openness-f", "openness-accuracy")
+
+
+def summary(results: pd.DataFrame) -> pd.DataFrame:
+    """Mean, half of the 95 % interval and number of trials of every method, openness and metric."""
+    rows = []
+    for keys, part in results.groupby(["metric", "n_unknown", "openness", "method"], sort=True):
+        values = part["value"].dropna()
+        interval = mean_interval(values)
+        rows.append((*keys, interval.mean, interval.half_width, len(values)))
+    return pd.DataFrame(rows, columns=["metric", "n_unknown", "openness", "method", "mean", "half_width", "trials"])
+
+
+def markdown(results: pd.DataFrame) -> str:
+    """The table at the largest openness, methods by their F-measure, the best of a column in bold."""
+    last = levels(results, "f")[-1]
+    means = {m: values_at(results, m, last).apply(mean_interval) for m in SHOWN}
+    trials = values_at(results, "f", last).count()
+    full = trials[trials == trials.max()].index
+    best = {m: max(full, key=lambda name: BETTER[m] * means[m][name].mean) for m in BETTER}
+    order = sorted(means["f"].index, key=lambda name: -means["f"][name].mean)
+    lines = [f"| method | {' | '.join(SHOWN.values())} | trials |", "|---" * (len(SHOWN) + 2) + "|"]
+    for name in order:
+        cells = []
+        for m in SHOWN:
+            text = f"{means[m][name].mean:.3f}"
+            cells.append(f"**{text}**" if best.get(m) == name else text)
+        lines.append(f"| {name} | {' | '.join(cells)} | {trials[name]} |")
+    return "\n".join(lines)
+
+
+def page(name: str, folder: Path, out: Path) -> str:
+    """Copy what belongs to one experiment, and say it in Markdown."""
+    protocol, results = load_protocol(name), read_results(folder / "results.parquet")
+    times = read_table(folder / "times.parquet", "times")
+    there = out / name
+    there.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / "results.parquet", there / "results.parquet")
+    summary(results).to_csv(there / "summary.csv", index=False, float_format="%.6f")
+    drawn = []
+    for figure, caption in FIGURES.items():
+        source = folder / "figures" / f"{figure}.png"
+        if source.exists():
+            shutil.copyfile(source, there / f"{figure}.png")
+            drawn.append((figure, caption))
+    last, n_trials = levels(results, "f")[-1], results["trial"].nunique()
+    spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum().sum()
+    share = times["coding_seconds"].sum() / spent
+    shown = " ".join(f"![{caption}]({name}/{figure}.png)" for figure, caption in drawn if figure in ALWAYS_SHOWN)
+    others = ", ".join(f"[{caption}]({name}/{figure}.png)" for figure, caption in drawn if figure not in ALWAYS_SHOWN)
+    about = " ".join(protocol.about.split())
+    return f"""## {protocol.title}
+
+{about}
+
+Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; means over {n_trials} trials, the half
+widths of their intervals are in [summary.csv]({name}/summary.csv), all values in `{name}/results.parquet`. Computed in
+{spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not coding.
+
+{markdown(results)}
+
+{shown}
+
+More: {others}.
+"""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DOCS, help="[default: docs/results]")
+def main(folder: Path, out: Path) -> None:
+    """Copy tables and figures of the experiments in FOLDER, and write tables.md, which shows them."""
+    names = [name for name in (*EXPERIMENTS, "mnist-full") if (folder / name / "results.parquet").exists()]
+    if not names:
+        raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
+    parts = [page(name, folder / name, out) for name in names]
+    head = "# Tables and figures\n\nBy `python -m benchmarks.results_page`; see [README.md](README.md) first.\n"
+    (out / "tables.md").write_text("\n".join([head, *parts]), encoding="utf-8")
+    click.echo(f"{', '.join(names)}: {out / 'tables.md'}")
+
+
+if __name__ == "__main__":
+    main()
