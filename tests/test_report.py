@@ -208,7 +208,7 @@ def test_names_and_texts_are_escaped(tmp_path):
 def test_what_was_run_is_told(page):
     for text in (
         "The first paragraph.", "The second.", "numbers from a seed", "6 of 6", "5: calibrated, paper, sci, knn, svm",
-        "3 levels, from openness 0 % (no unknown class) to openness 8.71 % (4 unknown classes)",
+        "3 levels, from openness 0.00 % (no unknown class) to openness 8.71 % (4 unknown classes)",
         "2026-01-02 03:04:05+00:00", "56 min", "A note to the reader.", "size = 128, levels = 1, 2", "epsilon = 0.05",
     ):  # fmt: skip
         assert text in page.text.replace("\xa0", " "), text
