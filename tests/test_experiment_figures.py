@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 import warnings
 from xml.etree import ElementTree
 
@@ -397,7 +398,7 @@ t.MethodGridDisplay.from_results(t.RESULTS, "f", methods=["paper"]).plot()
 t.PortraitErrorsDisplay.from_portrait(t.portrait()).plot()
 assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 3
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=Path(__file__).parent)
 
 
 # --- figures as SVG ---

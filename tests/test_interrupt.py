@@ -38,7 +38,7 @@ import numpy as np
 import srosr.coding.coder
 from srosr import BPDN, sparse_encode
 
-def deep_in_another_library(*_):
+def deep_in_another_library(*_, **__):
     print("ready", flush=True)
     time.sleep(60)
 
