@@ -6,8 +6,8 @@ import math
 import re
 import subprocess
 import sys
-from pathlib import Path
 import warnings
+from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib

@@ -255,8 +255,7 @@ def _csv(name: str, table: pd.DataFrame) -> bytes:
     text = io.StringIO()
     # The writer leaves a carriage return in a text bare, which readers take for the end of a line.
     bare = any("\r" in value for column, kind in TABLES[name].items() if kind is str for value in table[column])
-    quoting = csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL
-    writer = csv.writer(text, lineterminator="\n", quoting=quoting)
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL)
     writer.writerow(TABLES[name])
     # Python's own numbers: the writer puts their repr.
     writer.writerows(zip(*(table[column].tolist() for column in table), strict=True))
