@@ -15,7 +15,7 @@ from srosr.experiments.statistics import Interval, mean_interval
 from srosr.experiments.tables import read_results
 
 EXPERIMENTS = ("yaleb", "mnist", "uiuc", "caltech101", "caltech256-clip", "caltech256")
-RULES = ("paper", "paper-5-percent", "paper-lasso", "calibrated")
+RULES = ("paper", "paper-5-percent", "paper-lasso", "calibrated", "calibrated-f")
 """The paper's rule: with its codes and threshold, with a threshold as all others have, with our codes; and ours."""
 RIVALS = ("w-svm", "w-svm-original", "sci", "ratio", "naive")
 METRICS = {"f": "F", "accuracy": "accuracy"}
