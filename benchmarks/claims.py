@@ -12,12 +12,13 @@ import pandas as pd
 
 from benchmarks import report
 from srosr.experiments.statistics import Interval, mean_interval
-from srosr.experiments.tables import read_results
+from srosr.experiments.tables import read_results, read_table
 
 EXPERIMENTS = ("yaleb", "mnist", "uiuc", "caltech101", "caltech256-clip", "caltech256")
 RULES = ("paper", "paper-5-percent", "paper-lasso", "calibrated", "calibrated-f")
 """The paper's rule: with its codes and threshold, with a threshold as all others have, with our codes; and ours."""
 RIVALS = ("w-svm", "w-svm-original", "sci", "ratio", "naive")
+EPSILON = ("paper", "paper-5-percent", "matched", "naive", "ratio", "sci")
 METRICS = {"f": "F", "accuracy": "accuracy"}
 
 
@@ -77,6 +78,13 @@ def course(results: pd.DataFrame, metric: str, method: str) -> tuple[Interval, I
     return mean_interval(first), mean_interval(last), mean_interval(last - first)
 
 
+def time_text(times: pd.DataFrame) -> str:
+    """Minutes of one core, of all methods and of those on codes at the paper's epsilon."""
+    spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum(axis=1) / 60
+    hard = spent[times["method"].isin(EPSILON)].sum()
+    return f"{spent.sum():.1f} minutes of one core, {hard:.1f} of them for methods on codes at the paper's epsilon."
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def main(folder: Path) -> None:
@@ -94,6 +102,7 @@ def main(folder: Path) -> None:
         found += 1
         results = read_results(path)
         out.print(f"\n{name}: {results['trial'].nunique()} trials", style="bold")
+        out.print(time_text(read_table(folder / name / "times.parquet", "times")))
         report.show(out, "1. Ahead of W-SVM, SCI, ratio and naive", ahead_table(out, results, RULES, RIVALS))
         report.show(
             out,

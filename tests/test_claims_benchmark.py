@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.claims import course, main, paired, slope, verdicts
-from srosr.experiments.tables import write_tables
+from benchmarks.claims import course, main, paired, slope, time_text, verdicts
+from srosr.experiments.tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
 
 OPENNESS = (0.1, 0.2, 0.3)
@@ -47,6 +47,12 @@ def test_a_slope_is_per_point_of_openness():
 def test_a_course_goes_from_the_smallest_to_the_largest_openness():
     first, last, change = course(results(a=[[0.5, 0.6, 0.7], [0.4, 0.5, 0.4]]), "f", "a")
     assert (first.mean, last.mean, change.mean) == pytest.approx((0.45, 0.55, 0.1))
+
+
+def test_the_time_is_that_of_all_methods_and_of_those_at_the_papers_epsilon():
+    rows = [("x", 0, "paper", 60.0, 30.0, 30.0, 9.0), ("x", 0, "w-svm", 120.0, 0.0, 0.0, 0.0)]
+    times = pd.DataFrame(rows, columns=list(TABLES["times"]))
+    assert time_text(times).startswith("4.0 minutes of one core, 2.0 of them")
 
 
 def test_the_command_prints_what_it_finds_and_says_when_there_is_nothing(tmp_path):
