@@ -41,6 +41,17 @@ def correlations(gram, corr, atoms, x, k, out):
         i += 1
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+def _miss(gram, atoms, k, x, rhs, out):
+    """out = rhs - G_AA x. The sums may be taken in any order: one after the other they wait for each other."""
+    for i in range(k):
+        row = atoms[i]
+        t = 0.0
+        for j in range(k):
+            t += gram[row, atoms[j]] * x[j]
+        out[i] = rhs[i] - t
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
     """Squared distance of an atom to the span of the active ones, 0 where rounding hides it; u its coordinates.
@@ -62,11 +73,7 @@ def independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
             times(inverse, counts, k, e, step)
             for i in range(k):
                 u[i] += step[i]
-        for i in range(k):
-            t = g[i]
-            for j in range(k):
-                t -= gram[atoms[i], atoms[j]] * u[j]
-            e[i] = t
+        _miss(gram, atoms, k, u, g, e)
     size = 1.0
     schur = squared_length
     for i in range(k):
@@ -151,11 +158,7 @@ def _refined(gram, atoms, inverse, counts, k, rhs, out):
     step = np.empty(k)
     times(inverse, counts, k, rhs, out)
     for _ in range(2):
-        for i in range(k):
-            t = rhs[i]
-            for j in range(k):
-                t -= gram[atoms[i], atoms[j]] * out[j]
-            e[i] = t
+        _miss(gram, atoms, k, out, rhs, e)
         times(inverse, counts, k, e, step)
         for i in range(k):
             out[i] += step[i]
