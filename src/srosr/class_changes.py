@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ._types import AnyArray, IntArray
-from .calibration import Calibration, calibrated_rule, class_sizes
+from .calibration import Calibration, calibrated_rule, class_sizes, codes_suffice
 from .coding.workers import one_blas_thread
 from .cross_test import CrossTest, CrossTester, cross_splits, few_out_folds
 from .dictionary import Dictionary, Queries
@@ -58,7 +58,8 @@ def with_class(clf: SROSRClassifier, X: Any, label: Any, recalibrate: str) -> No
         return
     rng = check_random_state(clf.random_state)
     with one_blas_thread():
-        tester = CrossTester(dictionary, clf.problem_, n_jobs=clf.n_jobs)
+        codes_only = codes_suffice(clf.rule_ == "calibrated", dictionary)
+        tester = CrossTester(dictionary, clf.problem_, n_jobs=clf.n_jobs, codes_only=codes_only)
         splits = cross_splits(dictionary.class_slices, clf.n_repeats, clf.holdout, rng)
         known = tester.known(splits, only=number)
         held_out = tester.known(few_out_folds(dictionary.class_slices, rng), only=number)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ._types import Array, IntArray
+from .coding.coder import gram_fits
 from .coding.encode import sparse_encode
 from .coding.problems import Problem
 from .collaborative import HeldOut
@@ -180,7 +181,7 @@ class CrossTester:
         Told the number of samples coded since the last time.
     codes_only : bool, default False
         Only the evidence of sparse codes is wanted: what regularised least squares says, the last three kinds, is left
-        at nothing.
+        at nothing. A large dictionary then needs no Gram matrix of all its atoms.
     """
 
     def __init__(
@@ -199,12 +200,17 @@ class CrossTester:
         self.lonely = np.bincount(self.class_of)[self.class_of] == 1
         self.squares = dictionary.squared_norms
         self.held_out = None if codes_only else HeldOut(dictionary)
+        self.by_blocks = codes_only and not dictionary.has_gram and not gram_fits(dictionary)
 
     def coded(self, test: IntArray, removed: IntArray, absent: IntArray, repeat: int) -> CrossTest:
         """The samples ``test`` over all atoms but ``removed``; those are sorted, and hold all atoms of ``absent``."""
         train = np.delete(np.arange(self.dictionary.n_atoms), removed)
         part = self.dictionary.subset(train)
-        queries = scaled_queries(self.dictionary.gram[test].take(train, axis=1), self.squares[test])
+        if self.by_blocks:
+            cross = self.dictionary.block(test, train)
+        else:
+            cross = self.dictionary.gram[test].take(train, axis=1)
+        queries = scaled_queries(cross, self.squares[test])
         codes = sparse_encode(queries, part, self.problem, n_jobs=self.n_jobs)
         present = np.delete(np.arange(self.n_classes), absent)
         scores = distances = np.zeros((len(test), len(present)))

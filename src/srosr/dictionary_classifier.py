@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._types import AnyArray, Array
 from .base import OpenSetClassifier
+from .coding.coder import gram_fits
 from .coding.encode import Codes, sparse_encode
 from .coding.problems import Lasso, Problem
 from .coding.workers import one_blas_thread
@@ -59,7 +60,7 @@ class DictionaryClassifier(OpenSetClassifier):
         return DEFAULT_PROBLEM if self.problem is None else self.problem
 
     def _dictionary_of(self, X: Array, y: AnyArray) -> Dictionary:
-        """The dictionary of training samples, its Gram matrix computed, every class with a direction."""
+        """The dictionary of training samples, every class with a direction; its Gram matrix computed if small."""
         dictionary = Dictionary(
             X,
             y,
@@ -74,8 +75,9 @@ class DictionaryClassifier(OpenSetClassifier):
             if not (squares[part] > 0).any():
                 raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
         # The products every later step starts from, the same whatever the number of threads.
-        with one_blas_thread():
-            _ = dictionary.gram
+        if gram_fits(dictionary):
+            with one_blas_thread():
+                _ = dictionary.gram
         return dictionary
 
     def _checked(self, X: Any) -> Any:

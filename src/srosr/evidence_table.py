@@ -26,7 +26,7 @@ from .coding.encode import Codes
 from .dictionary import Dictionary, Queries
 from .evidence import class_residuals, residual_ratio, sparsity_concentration
 
-__all__ = ["DIRECTION", "EVIDENCE", "Evidence", "evidence_of"]
+__all__ = ["DIRECTION", "EVIDENCE", "LEAST_SQUARES", "Evidence", "evidence_of"]
 
 #: +1 where large values speak for a stranger, −1 where small ones do.
 DIRECTION = {
@@ -41,6 +41,8 @@ DIRECTION = {
 }
 #: Names of the columns of an evidence table, in order.
 EVIDENCE = tuple(DIRECTION)
+#: Those that come from regularised least squares, not from sparse codes.
+LEAST_SQUARES = ("collaborative", "margin", "subspace")
 # Lengths below this are rounding: ratios of two such are ratios of nothing.
 _TINY = 1e-9
 # Squares from Gram quantities are good to about this, relative to the squared length of the sample.

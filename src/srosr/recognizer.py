@@ -13,16 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._types import AnyArray, Array, IntArray
 from .base import Judgement
-from .calibration import Calibration, calibrate
+from .calibration import Calibration, calibrate, codes_suffice
 from .coding.problems import Problem
 from .coding.workers import one_blas_thread
 from .collaborative import Collaborative
 from .dictionary import Dictionary, Queries
 from .dictionary_classifier import DictionaryClassifier
-from .evidence_table import EVIDENCE, Evidence, evidence_of
+from .evidence_table import EVIDENCE, LEAST_SQUARES, Evidence, evidence_of
 from .held_out import HeldOutScores
 from .parameter_checks import check_positive, check_rate
-from .rules import TailRule
+from .rules import CalibratedRule, TailRule
 from .threshold_choice import Aside
 
 if TYPE_CHECKING:
@@ -243,8 +243,10 @@ class SROSRClassifier(DictionaryClassifier):
 
     def _install(self, dictionary: Dictionary, calibration: Calibration, **others: Any) -> None:
         """Take a dictionary and what was learnt over it, and choose the threshold anew: all of it or nothing."""
-        with one_blas_thread():
-            collaborative = Collaborative(dictionary)
+        collaborative = None
+        if not codes_suffice(isinstance(calibration.rule, CalibratedRule), dictionary):
+            with one_blas_thread():
+                collaborative = Collaborative(dictionary)
         before = self.__dict__.copy()
         try:
             for name, value in others.items():
@@ -343,12 +345,16 @@ class SROSRClassifier(DictionaryClassifier):
     def evidence(self, X: Any) -> DataFrame:
         """The evidence for and against each sample as a table, with candidate class and unknown score.
 
-        The columns are explained in :mod:`srosr.evidence_table`; a DataFrame's index is kept.
+        The columns are explained in :mod:`srosr.evidence_table`; a DataFrame's index is kept. With the
+        paper's rules over many atoms (more than 11,585) those of regularised least squares, which they make no use of,
+        are NaN.
         """
         from pandas import DataFrame
 
         evidence = self._gathered(self._checked(X))
         table = DataFrame(evidence.values, columns=list(EVIDENCE), index=X.index if hasattr(X, "iloc") else None)
+        if self._collaborative is None:
+            table[list(LEAST_SQUARES)] = np.nan
         table["candidate"] = self.classes_[evidence.candidate]
         table["unknown_score"] = self._scores(evidence)
         return table
@@ -448,8 +454,10 @@ class SROSRClassifier(DictionaryClassifier):
         """The evidence of samples that have been checked."""
         parts = []
         for queries, codes in self._coded(X):
-            with one_blas_thread():
-                scores, distances = self._collaborative.scores(queries), self._collaborative.distances(queries)
+            scores = distances = np.zeros((len(queries), len(self.classes_)))
+            if self._collaborative is not None:
+                with one_blas_thread():
+                    scores, distances = self._collaborative.scores(queries), self._collaborative.distances(queries)
             parts.append(evidence_of(queries, codes, self.dictionary_, scores, distances))
         return Evidence.joined(parts)
 

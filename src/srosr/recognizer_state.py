@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._types import AnyArray
-from .calibration import Calibration
+from .calibration import Calibration, codes_suffice
 from .coding.workers import one_blas_thread
 from .collaborative import Collaborative
 from .cross_test import CrossTest
@@ -70,7 +70,7 @@ def _settings(clf: SROSRClassifier) -> dict[str, Any]:
 def _arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
     d, calibration = clf.dictionary_, clf.calibration_
     # A Gram matrix that grew is not the one its atoms would give, to the last bit.
-    out = shared_arrays(clf) | dictionary_arrays(d, gram=d.is_precomputed or clf._grown)
+    out = shared_arrays(clf) | dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
     out |= {
         "pooled": np.asarray(calibration.pooled, dtype=np.bool_),
         "training_rows": np.asarray(clf.training_rows_, dtype=np.int64),
@@ -125,11 +125,13 @@ def restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClas
     expect(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
     _restore_aside(clf, settings["aside"], arrays, dictionary)
     clf._grown = bool(settings["grown"])
-    with one_blas_thread():
-        _ = dictionary.gram
-        clf._collaborative = Collaborative(dictionary)
     clf.dictionary_ = dictionary
     clf.calibration_ = _calibration(settings, arrays, dictionary)
+    clf._collaborative = None
+    if not codes_suffice(isinstance(clf.calibration_.rule, CalibratedRule), dictionary):
+        with one_blas_thread():
+            _ = dictionary.gram
+            clf._collaborative = Collaborative(dictionary)
     clf.evidence_names_ = EVIDENCE
     clf.evidence_weights_ = clf.calibration_.weights
     clf.pooled_ = clf.calibration_.pooled

@@ -9,6 +9,7 @@ import numpy as np
 
 from ._types import AnyArray
 from .base import OpenSetClassifier
+from .coding.coder import gram_fits
 from .coding.workers import one_blas_thread
 from .held_out import HeldOutScores
 from .model_state import (
@@ -82,8 +83,9 @@ def restored(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -
     if isinstance(clf, SparseRejection):
         clf.problem_ = problem_of(settings["problem"])
         clf.dictionary_ = restored_dictionary(clf, arrays)
-        with one_blas_thread():
-            _ = clf.dictionary_.gram
+        if gram_fits(clf.dictionary_):
+            with one_blas_thread():
+                _ = clf.dictionary_.gram
         restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)
         clf._held_out = _held_out(clf, arrays)
         return clf

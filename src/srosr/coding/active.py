@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .inverse import append, new_inverse, times
+from .inverse import append, combine_half, new_inverse, times
 
 # An atom whose squared distance to the span of the active ones is below this share of its squared length counts
 # as dependent on them.
@@ -41,25 +41,42 @@ def correlations(gram, corr, atoms, x, k, out):
         i += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-def _miss(gram, atoms, k, x, rhs, out):
-    """out = rhs - G_AA x. The sums may be taken in any order: one after the other they wait for each other."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def gain(own, k, g, squared_length):
+    """Atom k joins the active ones: its row of G_AA, of which the lower half is kept."""
     for i in range(k):
-        row = atoms[i]
-        t = 0.0
-        for j in range(k):
-            t += gram[row, atoms[j]] * x[j]
-        out[i] = rhs[i] - t
+        own[k, i] = g[i]
+    own[k, k] = squared_length
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
+def lose(own, k, leaving):
+    """An atom leaves, and the last of k takes its place."""
+    last = k - 1
+    for j in range(leaving):
+        own[leaving, j] = own[last, j]
+    for j in range(leaving + 1, last):
+        own[j, leaving] = own[last, j]
+    own[leaving, leaving] = own[last, last]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _miss(own, k, x, rhs, out):
+    """out = rhs - G_AA x."""
+    combine_half(own, x, k, out)
+    for i in range(k):
+        out[i] = rhs[i] - out[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def independence(own, longest, inverse, counts, k, squared_length, g, u):
     """Squared distance of an atom to the span of the active ones, 0 where rounding hides it; u its coordinates.
+
+    ``g`` are its similarities to them.
 
     Short distances are computed anew to second order, :math:`g_{jj} - 2g^Tu + u^TGu` with refined u. What the rounding
     of the Gram entries leaves uncertain, :math:`(1 + \\|u\\|_1)^2` times that of an entry, counts as nothing.
     """
-    squared_length = gram[atom, atom]
     times(inverse, counts, k, g, u)
     schur = squared_length
     for i in range(k):
@@ -73,7 +90,7 @@ def independence(gram, longest, atoms, inverse, counts, k, atom, g, u):
             times(inverse, counts, k, e, step)
             for i in range(k):
                 u[i] += step[i]
-        _miss(gram, atoms, k, u, g, e)
+        _miss(own, k, u, g, e)
     size = 1.0
     schur = squared_length
     for i in range(k):
@@ -104,31 +121,32 @@ def inverse_from_scratch(gram, atoms, k, capacity):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def settle(gram, full, target, atoms, inverse, counts, k, enough, x, out, g, u):
+def settle(gram, own, full, target, atoms, inverse, counts, k, enough, x, out, g, u):
     """Find x such that out = full - Gx equals target on the active atoms, refined until the error is small enough.
 
-    Returns the largest error left.
+    Returns the largest error left. The refinement looks at active atoms alone, all others are computed once.
     """
+    e = np.empty(k)
     for i in range(k):
         g[i] = full[atoms[i]] - target[i]
     times(inverse, counts, k, g, x)
     error = 0.0
     for attempt in range(3):
-        correlations(gram, full, atoms, x, k, out)
+        _miss(own, k, x, g, e)
         error = 0.0
         for i in range(k):
-            g[i] = out[atoms[i]] - target[i]
-            error = max(error, abs(g[i]))
+            error = max(error, abs(e[i]))
         if error <= enough or attempt == 2:
             break
-        times(inverse, counts, k, g, u)
+        times(inverse, counts, k, e, u)
         for i in range(k):
             x[i] += u[i]
+    correlations(gram, full, atoms, x, k, out)
     return error
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, out):
+def settle_low(gram, own, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, out):
     """The same where the level drowns in the rounding of c - Gx: least squares and slope apart.
 
     c - G(fit - level slope) is the sum of c - G fit, zero but for atoms that can still lessen the residual, and of
@@ -138,8 +156,8 @@ def settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, nois
     u = np.empty(k)
     slope = np.empty(k)
     tilt = np.empty_like(out)
-    settle(gram, corr, np.zeros(k), atoms, inverse, counts, k, 0.0, x, out, g, u)
-    settle(gram, np.zeros_like(out), -sign[:k], atoms, inverse, counts, k, 0.0, slope, tilt, g, u)
+    settle(gram, own, corr, np.zeros(k), atoms, inverse, counts, k, 0.0, x, out, g, u)
+    settle(gram, own, np.zeros_like(out), -sign[:k], atoms, inverse, counts, k, 0.0, slope, tilt, g, u)
     for j in range(out.shape[0]):
         if abs(out[j]) <= noise:
             out[j] = 0.0
@@ -152,27 +170,27 @@ def settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, nois
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _refined(gram, atoms, inverse, counts, k, rhs, out):
+def _refined(own, inverse, counts, k, rhs, out):
     """out = G_AA^-1 rhs with two rounds of iterative refinement."""
     e = np.empty(k)
     step = np.empty(k)
     times(inverse, counts, k, rhs, out)
     for _ in range(2):
-        _miss(gram, atoms, k, out, rhs, e)
+        _miss(own, k, out, rhs, e)
         times(inverse, counts, k, e, step)
         for i in range(k):
             out[i] += step[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual):
+def finish(own, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual):
     """BPDN's last piece in closed form, at epsilon to rounding; ``dual`` is the slope of the piece."""
     c = np.empty(k)
     fit = np.empty(k)
     for i in range(k):
         c[i] = corr[atoms[i]]
-    _refined(gram, atoms, inverse, counts, k, c, fit)
-    _refined(gram, atoms, inverse, counts, k, sign, dual)
+    _refined(own, inverse, counts, k, c, fit)
+    _refined(own, inverse, counts, k, sign, dual)
     if unreachable:
         largest = 0.0
         for i in range(k):

@@ -459,7 +459,7 @@ class Coder:
 
     def _gram_of(self, spectrum: Spectrum) -> Array | None:
         """The Gram matrix in the span's coordinates, computed by the first thread that needs it, if it fits."""
-        if self.gram is None and not _gram_fits(self.dictionary):
+        if self.gram is None and not gram_fits(self.dictionary):
             return None
         with self.lock:
             return spectrum.gram
@@ -471,14 +471,15 @@ def _out_of_reach(epsilon: float, cross: Array, squared_norms: Array, spectrum: 
     return (spectrum.least_squares_residual(cross, squared_norms) > epsilon) | nothing
 
 
-def _gram_fits(dictionary: Dictionary) -> bool:
+def gram_fits(dictionary: Dictionary) -> bool:
+    """Whether the Gram matrix of all atoms is small enough to be had without being asked for."""
     return 8 * dictionary.n_atoms**2 <= _GRAM_BYTES
 
 
 def _gram_pays(dictionary: Dictionary, n_samples: int) -> bool:
     """Whether to compute the whole Gram matrix: it must fit, and not dwarf the work on the samples."""
     n = dictionary.n_atoms
-    return _gram_fits(dictionary) and (n <= 4096 or n_samples * 16 >= n)
+    return gram_fits(dictionary) and (n <= 4096 or n_samples * 16 >= n)
 
 
 def _shared_inverse(dictionary: Dictionary, n_samples: int) -> Array | None:

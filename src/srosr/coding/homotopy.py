@@ -40,7 +40,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .active import correlations, finish, independence, inverse_from_scratch, settle, settle_low
+from .active import correlations, finish, gain, independence, inverse_from_scratch, lose, settle, settle_low
 from .events import first_to_enter, first_to_leave, first_to_zero, keeps_signs, step_to_epsilon
 from .inverse import append, combine, enlarged, remove, times
 from .working_set import largest, new_desk, promising, resized, resized_rows, working_set
@@ -103,7 +103,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
     """
     n = corr.shape[0]
     k = 0  # active atoms: their numbers, coefficients and signs, and whether they walk on the late level
-    block, inverse, residual_corr, active, histogram = desk
+    block, own, inverse, residual_corr, active, histogram = desk
     k_cap, w_cap = block.shape
     atoms = np.empty(k_cap, np.int64)
     x = np.empty(k_cap)
@@ -152,12 +152,14 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
         if k > 0:
             for i in range(k):
                 target[i] = level * sign[i]
-            error = settle(gram, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u)
+            error = settle(
+                gram, own, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u
+            )
             if not error <= max(_SETTLED * level, 1e-12 * first_level):  # or not a number
                 fresh, fresh_counts, exists = inverse_from_scratch(gram, atoms, k, k_cap)
                 if exists:
                     inverse, counts = fresh, fresh_counts
-                    error = settle(gram, corr, target, atoms, inverse, counts, k, 0.0, x, residual_corr, g, u)
+                    error = settle(gram, own, corr, target, atoms, inverse, counts, k, 0.0, x, residual_corr, g, u)
                 if not error <= 1e-6 * first_level:
                     ending = LOST
                     break
@@ -167,7 +169,9 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
                 ending = LOST
                 break
             if noise > 1e-11 * level:
-                noise = settle_low(gram, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr)
+                noise = settle_low(
+                    gram, own, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr
+                )
             residual2 = squared_norm
             for i in range(k):
                 residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
@@ -286,7 +290,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
                     entering = work[who]
                     for i in range(k):
                         g[i] = block[i, who]
-                    schur = independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
+                    schur = independence(own, longest, inverse, counts, k, gram[entering, entering], g, u)
                     entering_late = late[who]
                     own_speed = entering_late if lowering_late else speed
                     rate = work_rate[who]
@@ -321,6 +325,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
                     masked[w] = False
                     w += 1
                     remove(inverse, counts, k, leaving, g)
+                    lose(own, k, leaving)
                     if leaving != last:
                         atoms[leaving] = atoms[last]
                         x[leaving] = x[last]
@@ -339,7 +344,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
                     if event == _ENTERS:
                         for i in range(k):
                             g[i] = gram[entering, atoms[i]]
-                        schur = independence(gram, longest, atoms, inverse, counts, k, entering, g, u)
+                        schur = independence(own, longest, inverse, counts, k, gram[entering, entering], g, u)
                         rate = 0.0
                         for i in range(k):
                             rate += g[i] * direction[i]
@@ -360,15 +365,17 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
                         drive = resized(drive, k_cap, k)
                         direction = resized(direction, k_cap, k)
                         u = resized(u, k_cap, k)
-                        g = np.empty(k_cap)
+                        g = resized(g, k_cap, k)
                         target = np.empty(k_cap)
                         inverse = enlarged(inverse, counts, k_cap)
                         block = resized_rows(block, k_cap, w_cap, k, w)
+                        own = resized_rows(own, k_cap, k_cap, k, k)
                     drive[k] = new_sign * own_speed
                     direction[k] = (drive[k] - rate) / schur
                     for i in range(k):
                         direction[i] -= u[i] * direction[k]
                     append(inverse, counts, k, u, schur)
+                    gain(own, k, g, gram[entering, entering])
                     atoms[k] = entering
                     active[entering] = True
                     x[k] = theta * new_sign
@@ -408,7 +415,7 @@ def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, sto
     if ending == REACHED and is_bpdn:
         if unreachable:
             ending = UNREACHABLE
-        finish(gram, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual)
+        finish(own, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual)
     return atoms[:k].copy(), x[:k].copy(), dual, steps, ending
 
 

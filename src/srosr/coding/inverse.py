@@ -18,6 +18,8 @@ from numba import njit
 # Updates that wait, and the size below which none does: a small matrix is in the nearest cache anyway.
 _WAIT = 16
 _SMALL = 48
+# The size from which a product reads one half of the matrix: the whole no longer stays in the nearer caches.
+_LARGE = 192
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -62,10 +64,48 @@ def enlarged(table, counts, capacity):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+def combine_half(rows, coef, n, out):
+    """out[:n] = rows[:n, :n] @ coef[:n] of a symmetric matrix, of which the lower half is read."""
+    for j in range(n):
+        out[j] = 0.0
+    i = 0
+    while i + 4 <= n:
+        a, b, c, d = coef[i], coef[i + 1], coef[i + 2], coef[i + 3]
+        ra, rb, rc, rd = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        ta, tb, tc, td = 0.0, 0.0, 0.0, 0.0
+        for j in range(i):
+            t = coef[j]
+            ta += ra[j] * t
+            tb += rb[j] * t
+            tc += rc[j] * t
+            td += rd[j] * t
+            out[j] += a * ra[j] + b * rb[j] + c * rc[j] + d * rd[j]
+        out[i] += ta
+        out[i + 1] += tb
+        out[i + 2] += tc
+        out[i + 3] += td
+        for p in range(i, i + 4):
+            for q in range(i, i + 4):
+                out[p] += rows[max(p, q), min(p, q)] * coef[q]
+        i += 4
+    for p in range(i, n):
+        t = 0.0
+        for j in range(i):
+            t += rows[p, j] * coef[j]
+            out[j] += rows[p, j] * coef[p]
+        for q in range(i, n):
+            t += rows[max(p, q), min(p, q)] * coef[q]
+        out[p] += t
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def times(table, counts, k, g, out):
     """out[:k] = inverse @ g[:k]."""
     n = counts[0]
-    combine(table, g, n, n, out)
+    if n < _LARGE:
+        combine(table, g, n, n, out)
+    else:
+        combine_half(table, g, n, out)
     for i in range(n, k):
         out[i] = 0.0
     first = table.shape[0] - _WAIT

@@ -86,10 +86,12 @@ def resized_rows(array, rows, columns, used_rows, used_columns):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def new_desk(n):
-    """Room for walks over n atoms: Gram of active atoms (rows) against the working set (columns), the inverse of G_AA,
-    all correlations, which atoms are active, and a histogram. A walk that needs more makes its own."""
+    """Room for walks over n atoms: Gram of active atoms (rows) against the working set (columns) and, its lower half,
+    among themselves, the inverse of the latter, all correlations, which atoms are active, and a histogram. A walk that
+    needs more makes its own."""
     return (
         np.empty((_ATOMS, 2 * _EXTRA_MIN + _EXTRA_MAX)),
+        np.empty((_ATOMS, _ATOMS)),
         new_inverse(_ATOMS)[0],
         np.empty(n),
         np.empty(n, np.bool_),

@@ -217,6 +217,8 @@ def fit_together(
             clf.set_params(openness=openness)
         if first is None:
             first = clf.fit(X, y)
+        elif isinstance(first, SROSRClassifier) and clf.rule == "calibrated" and first._collaborative is None:
+            clf = clf.fit(X, y)  # the rules before it did without least squares over so many samples
         else:
             clf = _like(first, clf)
         yield Contender(setting, clf)
