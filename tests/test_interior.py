@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srosr import BPDN, Dictionary, sparse_encode
-from srosr.coding import coder, interior, safe
+from srosr.coding import certificate, coder, interior, safe
 from srosr.coding.clock import coding_seconds
 from srosr.coding.interior import basis_pursuit
 from srosr.coding.spectrum import Spectrum
@@ -76,11 +76,47 @@ def test_where_the_quick_way_overshoots_the_careful_one_arrives():
     assert left, "no sample needed the careful way: this test shows nothing"
 
 
+@pytest.mark.parametrize(("rank", "n", "decay"), [(20, 60, 0.0), (20, 60, 2.0), (1, 5, 0.0), (12, 12, 1.0)])
+def test_without_noise_it_is_the_linear_programme(rank, n, decay):
+    F, b = problem(np.random.default_rng(rank + n), rank, n, decay)
+    x, v = basis_pursuit(F, b, 0.0)
+    by_highs, _ = safe._linear_programme(F, b)
+    assert np.abs(x).sum() == pytest.approx(np.abs(by_highs).sum(), rel=1e-6)
+    assert np.linalg.norm(F @ x - b) <= 1e-6 and np.abs(v @ F).max() <= 1 + 1e-9
+
+
 def test_what_has_no_answer_here_is_left_to_others():
     F, b = problem(np.random.default_rng(0), 5, 9)
-    assert basis_pursuit(F, b, 0.0) is None  # no room
+    assert basis_pursuit(F, np.zeros(5), 0.1) is None
     assert basis_pursuit(F, b, 2.0) is None  # zero is the answer
     assert basis_pursuit(np.zeros((5, 9)), b, 0.1) is None
+
+
+@given(seed=st.integers(0, 10**6), decay=st.sampled_from([0.0, 3.0, 6.0, 7.5]), epsilon=st.sampled_from([1e-5, 1e-3]))
+@settings(max_examples=80, deadline=None)
+def test_no_dual_point_proves_more_than_a_feasible_code_has(seed, decay, epsilon):
+    """Over directions far below the rank tolerance of a Gram matrix, where dual points are long."""
+    rng = np.random.default_rng(seed)
+    F, b = problem(rng, 12, 30, decay)
+    spectrum = Spectrum(np.einsum("ij,ij->j", F, F), atoms=F.T)
+    cross, square = (F.T @ b)[None], np.array([b @ b])
+    exact = np.linalg.lstsq(F, b, rcond=None)[0]
+    found = basis_pursuit(F, b, 0.5 * epsilon)
+    codes = [exact] if found is None else [exact, found[0] + np.linalg.lstsq(F, b - F @ found[0], rcond=None)[0]]
+    least = min(np.abs(x).sum() for x in codes if np.linalg.norm(b - F @ x) <= epsilon)
+    points = [rng.normal(size=12) / np.logspace(0, -decay, 12), b] + ([] if found is None else [found[1]])
+    for v in points:
+        image = (v @ F / np.abs(v @ F).max())[None]
+        reached = certificate._bound_by_fine_image(image, cross, square, epsilon, spectrum)[0]
+        assert reached <= least * (1 + 1e-12)
+
+
+def test_a_code_that_is_long_along_faint_directions_has_a_certificate():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        F, b = problem(rng, 12, 30, 6.5)
+        codes = sparse_encode(b[None], F.T, BPDN(1e-3))
+        assert codes.status[0] == "ok" and codes.gap[0] < 1e-6
 
 
 def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, monkeypatch):
@@ -98,7 +134,7 @@ def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, m
     monkeypatch.setattr(safe, "basis_pursuit", lambda *a: solved.append(1) or basis_pursuit(*a))
     codes = sparse_encode(trial.X_test[[110, 113, 127, 137]], dictionary, BPDN(0.001))
     assert codes.status.tolist() == ["ok", "ok", "ok", "infeasible"]
-    assert codes.gap.max() < 1e-6 and len(solved) == 3
+    assert codes.gap.max() < 1e-6 and len(solved) >= 3
 
 
 def test_the_clock_counts_coding_and_nothing_else():

@@ -7,11 +7,20 @@ import pytest
 from sklearn.datasets import load_digits
 
 import srosr
-from srosr import NaiveRejection, RatioRejection, SCIRejection, SROSRClassifier
+from srosr import (
+    Lasso,
+    NaiveRejection,
+    RatioRejection,
+    Ridge,
+    SCIRejection,
+    SROSRClassifier,
+    class_residuals,
+    sparse_encode,
+)
 from srosr.coding import coder
 from srosr.dictionary import Dictionary
 from srosr.evidence_table import EVIDENCE, LEAST_SQUARES
-from srosr.experiments.contenders import fit_together, sharing
+from srosr.experiments.contenders import MetSamples, fit_together, sharing
 from srosr.experiments.protocol import MethodSetting
 
 X, Y = load_digits(return_X_y=True)
@@ -92,6 +101,45 @@ def test_our_rule_after_the_papers_is_fitted_on_its_own(monkeypatch):
     (together,) = sharing(settings)
     expected = SROSRClassifier(n_repeats=3, random_state=0, normalize=True, n_jobs=1).fit(TRAIN, TRUTH)
     monkeypatch.setattr(coder, "_GRAM_BYTES", 0)
-    paper, ours = fit_together(together, TRAIN, TRUTH, 0, 0.1)
-    assert paper.clf._collaborative is None and ours.clf._collaborative is not None
-    np.testing.assert_allclose(ours.clf.unknown_score(MET), expected.unknown_score(MET), atol=1e-9)
+    test, said = MetSamples(MET), []
+    for contender in fit_together(together, TRAIN, TRUTH, 0, 0.1):
+        contender.judge(test)
+        said.append(contender.says())
+        np.testing.assert_allclose(said[-1].score, contender.clf.unknown_score(MET), atol=1e-12)
+        assert (contender.clf._collaborative is None) == (contender.setting.name == "paper")
+    np.testing.assert_allclose(said[1].score, expected.unknown_score(MET), atol=1e-9)
+
+
+@pytest.mark.parametrize(("kernel", "problem"), [("rbf", Ridge(0.1)), ("chi2", None), ("rbf", None)])
+def test_other_kernels_have_their_gram_matrix_whatever_its_size(kernel, problem, monkeypatch):
+    """It is what checks a kernel, and ridge regression takes it."""
+    options = {"kernel": kernel, "problem": problem, "n_repeats": 2, "random_state": 0}
+    methods = [SROSRClassifier(rule="paper", threshold=0.01, **options), SCIRejection(**options)]
+    expected = [_fitted(clf).unknown_score(MET) for clf in methods]
+    monkeypatch.setattr(coder, "_GRAM_BYTES", 0)
+    for clf, scores in zip(methods, expected, strict=True):
+        large = _fitted(clf)
+        assert large.dictionary_.has_gram
+        np.testing.assert_allclose(large.unknown_score(MET), scores, atol=1e-9)
+
+
+def test_a_class_can_take_a_dictionary_over_the_limit_and_back(monkeypatch, tmp_path):
+    monkeypatch.setattr(coder, "_GRAM_BYTES", 8 * 260**2)
+    clf = _fitted(METHODS["paper"])
+    assert clf.dictionary_.has_gram and clf._collaborative is not None
+    before = clf.unknown_score(MET)
+    clf.add_class(X[Y == 7][:40], 7).remove_class(7)
+    np.testing.assert_allclose(clf.unknown_score(MET), before, atol=1e-9)
+    clf.save(tmp_path / "back.srosr")
+    again = srosr.load(tmp_path / "back.srosr")
+    np.testing.assert_array_equal(again.evidence(MET).to_numpy(), clf.evidence(MET).to_numpy())
+
+
+def test_samples_without_a_code_have_evidence_under_any_kernel():
+    dictionary = Dictionary(TRAIN, TRUTH, kernel="chi2", normalize=True)
+    queries = dictionary.query(MET[:5])
+    codes = sparse_encode(queries, dictionary, Lasso(2.0))
+    assert codes.codes.nnz == 0
+    dictionary._gram = None
+    residuals = class_residuals(queries, codes, dictionary)
+    np.testing.assert_allclose(residuals, 1.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._types import Array, IntArray
-from .coding.coder import gram_fits
+from .coding.coder import gram_wanted
 from .coding.problems import Problem
 from .coding.workers import one_blas_thread, progress_bar
 from .cross_test import CrossTest, CrossTester, CrossTestLater, cross_splits, few_out_folds, left_out_classes
@@ -22,7 +22,7 @@ from .held_out import HeldOutScores
 from .rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .spliced import SplicedDistribution
 
-__all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes", "concluded"]
+__all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes", "codes_suffice", "concluded"]
 
 #: Openness is simulated in every second repeat: half as many codings again.
 SIMULATED_EVERY = 2
@@ -89,7 +89,7 @@ def codes_suffice(calibrated: bool, dictionary: Dictionary) -> bool:
 
     The paper's rules have no use for it, and over many atoms it is dear: it takes the Gram matrix of all of them.
     """
-    return not calibrated and not gram_fits(dictionary)
+    return not calibrated and not gram_wanted(dictionary)
 
 
 def calibrate(

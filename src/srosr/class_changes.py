@@ -54,11 +54,11 @@ def with_class(clf: SROSRClassifier, X: Any, label: Any, recalibrate: str) -> No
     if not (dictionary.squared_norms[dictionary.class_slices[number]] > 0).any():
         raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
     if recalibrate == "all":
-        clf._install(dictionary, clf._calibrated(dictionary, clf.problem_), **others)
+        clf._install(dictionary, clf._calibrated(dictionary, clf.problem_), rule_=clf.rule, **others)
         return
     rng = check_random_state(clf.random_state)
     with one_blas_thread():
-        codes_only = codes_suffice(clf.rule_ == "calibrated", dictionary)
+        codes_only = codes_suffice(isinstance(clf.calibration_.rule, CalibratedRule), dictionary)
         tester = CrossTester(dictionary, clf.problem_, n_jobs=clf.n_jobs, codes_only=codes_only)
         splits = cross_splits(dictionary.class_slices, clf.n_repeats, clf.holdout, rng)
         known = tester.known(splits, only=number)
@@ -95,7 +95,7 @@ def without_class(clf: SROSRClassifier, label: Any, recalibrate: str) -> None:
             aside = Queries(aside.cross[:, rows], aside.squared_norms)
         others |= {"_kept_out": aside, "_kept_out_labels": clf._kept_out_labels[stay]}
     if recalibrate == "all":
-        clf._install(dictionary, clf._calibrated(dictionary, clf.problem_), **others)
+        clf._install(dictionary, clf._calibrated(dictionary, clf.problem_), rule_=clf.rule, **others)
         return
     old = _moved(clf, dictionary)
     clf._install(dictionary, _recalibrated(clf, dictionary, old.known, old.simulated, old.held_out), **others)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ._types import Array, IntArray
-from .coding.coder import gram_fits
+from .coding.coder import gram_wanted
 from .coding.encode import sparse_encode
 from .coding.problems import Problem
 from .collaborative import HeldOut
@@ -49,7 +49,7 @@ class CrossTest:
         Residual of its own class, and the sum over the other classes. NaN for a pretended stranger: its own class was
         not there.
     values : ndarray (n, 8)
-        The evidence table.
+        The evidence table; 0, 0 and 1 in its columns of least squares where that was left out.
     stranger : ndarray of bool (n,)
         Whether its class had been left out.
     """
@@ -198,9 +198,11 @@ class CrossTester:
         self.n_classes = len(slices)
         self.class_of: IntArray = np.repeat(np.arange(self.n_classes), [s.stop - s.start for s in slices])
         self.lonely = np.bincount(self.class_of)[self.class_of] == 1
+        self.by_blocks = codes_only and not dictionary.has_gram and not gram_wanted(dictionary)
+        if not self.by_blocks:
+            _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it is there
         self.squares = dictionary.squared_norms
         self.held_out = None if codes_only else HeldOut(dictionary)
-        self.by_blocks = codes_only and not dictionary.has_gram and not gram_fits(dictionary)
 
     def coded(self, test: IntArray, removed: IntArray, absent: IntArray, repeat: int) -> CrossTest:
         """The samples ``test`` over all atoms but ``removed``; those are sorted, and hold all atoms of ``absent``."""

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._types import AnyArray, Array
 from .base import OpenSetClassifier
-from .coding.coder import gram_fits
+from .coding.coder import gram_wanted
 from .coding.encode import Codes, sparse_encode
 from .coding.problems import Lasso, Problem
 from .coding.workers import one_blas_thread
@@ -75,7 +75,7 @@ class DictionaryClassifier(OpenSetClassifier):
             if not (squares[part] > 0).any():
                 raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
         # The products every later step starts from, the same whatever the number of threads.
-        if gram_fits(dictionary):
+        if gram_wanted(dictionary):
             with one_blas_thread():
                 _ = dictionary.gram
         return dictionary

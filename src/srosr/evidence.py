@@ -174,6 +174,8 @@ def _quadratic(x: sparse.csr_array, dictionary: Dictionary, class_of: Any, n_cla
     for i in range(x.shape[0]):
         part = slice(x.indptr[i], x.indptr[i + 1])
         support, values = x.indices[part], x.data[part]
+        if len(support) == 0:
+            continue  # scikit-learn's kernels take no empty arrays
         block = dictionary.block(support, support)
         block = np.where(class_of[support][:, None] == class_of[support], block, 0.0)
         np.add.at(out[i], class_of[support], values * (block @ values))

@@ -246,6 +246,7 @@ class SROSRClassifier(DictionaryClassifier):
         collaborative = None
         if not codes_suffice(isinstance(calibration.rule, CalibratedRule), dictionary):
             with one_blas_thread():
+                _ = dictionary.gram
                 collaborative = Collaborative(dictionary)
         before = self.__dict__.copy()
         try:

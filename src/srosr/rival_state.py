@@ -9,7 +9,7 @@ import numpy as np
 
 from ._types import AnyArray
 from .base import OpenSetClassifier
-from .coding.coder import gram_fits
+from .coding.coder import gram_wanted
 from .coding.workers import one_blas_thread
 from .held_out import HeldOutScores
 from .model_state import (
@@ -83,7 +83,7 @@ def restored(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -
     if isinstance(clf, SparseRejection):
         clf.problem_ = problem_of(settings["problem"])
         clf.dictionary_ = restored_dictionary(clf, arrays)
-        if gram_fits(clf.dictionary_):
+        if gram_wanted(clf.dictionary_):
             with one_blas_thread():
                 _ = clf.dictionary_.gram
         restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)

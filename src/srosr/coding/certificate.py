@@ -268,7 +268,8 @@ def _bound_by_image(
     """The bounds that proposed images Y'v give after projection on the range of the Gram matrix.
 
     Within reach v may have a part outside the span, b (y - Py) with b chosen best, which leaves of epsilon what the
-    span has to explain. Atoms see that part only by directions below the rank tolerance; what they see counts.
+    span has to explain. Atoms see that part only by directions below the rank tolerance; what they see counts, and if
+    v is long that is more than the part is worth: the better of the bounds with it and without it is returned.
     Sums lose their rounding; the coordinates of the sample are taken as they are.
     """
     vectors, lengths = spectrum.vectors, spectrum.lengths
@@ -278,12 +279,35 @@ def _bound_by_image(
     length = np.sqrt(np.einsum("ij,ij->i", along, along / spectrum.values))
     floor2 = spectrum.least_squares_residual(cross, squared_norms) ** 2
     inside2 = epsilon * epsilon - np.maximum(floor2 - spectrum.reach_blur * squared_norms, 0.0)
-    alone = inside2 <= 0.0  # no part outside: epsilon is then paid in full
-    inside = np.where(alone, epsilon, np.sqrt(np.maximum(inside2, 0.0)))
-    value = value - np.where(infeasible, 0.0, inside * length * (1.0 + ROUNDING))
     height = along @ vectors.T * lengths
-    outside = cross - ((cross / lengths) @ vectors) @ vectors.T * lengths
-    part = np.where(infeasible | alone, 0.0, _over(length, inside, otherwise=0.0))
-    height += part[:, None] * outside
     blur = ROUNDING * np.sqrt(np.einsum("ij,ij->i", along, along)) * lengths.max(initial=0.0)
-    return _over(value, np.abs(height).max(axis=1, initial=0.0) + blur, otherwise=-np.inf)
+    # No part outside: epsilon is then paid in full.
+    alone = value - np.where(infeasible, 0.0, epsilon * length * (1.0 + ROUNDING))
+    bound = _over(alone, np.abs(height).max(axis=1, initial=0.0) + blur, otherwise=-np.inf)
+    inside = np.sqrt(np.maximum(inside2, 0.0))
+    value = value - inside * length * (1.0 + ROUNDING)
+    outside = cross - ((cross / lengths) @ vectors) @ vectors.T * lengths
+    height += _over(length, inside, otherwise=0.0)[:, None] * outside
+    both = _over(value, np.abs(height).max(axis=1, initial=0.0) + blur, otherwise=-np.inf)
+    bound = np.where(infeasible | (inside2 <= 0.0), bound, np.maximum(bound, both))
+    return np.where(
+        infeasible, bound, np.maximum(bound, _bound_by_fine_image(images, cross, squared_norms, epsilon, spectrum))
+    )
+
+
+def _bound_by_fine_image(
+    images: Array, cross: Array, squared_norms: Array, epsilon: float, spectrum: Spectrum
+) -> Array:
+    """The same without a rank: over all directions in which a residual can be judged, paid for by their rounding.
+
+    Directions below the rank tolerance are real ones; where a code is long it is so along these.
+    """
+    steady = spectrum.steady
+    point = (images / spectrum.lengths) @ spectrum.fine_vectors[:, :steady] / spectrum.singular[:steady]
+    size = np.sqrt(np.einsum("ij,ij->i", point, point))
+    terms = point * spectrum.along(cross)[:, :steady]
+    value = terms.sum(axis=1) - ROUNDING * np.abs(terms).sum(axis=1)
+    value -= (epsilon * (1.0 + ROUNDING) + spectrum.blur * np.sqrt(squared_norms)) * size
+    height = np.abs(point @ spectrum.features[:steady]).max(axis=1, initial=0.0)
+    height += ROUNDING * size * spectrum.lengths.max(initial=0.0)
+    return _over(value, height, otherwise=-np.inf)

@@ -476,6 +476,12 @@ def gram_fits(dictionary: Dictionary) -> bool:
     return 8 * dictionary.n_atoms**2 <= _GRAM_BYTES
 
 
+def gram_wanted(dictionary: Dictionary) -> bool:
+    """Whether a classifier computes the Gram matrix of all its atoms: one that is small, or of another than the linear
+    kernel, where it is also what the kernel is checked by."""
+    return gram_fits(dictionary) or dictionary.linear_atoms is None
+
+
 def _gram_pays(dictionary: Dictionary, n_samples: int) -> bool:
     """Whether to compute the whole Gram matrix: it must fit, and not dwarf the work on the samples."""
     n = dictionary.n_atoms

@@ -18,7 +18,7 @@ References
 ----------
 S. Boyd, L. Vandenberghe, "Convex Optimization", Cambridge, 2004, section 11.7 (the primal-dual method).
 S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992 (predictor and
-corrector: two solutions with one factorisation, and half the steps).
+corrector: two solutions with one factorisation).
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def basis_pursuit(features: Array, target: Array, epsilon: float, accuracy: floa
     target : ndarray (rank,)
         Longer than ``epsilon``.
     epsilon : float
-        Positive.
+        Zero is basis pursuit without noise.
     accuracy : float
         Relative duality gap, and miss of the constraint relative to the target, at which to stop. Rounding may end it
         earlier: up to a thousand times as much is returned, and for the certificate to judge.
     """
-    length = float(np.linalg.norm(target))
+    length = float(np.linalg.norm(target)) or 1.0
     b, radius = target / length, epsilon / length
     reach = np.abs(b @ features).max()
-    if not (reach > 0.0 and 0.0 < radius < 1.0):
+    if not (reach > 0.0 and 0.0 <= radius < 1.0):
         return None
     best = _followed(features, b, radius, reach, accuracy, careful=False)
     if not best[0] <= _GOOD_ENOUGH * accuracy:
@@ -80,7 +80,7 @@ def _followed(
     """The best point on the way, and how far from optimal it is: error, code and dual point.
 
     The quick way bends with the path, and may overshoot where the direction of v turns. The careful way is straight,
-    takes about twice the steps, and each of them must lessen the residual.
+    takes more steps, and each of them must lessen the residual.
     """
     v = b * (0.5 / reach)
     z = v @ features
@@ -154,8 +154,8 @@ class _Point:
         share = self._room(ahead)
         z = self.z + share * ahead.z
         _, upper, lower = self._after(ahead, share)
-        left = float(upper @ (1.0 - z) + lower @ (1.0 + z))
-        barrier = self.gap / (2 * len(z)) * max((left / self.gap) ** 3, _SHARPEST)
+        left = float(upper @ (1.0 - z) + lower @ (1.0 + z)) / max(self.gap, np.finfo(np.float64).tiny)
+        barrier = self.gap / (2 * len(z)) * max(left**3, _SHARPEST)
         step = self._newton(barrier + ahead.upper * ahead.z, barrier - ahead.lower * ahead.z)
         return self._after(step, self._room(step))
 

@@ -1,9 +1,10 @@
 r"""The safe solver: slower, and built on nothing the homotopy uses.
 
 Samples whose certificate does not hold come here. BPDN goes to the interior point method of :mod:`.interior`; Lasso,
-and what that one leaves, to Clarabel, an interior point solver for conic programmes; an epsilon out of reach is a
-linear programme and goes to HiGHS. All work in the coordinates of :mod:`.spectrum`, on features instead of Gram
-quantities: nearly dependent atoms are told apart by their singular values, not by the squares of them.
+and what that one leaves, to Clarabel, an interior point solver for conic programmes, or to HiGHS where epsilon is out
+of reach, which is a linear programme; both up to a size beyond which they take minutes. All work in the coordinates of
+:mod:`.spectrum`, on features instead of Gram quantities: nearly dependent atoms are told apart by their singular
+values, not by the squares of them.
 
 References
 ----------
@@ -29,6 +30,9 @@ _ACCURACY = 1e-11
 _ZERO = 1e-9
 # Dual constraints within this share of the largest are tight.
 _TIGHT = 1e-6
+# Entries of the features up to which Clarabel, or HiGHS, is asked where the code of the interior point method is not
+# certified. Over more they take minutes, and what denies such a code its certificate is rounding, for them as well.
+_CONIC_ENTRIES = 250_000
 # Atoms that may still join or leave when a code is put into closed form.
 _CORRECTIONS = 20
 
@@ -49,17 +53,33 @@ def solve_safely(
     if squared_norm <= problem.epsilon * problem.epsilon or not np.any(corr):
         return np.zeros_like(corr), None, False
     if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
-        return *_linear_programme(spectrum, spectrum.coordinates(corr[None])[0]), False
+        return _out_of_reach(spectrum, spectrum.coordinates(corr[None])[0], by_conic)
     target = spectrum.along(corr[None])[0]
     epsilon = math.sqrt(max(problem.epsilon**2 - max(squared_norm - float(target @ target), 0.0), 0.0))
     found = None if by_conic or epsilon <= 0.0 else basis_pursuit(spectrum.features, target, epsilon)
     if found is None:
         return *_conic(spectrum, corr, epsilon=epsilon), False
     x, image = found[0], found[1] @ spectrum.features
-    # Of coefficient and slack of its constraint one is zero at the optimum: near it, the smaller.
-    active = np.flatnonzero(np.abs(x) > (1.0 - np.abs(image)) * np.linalg.norm(target))
+    active = _active(x, image, target)
     x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
-    return _polished(spectrum, target, epsilon, x, active), image, True
+    polished = _polished(spectrum, target, epsilon, x, active)
+    worse = np.abs(polished).sum() > (1.0 + _TIGHT) * np.abs(x).sum()
+    return x if worse else polished, image, spectrum.features.size <= _CONIC_ENTRIES
+
+
+def _active(x: Array, image: Array, target: Array) -> IntArray:
+    """Of coefficient and slack of its constraint one is zero at the optimum: near it, the smaller."""
+    return np.flatnonzero(np.abs(x) > (1.0 - np.abs(image)) * np.linalg.norm(target))
+
+
+def _out_of_reach(spectrum: Spectrum, target: Array, by_conic: bool) -> tuple[Array, Array | None, bool]:
+    """min |x|_1 subject to V'Lx = target, by the interior point method or else by HiGHS."""
+    rows = spectrum.vectors.T * spectrum.lengths
+    found = None if by_conic else basis_pursuit(rows, target, 0.0)
+    if found is None:
+        return *_linear_programme(rows, target), False
+    x, image = found[0], found[1] @ rows
+    return _on_support(rows, target, x, _active(x, image, target)), image, rows.size <= _CONIC_ENTRIES
 
 
 def _conic(
@@ -153,9 +173,8 @@ def _on_active(features: Array, target: Array, epsilon: float, signs: Array) -> 
     return linalg.solve_triangular(corner, along - math.sqrt(room / float(push @ push)) * push, check_finite=False)
 
 
-def _linear_programme(spectrum: Spectrum, target: Array) -> tuple[Array, Array | None]:
-    """min |x|_1 subject to V'Lx = target."""
-    rows = spectrum.vectors.T * spectrum.lengths
+def _linear_programme(rows: Array, target: Array) -> tuple[Array, Array | None]:
+    """min |x|_1 subject to rows x = target, by HiGHS."""
     n = rows.shape[1]
     result = optimize.linprog(
         np.ones(2 * n),
@@ -169,8 +188,13 @@ def _linear_programme(spectrum: Spectrum, target: Array) -> tuple[Array, Array |
         return np.zeros(n), None
     x = result.x[:n] - result.x[n:]
     support = np.flatnonzero(np.abs(x) > _ZERO * max(np.abs(x).max(), 1e-300))
-    polished = linalg.lstsq(rows[:, support], target, check_finite=False)[0]
-    if (np.sign(polished) == np.sign(x[support])).all():
-        x = np.zeros(n)
-        x[support] = polished
-    return x, result.eqlin.marginals @ rows
+    return _on_support(rows, target, x, support), result.eqlin.marginals @ rows
+
+
+def _on_support(rows: Array, target: Array, x: Array, support: IntArray) -> Array:
+    """The code by least squares over its support, if that has the same signs and misses less; else x as it is."""
+    polished = np.zeros_like(x)
+    polished[support] = linalg.lstsq(rows[:, support], target, check_finite=False)[0]
+    misses = [float(np.linalg.norm(rows @ code - target)) for code in (x, polished)]
+    right = (np.sign(polished[support]) == np.sign(x[support])).all()
+    return polished if right and misses[1] <= misses[0] else x

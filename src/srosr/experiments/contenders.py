@@ -2,7 +2,7 @@
 
 Methods that differ only in what they conclude from the same codes share them: the rules of the recogniser are one
 cross-test, refusal by SCI, ratio and residual another, and a method with two thresholds is one model. What a method
-finds is the same, to the bit, as if it were alone.
+finds is the same, to the bit, as if it were alone (to rounding, over more training samples than have a Gram matrix).
 """
 
 from __future__ import annotations
@@ -128,15 +128,12 @@ class MetSamples:
             self._parts[id(clf.dictionary_)] = clf.dictionary_
             codes += f" over a part of the samples, {id(clf.dictionary_)}"
         full = codes + " and least squares"
-        if isinstance(clf, SROSRClassifier):
-            if full not in self._gathered:
-                self._gathered[full] = clf._gathered(clf._checked(self.X))
-            return self._gathered[full]
-        if full in self._gathered:
+        if isinstance(clf, SROSRClassifier) and clf._collaborative is not None:
+            codes = full
+        elif full in self._gathered:
             return self._gathered[full]
         if codes not in self._gathered:
-            parts = [clf._evidence(*coded) for coded in clf._coded(clf._checked(self.X))]
-            self._gathered[codes] = Evidence.joined(parts)
+            self._gathered[codes] = clf._gathered(clf._checked(self.X))
         return self._gathered[codes]
 
 

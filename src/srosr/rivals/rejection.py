@@ -149,6 +149,10 @@ class SparseRejection(DictionaryClassifier):
     def _judge(self, X: Any) -> Judgement:
         return Judgement.joined([self._judge_evidence(self._evidence(*coded)) for coded in self._coded(X)])
 
+    def _gathered(self, X: Any) -> Evidence:
+        """The evidence of samples that have been checked."""
+        return Evidence.joined([self._evidence(*coded) for coded in self._coded(X)])
+
     def _evidence(self, queries: Queries, codes: Codes) -> Evidence:
         """The evidence of the codes alone; what regularised least squares says has no part here."""
         nothing = np.zeros((len(queries), len(self.dictionary_.class_slices)))
