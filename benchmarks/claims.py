@@ -49,7 +49,8 @@ def slope(differences: pd.DataFrame) -> Interval:
 
 
 def _text(interval: Interval, digits: int = 3) -> str:
-    return f"{interval.mean:+.{digits}f} ± {interval.half_width:.{digits}f}"
+    mean = f"{interval.mean:+.{digits}f}"
+    return mean if np.isnan(interval.half_width) else f"{mean} ± {interval.half_width:.{digits}f}"
 
 
 def ahead_table(out: Any, results: pd.DataFrame, rules: Iterable[str], rivals: Iterable[str]) -> Any:
@@ -102,7 +103,8 @@ def main(folder: Path) -> None:
         found += 1
         results = read_results(path)
         out.print(f"\n{name}: {results['trial'].nunique()} trials", style="bold")
-        out.print(time_text(read_table(folder / name / "times.parquet", "times")))
+        if (times := folder / name / "times.parquet").exists():
+            out.print(time_text(read_table(times, "times")))
         report.show(out, "1. Ahead of W-SVM, SCI, ratio and naive", ahead_table(out, results, RULES, RIVALS))
         report.show(
             out,

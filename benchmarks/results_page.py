@@ -66,7 +66,8 @@ def page(name: str, folder: Path, out: Path) -> str:
     times = read_table(folder / "times.parquet", "times")
     there = out / name
     there.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(folder / "results.parquet", there / "results.parquet")
+    for table in ("results.parquet", "times.parquet"):
+        shutil.copyfile(folder / table, there / table)
     summary(results).to_csv(there / "summary.csv", index=False, float_format="%.6f")
     drawn = []
     for figure, caption in FIGURES.items():
@@ -105,7 +106,8 @@ def main(folder: Path, out: Path) -> None:
     if not names:
         raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
     parts = [page(name, folder / name, out) for name in names]
-    head = "# Tables and figures\n\nBy `python -m benchmarks.results_page`; see [README.md](README.md) first.\n"
+    command = "python -m benchmarks.results_page srosr-results"
+    head = f"# Tables and figures\n\nBy `{command}`; see [README.md](README.md) first.\n"
     (out / "tables.md").write_text("\n".join([head, *parts]), encoding="utf-8")
     click.echo(f"{', '.join(names)}: {out / 'tables.md'}")
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from benchmarks import results_page
 from benchmarks.claims import course, main, paired, slope, time_text, verdicts
 from srosr.experiments.tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
@@ -55,16 +56,42 @@ def test_the_time_is_that_of_all_methods_and_of_those_at_the_papers_epsilon():
     assert time_text(times).startswith("4.0 minutes of one core, 2.0 of them")
 
 
-def test_the_command_prints_what_it_finds_and_says_when_there_is_nothing(tmp_path):
+def write_uiuc(folder, n_trials=3):
+    """Tables of an experiment, made up."""
     rng = np.random.default_rng(0)
     methods = ["paper", "matched", "calibrated", "w-svm", "naive"]
-    records = []
-    for trial in range(3):
+    records, times = [], []
+    for trial in range(n_trials):
         for method in methods:
             values = [[n, n / 20, metric, float(rng.random())] for n in (1, 2) for metric in METRICS]
             records.append({"trial": trial, "method": method, "error": None, "values": values, "coverage": []})
-    (tmp_path / "uiuc").mkdir()
-    write_tables(tmp_path / "uiuc", "uiuc", records, [], methods, METRICS)
+            spent = dict.fromkeys(("fit", "predict", "measure"), 60.0) | {"coding": 30.0}
+            times.append({"trial": trial, "method": method} | spent)
+    (folder / "uiuc").mkdir(parents=True)
+    write_tables(folder / "uiuc", "uiuc", records, times, methods, METRICS)
+
+
+def test_the_command_does_without_times_and_without_intervals(tmp_path):
+    write_uiuc(tmp_path, n_trials=2)
+    (tmp_path / "uiuc" / "times.parquet").unlink()
+    done = CliRunner().invoke(main, [str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "uiuc: 2 trials" in done.output and "minutes of one core" not in done.output and "nan" not in done.output
+
+
+def test_the_page_has_its_tables_beside_it_and_the_claims_can_be_read_there(tmp_path):
+    write_uiuc(tmp_path / "in")
+    out = tmp_path / "out"
+    done = CliRunner().invoke(results_page.main, [str(tmp_path / "in"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    for table in ("results.parquet", "times.parquet"):
+        assert (out / "uiuc" / table).read_bytes() == (tmp_path / "in" / "uiuc" / table).read_bytes()
+    assert "`python -m benchmarks.results_page srosr-results`" in (out / "tables.md").read_text()
+    assert "45.0 minutes of one core" in CliRunner().invoke(main, [str(out)]).output
+
+
+def test_the_command_prints_what_it_finds_and_says_when_there_is_nothing(tmp_path):
+    write_uiuc(tmp_path)
     done = CliRunner().invoke(main, [str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "uiuc: 3 trials" in done.output and done.output.count("calibrated") == 5

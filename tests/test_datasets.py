@@ -500,7 +500,8 @@ def test_the_last_column_of_own_csv_has_the_classes_where_none_is_named_so(tmp_p
         ("a\n1\n", "single column"),
         ("1,2,3\n4,5,6\n", "only numbers"),
         ("a,label\n1,x\n2\n", "line 3 has 1 values, the header has 2"),
-        ("a,b,label\n1,2,x\n1,two,x\n", "line 3 has 'two' in the column 'b'"),
+        ("a,b,label\n1,2,x\n1,two,x\n", "line 3 has 'two' in the column 'b', .* the column 'label'"),
+        ("a,kind,b\n1,cat,2\n", "'cat' in the column 'kind', .*the classes were read from the column 'b'"),
         ("a,b,label\n1,,x\n", "line 2 has '' in the column 'b'"),
         ("a,label\n1,\n", "sample 1 has no class in the column 'label'"),
         ("a,label,class\n1,x,y\n", "label, class may all be meant"),
@@ -514,6 +515,12 @@ def test_own_csv_of_another_form_is_refused_with_the_reason(tmp_path, text, mess
     path.write_text(text)
     with pytest.raises(DatasetError, match=rf"(?s)bad\.csv cannot be used: .*{message}"):
         read_dataset(path)
+
+
+def test_own_csv_says_which_column_has_the_classes(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("a,b\n1,2\n3,4\n")
+    assert read_dataset(path).source == "read from mine.csv, classes from its column 'b'"
 
 
 def test_a_folder_of_pictures_is_own_data_and_other_files_are_not(tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ from srosr.experiments.inline_svg import inline_svg
 from srosr.experiments.method_panels import MethodGridDisplay, TradeDisplay, grid_size
 from srosr.experiments.method_strokes import OURS_COLOUR, featured, in_order, plain, shortened, strokes
 from srosr.experiments.openness_figures import OpennessDisplay, RankingDisplay, ranking_size
+from srosr.experiments.statistics import Curve
 
 TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
 RESULTS, COVERAGE = TABLES["results"], TABLES["coverage"]
@@ -239,6 +240,22 @@ def test_whiskers_of_a_ranking_are_the_intervals():
     for method, segment in zip(display.methods, whiskers.get_segments(), strict=True):
         expected = stats.ttest_1samp(last[last["method"] == method]["value"], 0.0).confidence_interval(0.95)
         assert segment[:, 0] == pytest.approx(expected)
+
+
+def test_bands_whiskers_and_ticks_stay_within_what_a_share_can_be():
+    wide = Curve(np.array([0.1, 0.2]), np.array([0.95, 0.1]), np.array([0.3, 0.3]), 3)
+    assert wide.low == pytest.approx([0.65, 0.0]) and wide.high == pytest.approx([1.0, 0.4])
+    ax = OpennessDisplay({"calibrated": wide}, "f").plot(figure().add_subplot()).ax_
+    (band,) = ax.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.0, 1.0))
+    low, high = ax.get_ylim()
+    assert low >= -0.05 and high <= 1.05
+    display = RankingDisplay(["a", "b"], wide.mean, wide.half_width, [3, 3], metric="oscr", openness=0.2)
+    ax = display.plot(figure().add_subplot()).ax_
+    ends = [segment[:, 0] for segment in ax.collections[0].get_segments()]
+    np.testing.assert_allclose(ends, [[0.65, 1.0], [0.0, 0.4]])
+    assert max(ax.get_xticks()) <= 1.0 and ax.get_xlim()[1] < 1.2
 
 
 def test_where_small_is_good_the_smallest_is_on_top():

@@ -39,7 +39,7 @@ def table(rows):
 # --- intervals ---
 
 
-@pytest.mark.parametrize("n", [2, 5, 50])
+@pytest.mark.parametrize("n", [3, 5, 50])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_the_interval_is_that_of_scipys_t_test(n, confidence):
     values = RNG.normal(0.7, 0.1, n)
@@ -56,12 +56,18 @@ def test_a_hand_worked_interval():
 
 
 def test_missing_values_count_nowhere():
-    assert mean_interval([1.0, math.nan, 3.0]) == mean_interval([1.0, 3.0])
+    assert mean_interval([1.0, math.nan, 3.0, 4.0]) == mean_interval([1.0, 3.0, 4.0])
 
 
 def test_one_value_has_a_mean_and_no_interval():
     found = mean_interval([0.5])
     assert found.n == 1 and found.mean == 0.5 and math.isnan(found.half_width) and math.isnan(found.standard_error)
+
+
+def test_two_values_have_an_error_and_no_interval():
+    found = mean_interval([0.5, 0.7])
+    assert found.n == 2 and found.mean == pytest.approx(0.6) and found.standard_error == pytest.approx(0.1)
+    assert math.isnan(found.half_width)
 
 
 def test_no_value_has_no_mean():

@@ -109,8 +109,18 @@ def test_all_samples_of_one_part_can_be_trained_on_where_another_is_tested():
     text = TOY.replace("train = 4", 'train = "all"\npart = "learn"\ntest_part = "meet"')
     t = protocol(text).draw(toy(part=part), 0)
     assert len(t.train) == 15 and set(part[t.train]) == {"learn"}
-    with pytest.raises(ProtocolError, match="100% training and 2 test samples; toy has 0"):
-        protocol(TOY.replace("train = 4", 'train = "all"')).check(toy())
+    for known in ('train = "all"', 'train = "all"\npart = "learn"', 'train = "all"\npart = "a"\ntest_part = "a"'):
+        with pytest.raises(ProtocolError, match=r'\[known\] train = "all" needs a test_part'):
+            protocol(TOY.replace("train = 4", known))
+
+
+def test_too_few_classes_of_a_file_are_said_with_where_they_were_read_from():
+    with pytest.raises(ProtocolError, match=r"toy \(made up\) has 2 such classes of 2"):
+        protocol().check(toy(2))
+    with pytest.raises(ProtocolError, match=r"can leave only 1 of toy \(made up\) that have"):
+        protocol().check(toy(4))
+    with pytest.raises(ProtocolError, match="toy has 2 such classes"):
+        protocol(data=Source(set="digits")).check(toy(2))
 
 
 def test_parts_are_kept_apart():
@@ -232,9 +242,9 @@ def test_a_wrong_method_is_named(table, message):
     ("changes", "message"),
     [
         ({"known": KnownClasses(9, 4, 2)}, "asks for 9 classes .* has 8 such classes of 8"),
-        ({"known": KnownClasses(3, 9, 2)}, "9 training and 2 test samples; toy has 0"),
+        ({"known": KnownClasses(3, 9, 2)}, r"9 training and 2 test samples; toy \(made up\) has 0"),
         ({"unknown": UnknownClasses((6,), 2)}, r"goes up to 6, but 3 known classes can leave only 5 of toy"),
-        ({"unknown": UnknownClasses((1,), 11)}, "can leave only 0 of toy that have the 11 samples"),
+        ({"unknown": UnknownClasses((1,), 11)}, r"can leave only 0 of toy \(made up\) that have the 11 samples"),
         ({"known": KnownClasses(3, 4, 2, "train")}, "'train' is no part of toy; it has no parts"),
         ({"data": Source(file="x", exclude=("c99",))}, "exclude names 'c99'"),
         ({"features": {}}, "is for pictures"),

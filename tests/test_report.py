@@ -17,7 +17,7 @@ from srosr.experiments import report as report_module
 from srosr.experiments.atomic_file import write_atomically
 from srosr.experiments.report import write_report
 from srosr.experiments.report_figures import FIGURE_NAME
-from srosr.experiments.report_text import column_of, headline, judged, paired_cells, ranked
+from srosr.experiments.report_text import column_of, few_trials, headline, judged, paired_cells, ranked
 from srosr.experiments.report_times import time_spent
 from srosr.experiments.run_identity import ResultsFolderError
 from srosr.experiments.wording import duration, interval_text, listed, number
@@ -333,8 +333,8 @@ def test_ours_second_but_even_is_said_to_be_even():
 
 
 def test_the_same_values_are_the_same():
-    sentence = said(paper=[0.8, 0.9], calibrated=[0.8, 0.9], sci=[0.1, 0.2])
-    assert sentence.startswith("calibrated has the highest mean, 0.850 ± 0.635, the same as paper")
+    sentence = said(paper=[0.8, 0.9, 1.0], calibrated=[0.8, 0.9, 1.0], sci=[0.1, 0.2, 0.1])
+    assert sentence.startswith("calibrated has the highest mean, 0.900 ± 0.248, the same as paper")
 
 
 def test_one_trial_tells_nothing_apart():
@@ -343,8 +343,28 @@ def test_one_trial_tells_nothing_apart():
     )
 
 
+def test_two_trials_have_no_intervals_and_tell_nothing_apart(tmp_path):
+    assert said(calibrated=[0.8, 0.9], paper=[0.5, 0.5]) == (
+        "calibrated is highest with 0.850, but two trials cannot tell methods apart."
+    )
+    page = page_of(tmp_path, **given(FEW, asked=dict.fromkeys(NAMES[:2], 2)))
+    assert "95 % interval" not in page.text.replace("\N{NO-BREAK SPACE}", " ") and "±" not in page.text
+    assert "Only two trials: so few hardly tell methods apart" in page.text
+
+
+def test_the_papers_rules_are_said_to_level_off_where_they_are_shown(page, tmp_path):
+    assert "paper can level off: a tail probability is zero" in page.text
+    other = page_of(tmp_path, **given(without(FEW, "paper", range(2)), portraits={}))
+    assert "Is the target kept?" in other.text and "level off" not in other.text
+
+
+@pytest.mark.parametrize(("most", "start"), [(0, ""), (1, "Only one trial"), (4, "Only 4 trials"), (5, "")])
+def test_few_trials_are_said_to_tell_little(most, start):
+    assert few_trials(most).startswith(start) and bool(few_trials(most)) == bool(start)
+
+
 def test_one_method_has_nobody_to_beat():
-    assert said(svm=[0.8, 0.9]) == "svm, the only method with results, has 0.850 ± 0.635."
+    assert said(svm=[0.8, 0.9, 1.0]) == "svm, the only method with results, has 0.900 ± 0.248."
 
 
 def test_ours_without_a_result_is_missed():
@@ -471,16 +491,16 @@ def test_marks_of_methods_with_few_trials_follow_the_paired_interval_of_scipy(se
 
 def test_the_mark_of_those_ahead_is_explained_where_there_is_one(text_of, page):
     assert "↑" not in page.text
-    tables = without(TABLES, "paper", range(2, 6))
+    tables = without(made_up(NAMES, n_levels=3, n_trials=8), "paper", range(3, 8))
     results = tables["results"]
-    ours = results[(results["method"] == "calibrated") & results["trial"].isin([0, 1])]
+    ours = results[(results["method"] == "calibrated") & results["trial"].isin([0, 1, 2])]
     better = ours.assign(method="paper", value=ours["value"] + 0.05)
     results = pd.concat([results[results["method"] != "paper"], better])
     other = text_of(**given(tables | {"results": results}, portraits={}))
     assert "↑ better than ★ in the trials that both have" in other.text
     last = better.query("metric == 'f' and n_unknown == 4")["value"].mean()
     assert f"↑ {last:.3f}" in other.text
-    assert "paper (2 trials only) is ahead of it by 0.050 [0.050, 0.050] over the 2 trials they share." in other.text
+    assert "paper (3 trials only) is ahead of it by 0.050 [0.050, 0.050] over the 3 trials they share." in other.text
 
 
 def test_where_small_is_good_the_smallest_is_best():

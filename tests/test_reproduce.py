@@ -6,6 +6,7 @@ import io
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,10 +22,12 @@ from srosr.cli import main
 from srosr.datasets import DatasetError, load_dataset
 from srosr.datasets.errors import DatasetNotFound
 from srosr.experiments import report as report_module
+from srosr.experiments import reproduction
 from srosr.experiments.protocol import Protocol
 from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.reproduction import reproduce
 from srosr.experiments.tables import read_results
+from srosr.methods import open_set_methods
 
 PROTOCOL = """
 title = "Some digits"
@@ -136,6 +139,13 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     few = run(folder, "grown", "--trials", "2", "--methods", "knn", "--jobs", "1")
     assert few.returncode == 0, few.stderr
     assert len(read_results(folder / "grown" / "some" / "results.parquet")) == 2 * 2 * 10
+    assert ": means" in few.stdout and "95 %" not in few.stdout and "The folder has" not in few.stdout
+    page = (folder / "grown" / "some" / "report.html").read_text()
+    assert "threshold = one that refuses 5 % of known samples (by default)" in page
+    fewer = run(folder, "grown", "--trials", "1", "--methods", "knn", "--jobs", "1")
+    assert fewer.returncode == 0, fewer.stderr
+    assert "1 of 1 trials are there already" in fewer.stderr
+    assert "The folder has 2 trials; all are reported." in fewer.stdout
     done = run(folder, "grown", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     assert tables(folder / "grown" / "some") == tables(expected)
@@ -252,7 +262,7 @@ def test_data_that_are_not_to_be_had_are_an_error_with_what_to_do(tmp_path, monk
     monkeypatch.setattr("srosr.datasets.fetch.download_file", offline)
     done = CliRunner().invoke(main, ["reproduce", "yaleb", "--out", str(tmp_path / "out")])
     assert done.exit_code == 1
-    assert "SROSR_DATA_DIR" in done.output
+    assert "Error: yaleb: YaleB_32x32.mat " in done.output and "\nPut YaleB_32x32.mat" in done.output
     assert not (tmp_path / "out").exists()
 
 
@@ -277,6 +287,7 @@ def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkey
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / out)])
     assert done.exit_code == 2, done.output
     assert f"could not write to {tmp_path / out / 'some'}: " in done.output
+    assert "Put that right, or give another --out." in done.output and "finished" not in done.output
     assert {path.name for path in tmp_path.iterdir()} == {"taken", "folder"}
 
 
@@ -289,6 +300,16 @@ def test_a_folder_that_was_there_stays_where_the_data_cannot_be_loaded(folder, t
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / "out" / "new")])
     assert done.exit_code == 1 and list(tmp_path.iterdir()) == [tmp_path / "out"]
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_cluster_that_cannot_be_reached_leaves_nothing_in_a_new_folder(folder, tmp_path):
+    pytest.importorskip("distributed", reason="the extra cluster is not installed")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        options = ["--cluster", f"tcp://127.0.0.1:{unused.getsockname()[1]}", "--out", str(tmp_path / "out")]
+        done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), *options])
+    assert done.exit_code == 2 and "no Dask scheduler answers" in done.output
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- texts of users ---
@@ -317,6 +338,21 @@ def test_brackets_do_not_disturb_the_bar_of_a_terminal():
         progress(0, 4, 0.0)
         progress(1, 4, 60.0)
     assert "a [/b] name" in shown.getvalue() and "about 3 min left" in shown.getvalue()
+
+
+def test_progress_counts_on_from_what_is_there_and_reckons_with_what_is_new():
+    from rich.console import Console
+
+    shown = io.StringIO()
+    with reproduce_command._progress(Console(file=shown, width=150), "some") as progress:
+        progress(4, 6, 0.0)
+        progress(5, 6, 60.0)
+        progress(6, 6, 120.0)
+    assert shown.getvalue().splitlines() == [
+        "some: 4 of 6 trials are there already",
+        "some: 5 of 6 trials, 1 min, about 1 min left",
+        "some: 6 of 6 trials, 2 min",
+    ]
 
 
 # --- stand-ins for data that cannot be downloaded ---
@@ -413,6 +449,20 @@ def test_the_report_counts_the_trials_of_each_method(folder, tmp_path, monkeypat
     fewer = page(trials=1, methods=["osnn"])
     assert "Incomplete" not in fewer and "trials 3 of 3" in fewer and "trials 3 seed" in fewer
     assert "svm: 2 trials only" in fewer and "methods 3: " in fewer
+
+
+def test_the_settings_say_which_threshold_a_method_has_by_default(tmp_path):
+    text = "[method.knn]\nthreshold = 0.5\n[method.paper]\nopenness = 'level'\n[method.svm]\ntarget_rejection = 0.01\n"
+    (tmp_path / "some.toml").write_text(PROTOCOL[: PROTOCOL.index("[method.")].replace("methods =", "#") + text)
+    protocol = load_protocol(tmp_path / "some.toml")
+    page = reproduction._Page(protocol, None, 0, {})
+    said = {setting.name: page._setting(setting) for setting in protocol.methods}
+    default = "one that refuses 5 % of known samples (by default)"
+    assert said["paper"] == {"threshold": default, "openness": "that of each level"}
+    assert said["knn"] == {"threshold": 0.5} and said["svm"] == {"target_rejection": 0.01}
+    others = [name for name in said if name not in ("paper", "knn", "svm")]
+    assert others and all(said[name] == {"threshold": default} for name in others)
+    assert all(clf.threshold is None for clf in open_set_methods().values())
 
 
 def test_the_list_names_every_experiment():

@@ -435,11 +435,23 @@ def test_ctrl_c_while_writing_leaves_no_trace(tmp_path, monkeypatch):
         assert all_files(tmp_path) == before
 
 
+def test_a_run_that_cannot_start_takes_back_what_it_wrote_to_a_new_folder(tmp_path):
+    with ResultsFolder(tmp_path, IDENTITY) as folder:
+        folder.withdraw()
+    assert all_files(tmp_path) == {}
+    with ResultsFolder(tmp_path, IDENTITY):
+        pass
+    before = (tmp_path / "run.json").read_bytes()
+    with ResultsFolder(tmp_path, IDENTITY) as folder:
+        folder.withdraw()
+    assert (tmp_path / "run.json").read_bytes() == before
+
+
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(ResultsFolderError, match="is a file"), ResultsFolder(tmp_path / "out", IDENTITY):
         pass
-    with pytest.raises(ResultsFolderError, match="could not make the folder"):
+    with pytest.raises(ResultsFolderError, match=r"could not make the folder .*or give another --out\.$"):
         ResultsFolder(tmp_path / "out" / "below", IDENTITY).__enter__()
     assert (tmp_path / "out").read_text() == "mine"
 

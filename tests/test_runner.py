@@ -93,11 +93,11 @@ def test_a_run_goes_on_where_it_was_and_does_nothing_twice(tmp_path, undisturbed
     assert tables(tmp_path) == undisturbed
 
 
-def test_progress_counts_the_trials_that_there_are_to_do(tmp_path):
+def test_progress_counts_on_from_the_trials_that_are_there(tmp_path):
     run(tmp_path, InThisProcess(), tasks_of(2))
     seen = []
     run(tmp_path, InThisProcess(), tasks_of(5), progress=lambda *one: seen.append(one))
-    assert [one[:2] for one in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert [one[:2] for one in seen] == [(2, 5), (3, 5), (4, 5), (5, 5)]
     assert seen[0][2] == 0.0
     assert all(a[2] <= b[2] for a, b in pairwise(seen))
 

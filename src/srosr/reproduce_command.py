@@ -163,37 +163,45 @@ def _run(
 
     folder = out / protocol.name
     try:
-        with _writable(folder), err.status(Text(f"{protocol.title}: loading the data …")):
-            dataset = protocol.dataset()
-            protocol.check(dataset)
-        n_trials = options["trials"] or protocol.trials
-        with _progress(err, protocol.name) as progress:
-            executor = make_executor(min(jobs, n_trials), cluster)
-            outcome = run(protocol, folder, executor, dataset=dataset, on_progress=progress, **options)
+        with _writable(folder):
+            with err.status(Text(f"{protocol.title}: loading the data …")):
+                dataset = protocol.dataset()
+                protocol.check(dataset)
+            n_trials = options["trials"] or protocol.trials
+            with _progress(err, protocol.name) as progress:
+                executor = make_executor(min(jobs, n_trials), cluster)
+                outcome = run(protocol, folder, executor, dataset=dataset, on_progress=progress, **options)
     except DatasetError as error:
         if optional and isinstance(error, DatasetNotFound):
             err.print(f"{protocol.name} is left out, its data are not at hand.", soft_wrap=True)
             return False
-        err.print(f"Error: {protocol.name}: {error}", soft_wrap=True)
+        # Most errors of data name the set, which is often called as the experiment.
+        named = str(error).removeprefix(f"{protocol.name}: ")
+        err.print(f"Error: {protocol.name}: {named}", soft_wrap=True)
         return True
     except (ProtocolError, ResultsFolderError, ExecutorError, OSError) as error:
         raise BadInput(str(error)) from None
     except KeyboardInterrupt:
-        err.print(f"\nStopped. What is finished is kept in {folder}; the same command goes on from there.")
+        begun = os.path.exists(folder / "run.json")
+        kept = f" What is finished is kept in {folder}; the same command goes on from there." if begun else ""
+        err.print(f"\nStopped.{kept}")
         raise click.exceptions.Exit(130) from None
     _show(console, protocol, outcome)
+    there = len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
+    if there > n_trials:
+        console.print(f"The folder has {there} trials; all are reported.")
     return not outcome.tables["failures"].empty
 
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """A folder that is made, and can be written to, before any work; where that work fails it is as it was before."""
+    """A folder that is made, and can be written to, before any work; where that fails and leaves nothing, it goes."""
     from srosr.experiments.atomic_file import make_folder
     from srosr.experiments.run_identity import blame_folder
 
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        with blame_folder(folder, "write to"):
+        with blame_folder(folder, "write to", started=os.path.exists(folder / "run.json")):
             make_folder(folder)
             with NamedTemporaryFile(dir=folder, prefix=".writable-"):
                 pass
@@ -223,13 +231,19 @@ def _progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], N
     bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
     task = bar.add_task(name, total=None, left="")
     last = [0.0]
+    there: list[int] = []
 
     def progress(done: int, total: int, seconds: float) -> None:
-        left = f"about {duration(seconds / done * (total - done))} left" if 0 < done < total else ""
-        text = left if done else "the first trials take the longest: they load and compile"
+        if not there:
+            there.append(done)
+            if done:
+                err.print(f"{name}: {done} of {total} trials are there already", soft_wrap=True)
+        new = done - there[0]
+        left = f"about {duration(seconds / new * (total - done))} left" if new and done < total else ""
+        text = left if new else "the first trials take the longest: they load and compile"
         bar.update(task, completed=done, total=total, left=text)
         # A log needs no line for every one of many quick trials.
-        if not err.is_terminal and done and (done == total or time.monotonic() - last[0] > 1.0):
+        if not err.is_terminal and new and (done == total or time.monotonic() - last[0] > 1.0):
             last[0] = time.monotonic()
             line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")
             err.print(line, soft_wrap=True)
@@ -272,7 +286,9 @@ def _show_table(console: Console, protocol: Protocol, outcome: Outcome) -> None:
     last, trials = steps[-1], trials_of(results)
     most = max(trials.values())
     columns = [column_of(values_at(results, m, last), m, METRIC_INFO[m].label, trials) for m in HEADLINE_METRICS]
-    title = f"{protocol.title}, openness {100 * last.openness:.2f} %: mean ± half of the 95 % interval"
+    spread = any(cell.half_width for column in columns for cell in column.cells.values())
+    shown = "mean ± half of the 95 % interval" if spread else "means" if most > 1 else "one trial"
+    title = f"{protocol.title}, openness {100 * last.openness:.2f} %: {shown}"
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     table.add_column("method")
     for column in columns:

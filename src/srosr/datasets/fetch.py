@@ -175,7 +175,7 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
     if not download or not file.urls:
         home = "there is no home to download it from" if not file.urls else "download=False"
         kind = DatasetError if removed else DatasetNotFound
-        raise kind(f"{dataset}: {_sought(file, cache)}, and {home}.{removed} {file.advice()}")
+        raise kind(f"{dataset}: {_sought(file, cache)}, and {home}.{removed}\n{file.advice()}")
     failures, damaged = [], bool(removed)
     for url in file.urls:
         target = cache / file.name
@@ -195,7 +195,7 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
                 target.unlink()
     kind = DatasetError if damaged else DatasetNotFound
     raise kind(
-        f"{dataset}: {_sought(file, cache)}, and the download failed ({'; '.join(failures)}).{removed} {file.advice()}"
+        f"{dataset}: {_sought(file, cache)}, and the download failed ({'; '.join(failures)}).{removed}\n{file.advice()}"
     )
 
 

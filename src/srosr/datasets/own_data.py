@@ -97,7 +97,8 @@ def _from_csv(path: Path) -> Dataset:
             try:
                 numbers.extend(float(cells[column]) for column in features)
             except ValueError:
-                raise ValueError(_not_a_number(cells, header, features, lines.line_num)) from None
+                wrong = _not_a_number(cells, header, features, lines.line_num)
+                raise ValueError(f"{wrong}; the classes were read from the column {header[label]!r}") from None
             labels.append(cells[label].strip())
             parts.append(cells[part].strip() if part is not None else "")
     if not labels:
@@ -106,7 +107,8 @@ def _from_csv(path: Path) -> Dataset:
         raise ValueError(f"sample {labels.index('') + 1} has no class in the column {header[label]!r}")
     y, class_names = _numbered(labels)
     X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(features))
-    return Dataset(path.stem, X, y, class_names, f"read from {path.name}", None if part is None else np.array(parts))
+    source = f"read from {path.name}, classes from its column {header[label]!r}"
+    return Dataset(path.stem, X, y, class_names, source, None if part is None else np.array(parts))
 
 
 def _columns(header: list[str]) -> tuple[int, int | None, list[int]]:

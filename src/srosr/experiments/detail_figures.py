@@ -275,7 +275,7 @@ class CoverageDisplay:
             ax.plot(curve.openness, curve.mean, **stroke, label=label)
         _scale_of_targets(ax, "x", ends)
         _scale_of_targets(ax, "y", ends)
-        top = max([high, *(float(np.nanmax(c.mean + np.nan_to_num(c.half_width))) for c in self.curves.values())])
+        top = max([high, *(float(np.nanmax(np.fmax(c.mean, c.high))) for c in self.curves.values())])
         ax.set_xlim(0.85 * low, 1.1 * high)
         ax.set_ylim(0.0, min(1.1 * top, 1.0))
         tidy(ax)
@@ -322,8 +322,7 @@ def _scale_of_targets(ax: Axes, which: str, targets: Array) -> None:
 
 
 def _band(ax: Axes, curve: Curve, colour: str) -> None:
-    low, high = curve.mean - curve.half_width, curve.mean + curve.half_width
-    ax.fill_between(curve.openness, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)
+    ax.fill_between(curve.openness, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0, zorder=2)
 
 
 def _finite(values: Any) -> Array:

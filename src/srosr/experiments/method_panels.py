@@ -221,8 +221,7 @@ def _dot(curve: Curve, size: float) -> dict[str, Any]:
 def _highlight(ax: Axes, curve: Curve, colour: str, dashes: Any = "-", width: float = 2.0) -> None:
     x = 100 * curve.openness
     ax.plot(x, curve.mean, color=colour, linestyle=dashes, linewidth=width, zorder=4, **_dot(curve, 4.5))
-    low, high = curve.mean - curve.half_width, curve.mean + curve.half_width
-    ax.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0, zorder=3)
+    ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.22, linewidth=0, zorder=3)
 
 
 def _name_the_panel(ax: Axes, name: str, title: str, curve: Curve | None, ours: str, most: int) -> None:

@@ -99,11 +99,12 @@ class OpennessDisplay:
             x = 100 * curve.openness + (0.5 * (position - (len(self.curves) - 1) / 2) if single else 0.0)
             label = plain(named(name, self.ours, curve.n_trials, self.n_trials))
             if single:
-                ax.errorbar(x, curve.mean, _whiskers(curve.half_width), **stroke.line(), label=label, zorder=front)
+                ax.errorbar(
+                    x, curve.mean, _whiskers(curve.mean, curve.half_width), **stroke.line(), label=label, zorder=front
+                )
             else:
                 ax.plot(x, curve.mean, **stroke.line(), label=label, zorder=front)
-                low, high = curve.mean - curve.half_width, curve.mean + curve.half_width
-                ax.fill_between(x, low, high, color=stroke.colour, alpha=0.13, linewidth=0, zorder=2)
+                ax.fill_between(x, curve.low, curve.high, color=stroke.colour, alpha=0.13, linewidth=0, zorder=2)
         tidy(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
@@ -191,11 +192,11 @@ class RankingDisplay:
         is_ours = np.array([name == self.ours for name in self.methods])
         colours = np.where(is_ours, OURS_COLOUR, PALE).tolist()
         ax.barh(places, self.mean - start, left=start, color=colours, height=0.68, zorder=2)
-        whiskers = _whiskers(self.half_width)
+        whiskers = _whiskers(self.mean, self.half_width)
         ax.errorbar(self.mean, places, xerr=whiskers, fmt="none", ecolor=INK, elinewidth=1.1, capsize=2.5, zorder=3)
-        for place, mean, half in zip(places, self.mean, whiskers, strict=True):
+        for place, mean, half in zip(places, self.mean, whiskers[1], strict=True):
             ax.annotate(
-                f"{mean:.3f}", (max(mean, start) + half, place), xytext=(5, 0), textcoords="offset points",
+                f"{mean:.3f}", (max(mean + half, start), place), xytext=(5, 0), textcoords="offset points",
                 va="center", fontsize="small", color=INK,
             )  # fmt: skip
         most = int(np.max(self.n)) if len(self.n) else 0
@@ -208,9 +209,10 @@ class RankingDisplay:
             label.set_fontweight("bold" if ours else "normal")
         ax.set_ylim(len(places) - 0.4, -0.6)
         # Room for the numbers behind the bars.
-        low = min(start, float(np.min(self.mean - whiskers))) if len(self.mean) else start
-        high = float(np.max(np.maximum(self.mean, start) + whiskers)) if len(self.mean) else 1.0
+        low = min(start, float(np.min(self.mean - whiskers[0]))) if len(self.mean) else start
+        high = max(start, float(np.max(self.mean + whiskers[1]))) if len(self.mean) else 1.0
         ax.set_xlim(low, low + max(high - low, 0.1) * 1.16)
+        ax.set_xticks([tick for tick in ax.get_xticks() if low <= tick <= min(ax.get_xlim()[1], 1.0)])
         tidy(ax)
         ax.spines["left"].set_visible(False)
         ax.tick_params(axis="y", length=0)
@@ -251,9 +253,10 @@ def ranking_size(n_methods: int) -> tuple[float, float]:
     return 5.6, 0.8 + 0.25 * max(n_methods, 3)
 
 
-def _whiskers(half_width: Array) -> Array:
-    """Lengths of whiskers: none where there is no interval."""
-    return np.nan_to_num(half_width)
+def _whiskers(mean: Array, half_width: Array) -> Array:
+    """Lengths of whiskers, down and up, within what a share can be: none where there is no interval."""
+    half = np.nan_to_num(half_width)
+    return np.stack([np.clip(mean, 0.0, half), np.clip(1.0 - mean, 0.0, half)])
 
 
 def legend_above(ax: Axes) -> None:

@@ -292,8 +292,12 @@ class Protocol:
             wanted = "a sample" if self.unknown.test is None else f"the {self.unknown.test} samples asked for"
             raise ProtocolError(
                 f"{self.name}: [unknown] classes goes up to {self.unknown.classes[-1]}, but {self.known.classes} known "
-                f"classes can leave only {max(left, 0)} of {dataset.name} that have {wanted}."
+                f"classes can leave only {max(left, 0)} of {dataset.name}{self._read(dataset)} that have {wanted}."
             )
+
+    def _read(self, dataset: Dataset) -> str:
+        """Where a file of one's own has its classes from, for messages."""
+        return "" if self.data.file is None else f" ({dataset.source})"
 
     def _n_train(self, n: int) -> int:
         return round(self.known.train * n) if isinstance(self.known.train, float) else self.known.train
@@ -343,7 +347,8 @@ class Protocol:
             train = f"{self.known.train:.0%}" if isinstance(self.known.train, float) else str(self.known.train)
             raise ProtocolError(
                 f"{self.name}: [known] asks for {self.known.classes} classes with {train} training and {wanted} test "
-                f"samples; {dataset.name} has {len(enough)} such classes of {len(dataset.class_names)}."
+                f"samples; {dataset.name}{self._read(dataset)} has {len(enough)} such classes of "
+                f"{len(dataset.class_names)}."
             )
         return np.array(enough)
 

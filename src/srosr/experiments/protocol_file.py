@@ -149,6 +149,12 @@ class _Reader:
         part, test_part = self.word(table, "part", "[known]"), self.word(table, "test_part", "[known]")
         if test_part is not None and part is None:
             raise self.wrong("[known] test_part", "needs a part to train on as well: else samples would be in both.")
+        if train == "all" and test_part in (None, part):
+            raise self.wrong(
+                '[known] train = "all"',
+                "needs a test_part, another part of the data set than the one to train on: else nothing is left to "
+                "test on.",
+            )
         return KnownClasses(
             classes,
             share,

@@ -26,6 +26,7 @@ from .report_text import (
     Column,
     averaged_or_none,
     column_of,
+    few_trials,
     headline,
     judged,
     paired_cells,
@@ -34,7 +35,7 @@ from .report_text import (
 )
 from .report_times import times_by_method
 from .run_identity import blame_folder
-from .statistics import Level, levels, values_at
+from .statistics import LEAST_FOR_INTERVAL, Level, levels, values_at
 from .wording import capital, duration, level_text, listed, number
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def write_report(
     methods = in_order({*asked, *seen}, ours)
     order = ranked(results, methods, ours)
     trials = trials_of(results)
+    most = max(trials.values(), default=0)
     compared = ours if ours in methods else _best(results)
     page: dict[str, Any] = {
         "title": title,
@@ -136,7 +138,9 @@ def write_report(
         "headline": headline(results, ours if ours in methods else None),
         "ours": ours,
         "compared": compared,
-        "most": max(trials.values(), default=0),
+        "most": most,
+        "intervals": most >= LEAST_FOR_INTERVAL,
+        "few": few_trials(most),
         "trials": trials,
         "order": order,
         "tables": _standings(results, trials),

@@ -15,7 +15,7 @@ from .method_panels import MethodGridDisplay, TradeDisplay, grid_size
 from .method_strokes import OURS, in_order
 from .metric_info import METRIC_INFO
 from .openness_figures import OpennessDisplay, RankingDisplay, ranking_size
-from .statistics import Curve
+from .statistics import LEAST_FOR_INTERVAL, Curve
 from .wording import capital, listed, number
 
 if TYPE_CHECKING:
@@ -80,10 +80,12 @@ def drawn_sections(
     from matplotlib import style
 
     there = {str(metric) for metric in results.loc[results["value"].notna(), "metric"].unique()}
-    if results.loc[results["value"].notna(), "trial"].nunique() > 1:
+    there_are = results[results["value"].notna()]
+    most = int(there_are.groupby("method")["trial"].nunique().max()) if len(there_are) else 0
+    if most >= LEAST_FOR_INTERVAL:
         band = "Means over trials; bands and whiskers are the 95\N{NO-BREAK SPACE}% intervals of the means."
     else:
-        band = "One trial, so without intervals."
+        band = "Means over two trials, so without intervals." if most > 1 else "One trial, so without intervals."
     # As on every machine, whatever its settings file says; Matplotlib brings the font.
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     look: dict[str, Any] = dict.fromkeys(inked, INK)
@@ -92,7 +94,7 @@ def drawn_sections(
         return [
             _openness(results, there, methods, ours, band),
             _trade(results, there, ours, band),
-            _ranking(results, there, ours),
+            _ranking(results, there, ours, most >= LEAST_FOR_INTERVAL),
             _portraits(portraits, ours),
             _targets(coverage, ours, compared or ours, band),
         ]
@@ -150,7 +152,7 @@ def _trade(results: pd.DataFrame, there: set[str], ours: str, band: str) -> Sect
     return Section("trade", "Why accuracy rises or falls: recognition and rejection", drawings, missing)
 
 
-def _ranking(results: pd.DataFrame, there: set[str], ours: str) -> Section:
+def _ranking(results: pd.DataFrame, there: set[str], ours: str, intervals: bool) -> Section:
     drawings, missing = [], []
     for metric, start in (("auroc", " Bars begin at 0.5, which is chance."), ("oscr", "")):
         label = METRIC_INFO[metric].label
@@ -158,7 +160,8 @@ def _ranking(results: pd.DataFrame, there: set[str], ours: str) -> Section:
             missing.append(f"No {label} was measured.")
             continue
         display = RankingDisplay.from_results(results, metric, ours=ours)
-        text = f"{label} at the largest openness, the best on top; whiskers are 95\N{NO-BREAK SPACE}% intervals.{start}"
+        whiskers = "; whiskers are 95\N{NO-BREAK SPACE}% intervals" if intervals else ""
+        text = f"{label} at the largest openness, the best on top{whiskers}.{start}"
         values = zip(display.methods, display.mean, strict=True)
         heard = (
             f"{label} at the largest openness: " + ", ".join(f"{name} {number(mean)}" for name, mean in values) + "."
@@ -217,11 +220,22 @@ def _targets(coverage: pd.DataFrame, ours: str, compared: str, band: str) -> Sec
     left = f" Not drawn, for want of room: {listed(kept.left_out, 20)}." if kept.left_out else ""
     text = (
         "Is the target kept? Known test samples that are refused, against the share that was asked for: on the dotted "
-        f"line as asked, above it more.{left} {band}"
+        f"line as asked, above it more.{left} {band}{_levelling([*kept.curves, *kept.left_out])}"
     )
     heard = "Share of known test samples refused against the target: " + listed(list(kept.curves), 20) + "."
     drawings.append(_drawing("coverage", _CURVES, kept, text, heard))
     return Section("targets", heading, drawings, missing)
+
+
+def _levelling(methods: Sequence[str]) -> str:
+    """Why the paper's rules cannot refuse much, where they are among the methods."""
+    rules = [name for name in methods if name.split("-")[0] in ("paper", "matched")]
+    if not rules:
+        return ""
+    return (
+        f" {listed(rules)} can level off: a tail probability is zero for every sample whose errors are below the "
+        "tails, and no threshold tells such samples apart."
+    )
 
 
 class _Crisp:

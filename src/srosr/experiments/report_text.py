@@ -16,7 +16,15 @@ import numpy as np
 
 from .method_strokes import OURS, in_order
 from .metric_info import METRIC_INFO, Metric
-from .statistics import compare, levels, paired_differences, summarise, values_at, values_averaged
+from .statistics import (
+    LEAST_FOR_INTERVAL,
+    compare,
+    levels,
+    paired_differences,
+    summarise,
+    values_at,
+    values_averaged,
+)
 from .wording import capital, interval_text, listed, number, ordinal, p_text
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ __all__ = [
     "Outcome",
     "averaged_or_none",
     "column_of",
+    "few_trials",
     "headline",
     "judged",
     "paired_cells",
@@ -42,6 +51,8 @@ __all__ = [
 #: Metrics of the headline and of the first table.
 HEADLINE_METRICS = ("f", "accuracy", "auroc", "oscr")
 BEST, EVEN, AHEAD = "best", "even", "ahead"
+#: Fewer trials than these hardly tell methods apart.
+ENOUGH_TRIALS = 5
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,7 @@ def judged(values: pd.DataFrame, better: int, ours: str | None = OURS) -> Outcom
             continue
         if high < 0:
             ahead.append(name)
-        elif not low > 0:  # the interval holds zero, or a single trial gives none
+        elif not low > 0:  # the interval holds zero, or there are too few trials for one
             even.append(name)
     return Outcome(summary.assign(mean=better * summary["mean"]), [*map(str, able.index)], best, even, ahead, versus)
 
@@ -141,7 +152,7 @@ def column_of(values: pd.DataFrame, metric: str, label: str, trials: dict[str, i
     cells: dict[str, Cell] = {}
     if outcome is None:
         return Column(label, cells)
-    told_apart = better and outcome.summary["n"].max() > 1
+    told_apart = better and outcome.summary["n"].max() >= LEAST_FOR_INTERVAL
     for name, row in outcome.summary.iterrows():
         mark = ""
         if better and name in outcome.best and len(outcome.summary) > 1:
@@ -185,8 +196,9 @@ def _sentence(outcome: Outcome, ours: str | None) -> str:
     if len(summary) == 1:
         return f"{leader}, the only method with results, has {value}."
     shared = f", the same as {listed(best[1:])}" if best[1:] else ""
-    if summary["n"].max() < 2:
-        text = f"{leader} is highest with {value}{shared}, but one trial cannot tell methods apart."
+    if summary["n"].max() < LEAST_FOR_INTERVAL:
+        trials = _few(summary["n"].max())
+        text = f"{leader} is highest with {value}{shared}, but {trials} cannot tell methods apart."
         return text + _place(outcome, ours)
     text = f"{leader} has the highest mean{_among(outcome)}, {value}{shared}"
     rest = [name for name in map(str, summary.index) if name in outcome.versus.index and name not in best]
@@ -241,7 +253,7 @@ def _place(outcome: Outcome, ours: str | None) -> str:
         all_able = len(able) == len(summary)
         of = f"{len(able)}" if all_able else f"the {len(able)} with {_trials_of_the_able(outcome)},"
         text = f" {ours} is {ordinal(place)} of {of} with {_mean(summary, ours)}"
-    if summary["n"].max() < 2:
+    if summary["n"].max() < LEAST_FOR_INTERVAL:
         return text + "."
     if ours in outcome.even:
         return text + f", not distinguishable from {outcome.best[0]}."
@@ -262,7 +274,7 @@ def _gap(outcome: Outcome, other: str, *, ahead: bool = False) -> str:
     """The paired difference of the best to another method; or of another, which is ahead, to the best."""
     row = outcome.versus.loc[other]
     if math.isnan(row["low"]):
-        return f"{number(row['difference'])} in the one trial they share"
+        return f"{number(row['difference'])} in the {_few(row['n'])} they share"
     if ahead:
         by = f"{number(-row['difference'])} [{number(-row['high'])}, {number(-row['low'])}]"
         return f"{by} over the {int(row['n'])} trials they share"
@@ -271,6 +283,17 @@ def _gap(outcome: Outcome, other: str, *, ahead: bool = False) -> str:
 
 def _count(n: float) -> str:
     return "1 trial" if n == 1 else f"{int(n)} trials"
+
+
+def _few(n: float) -> str:
+    return "one trial" if n == 1 else "two trials" if n == 2 else f"{int(n)} trials"
+
+
+def few_trials(most: int) -> str:
+    """A sentence on what so few trials are worth; empty where there are enough, or none."""
+    if not 0 < most < ENOUGH_TRIALS:
+        return ""
+    return f"Only {_few(most)}: so few hardly tell methods apart, and more may turn the order round."
 
 
 def paired_cells(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:

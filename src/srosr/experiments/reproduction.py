@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.dataset import Dataset
+from .contenders import make
 from .executors import Executor
 from .protocol import MethodSetting, Protocol, ProtocolError
 from .results_folder import ResultsFolder
@@ -121,7 +123,12 @@ def reproduce(
         "protocol": protocol.identity(),
     }
     started, clock = datetime.now().astimezone(), time.monotonic()
-    with ResultsFolder(out, identity, retry_failed=retry_failed, growing=METHODS) as folder, executor:
+    with ResultsFolder(out, identity, retry_failed=retry_failed, growing=METHODS) as folder, ExitStack() as at_work:
+        try:
+            at_work.enter_context(executor)
+        except BaseException:
+            folder.withdraw()
+            raise
         summary = run_trials(folder, executor, run_task, tasks, on_progress)
         elapsed = time.monotonic() - clock
         order = [s.name for s in protocol.methods]
@@ -213,11 +220,14 @@ class _Page:
     def _setting(self, setting: MethodSetting) -> dict[str, Any]:
         out = {} if setting.method == setting.name else {"method": setting.method}
         out |= {name: _written(value) for name, value in setting.parameters.items()}
+        if not {"threshold", "target_rejection"} & set(setting.parameters):
+            rate = make(setting, 0).target_rejection
+            out["threshold"] = f"one that refuses {100 * rate:g} % of known samples (by default)"
         if setting.follows_openness:
             out["openness"] = "that of each level"
         if setting.trials is not None:
             out["trials"] = f"the first {setting.trials}"
-        return out or {"as": "by default, refusing 5 % of known samples"}
+        return out
 
     def _notes(self, whole: bool) -> list[str]:
         limits: dict[int, list[str]] = {}

@@ -88,6 +88,7 @@ class ResultsFolder:
         self.identity = checked_identity(identity)
         self.retry_failed = retry_failed
         self._lock: Any = None
+        self._new = False
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> ResultsFolder:
@@ -100,7 +101,7 @@ class ResultsFolder:
     # -- entering and leaving --------------------------------------------------------------------------------
 
     def __enter__(self) -> ResultsFolder:
-        with blame_folder(self.path, "make the folder"):
+        with blame_folder(self.path, "make the folder", started=os.path.exists(self.path / "run.json")):
             if self.path.exists() and not self.path.is_dir():
                 raise ResultsFolderError(f"{self.path} is a file; results need a folder. Give another --out.")
             make_folder(self.path)
@@ -122,6 +123,17 @@ class ResultsFolder:
                 os.unlink(self.path / ".holder")
             self._lock.release()
             self._lock = None
+
+    def withdraw(self) -> None:
+        """Take back what entering wrote to a folder that no run had before: a run that could not start leaves nothing.
+
+        Leave the folder after it. One of an earlier run, and one with a record, stays as it is.
+        """
+        self._need_lock()
+        if self._new and not self._trials("trials"):
+            for name in ("run.json", ".lock"):
+                with suppress(OSError):
+                    os.unlink(self.path / name)
 
     def _locked(self) -> Any:
         """The lock, taken at once or not at all."""
@@ -166,16 +178,18 @@ class ResultsFolder:
                     remove_leftovers(self._trial_folder(kind, trial))
 
     def _settle_identity(self) -> None:
+        damaged = False
         try:
             run = read_run(self.path)
         except DamagedRun:
-            run = None
+            run, damaged = None, True
         if run is None:
             if self._trials("trials"):
                 raise ResultsFolderError(
                     f"{self.path} has results, but its run.json, which says of which run, is missing or damaged. Give "
                     "another --out."
                 )
+            self._new = not damaged
             self._write(self.path / "run.json", {"identity": self.identity, "versions": []})
             return
         old = with_entries_of(run["identity"], self.identity, self.growing)

@@ -37,15 +37,15 @@ class DamagedRun(ResultsFolderError):
 
 
 @contextmanager
-def blame_folder(path: Path, doing: str = "write") -> Iterator[None]:
-    """Turn errors of the system into one that says which file, why, and what to do."""
+def blame_folder(path: Path, doing: str = "write", *, started: bool = True) -> Iterator[None]:
+    """Turn errors of the system into one that says which file, why, and what to do; ``started``: a run is there."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
+        kept = "What is finished is kept: put that right and run the same command again, it goes on from there."
         raise ResultsFolderError(
-            f"could not {doing} {path}: {reason}. What is finished is kept: put that right and run the same command "
-            "again, it goes on from there."
+            f"could not {doing} {path}: {reason}. {kept if started else 'Put that right, or give another --out.'}"
         ) from error
 
 

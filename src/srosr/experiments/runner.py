@@ -82,8 +82,8 @@ def run_trials(
     tasks : sequence of Task
         Each trial once, with all its methods.
     on_progress : callable, optional
-        Called with the number of trials done, of trials to do, both without those that needed nothing, and the seconds
-        since the start; with zeros first.
+        Called with the number of trials done, of all trials, and the seconds since the start; first with the trials
+        that were there already and zero seconds.
 
     Returns
     -------
@@ -109,14 +109,15 @@ def run_trials(
     started, n_done = time.monotonic(), 0
     failures: list[Failure] = []
     report = on_progress or (lambda done, total, seconds: None)
-    report(0, len(missing), 0.0)
-    for done, (index, result) in enumerate(executor.run(function, missing) if missing else (), start=1):
+    there = len(tasks) - len(missing)
+    report(there, len(tasks), 0.0)
+    for done, (index, result) in enumerate(executor.run(function, missing) if missing else (), start=there + 1):
         for record, times in _checked(missing[index], result):
             record = _stored(folder, record, times)
             n_done += 1
             if record["error"] is not None:
                 failures.append(Failure(record["trial"], record["method"], record["error"]))
-        report(done, len(missing), time.monotonic() - started)
+        report(done, len(tasks), time.monotonic() - started)
     return Summary(n_done, n_skipped, tuple(sorted(failures)))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "LEAST_FOR_INTERVAL",
     "Curve",
     "Interval",
     "Level",
@@ -39,6 +40,8 @@ __all__ = [
     "values_averaged",
 ]
 
+#: Two values have an interval on paper, thirteen standard errors to either side, which tells nothing.
+LEAST_FOR_INTERVAL = 3
 # Differences of shares such as 0.3 - 0.2 and 0.1 are the same up to rounding, and must tie.
 _DECIMALS = 12
 
@@ -52,7 +55,10 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over n values with its standard error and half the width of its interval; NaN where n is too small."""
+    """A mean over n values with its standard error and half the width of its interval.
+
+    The error of fewer than two values and the width of fewer than three are NaN.
+    """
 
     n: int
     mean: float
@@ -84,7 +90,8 @@ def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
     Returns
     -------
     interval : Interval
-        Of a single value, standard error and width are NaN: one value says nothing about its spread.
+        Of a single value, standard error and width are NaN: one value says nothing about its spread. Two values have
+        an error, but no width.
 
     Examples
     --------
@@ -100,7 +107,8 @@ def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
     if n < 2:
         return Interval(n, float(kept[0]) if n else math.nan, math.nan, math.nan)
     error = float(np.std(kept, ddof=1) / math.sqrt(n))
-    return Interval(n, float(np.mean(kept)), error, float(stats.t.ppf((1.0 + confidence) / 2.0, n - 1)) * error)
+    errors = float(stats.t.ppf((1.0 + confidence) / 2.0, n - 1)) if n >= LEAST_FOR_INTERVAL else math.nan
+    return Interval(n, float(np.mean(kept)), error, errors * error)
 
 
 # -- from the table of results ------------------------------------------------------------------------------
@@ -164,7 +172,7 @@ class Curve:
     Attributes
     ----------
     openness, mean, half_width : ndarray (n_levels,)
-        Half the width of the 95 % interval is NaN where there is one trial.
+        Half the width of the 95 % interval is NaN where there are fewer than three trials.
     n_trials : int
         Trials with a value at any level.
     """
@@ -173,6 +181,16 @@ class Curve:
     mean: Array
     half_width: Array
     n_trials: int
+
+    @property
+    def low(self) -> Array:
+        """Lower ends of the intervals; the metrics are shares, and none is below zero."""
+        return np.maximum(self.mean - self.half_width, 0.0)
+
+    @property
+    def high(self) -> Array:
+        """Upper ends of the intervals, at most one."""
+        return np.minimum(self.mean + self.half_width, 1.0)
 
 
 def curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:

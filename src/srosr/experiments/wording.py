@@ -21,7 +21,7 @@ def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
 
 
 def interval_text(mean: float, half_width: float) -> str:
-    """Mean ± half the interval, or the mean alone where one trial gives no interval."""
+    """Mean ± half the interval, or the mean alone where so few trials give no interval."""
     return number(mean) if math.isnan(half_width) else f"{number(mean)} ± {number(half_width)}"
 
 
