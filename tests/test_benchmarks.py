@@ -361,3 +361,12 @@ def test_targets_are_held_against_the_right_rows():
 
 def test_growth_exponents_are_slopes():
     assert scaling.exponent([10, 20, 40], [1.0, 2.0, 4.0]) == pytest.approx(1.0)
+
+
+def test_what_jobs_are_worth_is_timed_on_equal_tables():
+    from benchmarks.processes import main
+
+    outcome = CliRunner().invoke(main, ["digits", "--trials", "2", "--methods", "knn"])
+    assert outcome.exit_code == 0, outcome.output
+    assert "ratio" in outcome.output and "the same, byte for byte" in outcome.output
+    assert CliRunner().invoke(main, ["digit"]).exit_code == 1
