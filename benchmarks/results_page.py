@@ -60,6 +60,14 @@ def markdown(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def trials_text(counts: pd.Series) -> str:
+    """Over how many trials the means are, of the trials that every method has."""
+    most = counts.max()
+    if counts.min() < most:
+        return f"means over {most} trials, or as many as the last column says"
+    return f"means over {most} trials" if most > 1 else "one trial"
+
+
 def page(name: str, folder: Path, out: Path) -> str:
     """Copy what belongs to one experiment, and say it in Markdown."""
     protocol, results = load_protocol(name), read_results(folder / "results.parquet")
@@ -75,7 +83,8 @@ def page(name: str, folder: Path, out: Path) -> str:
         if source.exists():
             shutil.copyfile(source, there / f"{figure}.png")
             drawn.append((figure, caption))
-    last, n_trials = levels(results, "f")[-1], results["trial"].nunique()
+    last = levels(results, "f")[-1]
+    counted = trials_text(values_at(results, "f", last).count())
     spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum().sum()
     share = times["coding_seconds"].sum() / spent
     shown = " ".join(f"![{caption}]({name}/{figure}.png)" for figure, caption in drawn if figure in ALWAYS_SHOWN)
@@ -85,8 +94,8 @@ def page(name: str, folder: Path, out: Path) -> str:
 
 {about}
 
-Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; means over {n_trials} trials, the half
-widths of their intervals are in [summary.csv]({name}/summary.csv), all values in `{name}/results.parquet`. Computed in
+Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; {counted}. The half
+widths of 95 % intervals are in [summary.csv]({name}/summary.csv), all values in `{name}/results.parquet`. Computed in
 {spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not coding.
 
 {markdown(results)}

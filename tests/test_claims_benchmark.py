@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import results_page
-from benchmarks.claims import course, main, paired, slope, time_text, verdicts
+from benchmarks.claims import course, main, paired, pairs, slope, time_text, verdicts
 from srosr.experiments.tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
 
@@ -37,6 +37,29 @@ def test_a_level_counts_as_ahead_only_if_its_interval_is_above_zero():
         {0.1: [0.1, 0.11, 0.09, 0.1], 0.2: [-0.1, -0.11, -0.09, -0.1], 0.3: [0.1, -0.1, 0.2, -0.2]}
     )
     assert verdicts(differences) == (1, 1, 1)
+
+
+def test_rules_on_our_codes_meet_the_others_on_our_codes_too():
+    there = ["paper", "paper-lasso", "sci", "sci-lasso", "w-svm"]
+    assert pairs(there) == [
+        ("paper", "w-svm"),
+        ("paper", "sci"),
+        ("paper-lasso", "w-svm"),
+        ("paper-lasso", "sci"),
+        ("paper-lasso", "sci-lasso"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ([50, 50], "means over 50 trials"),
+        ([50, 5], "means over 50 trials, or as many as the last column says"),
+        ([1, 1], "one trial"),
+    ],
+)
+def test_the_page_says_over_how_many_trials_its_means_are(counts, text):
+    assert results_page.trials_text(pd.Series(counts)) == text
 
 
 def test_a_slope_is_per_point_of_openness():
