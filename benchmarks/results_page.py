@@ -61,11 +61,12 @@ def markdown(results: pd.DataFrame) -> str:
 
 
 def trials_text(counts: pd.Series) -> str:
-    """Over how many trials the means are, of the trials that every method has."""
+    """Over how many trials the means are, from the number that every method has."""
     most = counts.max()
-    if counts.min() < most:
-        return f"means over {most} trials, or as many as the last column says"
-    return f"means over {most} trials" if most > 1 else "one trial"
+    if most == 1:
+        return "one trial"
+    fewer = ", or as many as the last column says" if counts.min() < most else ""
+    return f"means over {most} trials{fewer}"
 
 
 def page(name: str, folder: Path, out: Path) -> str:
@@ -94,9 +95,10 @@ def page(name: str, folder: Path, out: Path) -> str:
 
 {about}
 
-Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; {counted}. The half
-widths of 95 % intervals are in [summary.csv]({name}/summary.csv), all values in `{name}/results.parquet`. Computed in
-{spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not coding.
+Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; {counted}.
+All levels, with half widths of 95 % intervals, are in [summary.csv]({name}/summary.csv), all values in
+`{name}/results.parquet`.
+Computed in {spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not coding.
 
 {markdown(results)}
 
