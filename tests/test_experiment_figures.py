@@ -242,6 +242,13 @@ def test_whiskers_of_a_ranking_are_the_intervals():
         assert segment[:, 0] == pytest.approx(expected)
 
 
+def test_a_bar_without_an_interval_has_no_whisker():
+    half = np.array([0.05, np.nan])
+    display = RankingDisplay(["a", "b"], np.array([0.9, 0.7]), half, [3, 1], metric="oscr", openness=0.2)
+    (whiskers,) = display.plot(figure().add_subplot()).ax_.collections
+    np.testing.assert_allclose([segment[:, 0] for segment in whiskers.get_segments()], [[0.85, 0.95]])
+
+
 def test_bands_whiskers_and_ticks_stay_within_what_a_share_can_be():
     wide = Curve(np.array([0.1, 0.2]), np.array([0.95, 0.1]), np.array([0.3, 0.3]), 3)
     assert wide.low == pytest.approx([0.65, 0.0]) and wide.high == pytest.approx([1.0, 0.4])
@@ -286,6 +293,17 @@ def test_both_error_histograms_have_one_scale_and_each_curve_all_samples():
     assert [text.get_text().split(" (")[0] for text in legend.get_texts()] == [
         "held-out training", "test, known", "test, unknown",
     ]  # fmt: skip
+
+
+def test_figures_of_one_method_name_it():
+    errors = PortraitErrorsDisplay.from_portrait(portrait(), method="ours & $theirs").plot(figure())
+    assert [ax.get_title(loc="left") for ax in errors.axes_] == [
+        r"ours & \$theirs: matched error", r"ours & \$theirs: non-matched error",
+    ]  # fmt: skip
+    target = TargetDisplay.from_coverage(COVERAGE, "paper").plot(figure().add_subplot())
+    assert target.ax_.get_ylabel() == "paper, mean over trials"
+    one = TargetDisplay.from_coverage(ONE["coverage"], "calibrated").plot(figure().add_subplot())
+    assert one.ax_.get_ylabel() == "calibrated, one trial"
 
 
 def test_errors_of_a_trial_without_unknown_samples_are_drawn():

@@ -54,6 +54,8 @@ class PortraitErrorsDisplay:
     ----------
     matched, nonmatched : tuple of three ndarray
         Of held-out training samples, known test samples and unknown test samples.
+    method : str, optional
+        Whose errors they are, for the titles.
 
     Attributes
     ----------
@@ -64,19 +66,21 @@ class PortraitErrorsDisplay:
     axes_: tuple[Axes, ...]
     figure_: Figure
 
-    def __init__(self, matched: Sequence[Array], nonmatched: Sequence[Array]) -> None:
+    def __init__(self, matched: Sequence[Array], nonmatched: Sequence[Array], *, method: str = "") -> None:
+        self.method = method
         self.matched, self.nonmatched = (tuple(_finite(values) for values in three) for three in (matched, nonmatched))
 
     @classmethod
-    def from_portrait(cls, portrait: Mapping[str, Any]) -> PortraitErrorsDisplay:
+    def from_portrait(cls, portrait: Mapping[str, Any], *, method: str = "") -> PortraitErrorsDisplay:
         """The errors of a portrait.
 
         Parameters
         ----------
         portrait : dict
+        method : str, optional
         """
         parts = (portrait["held_out"], portrait["test"]["known"], portrait["test"]["unknown"])
-        return cls([part["matched"] for part in parts], [part["nonmatched"] for part in parts])
+        return cls([part["matched"] for part in parts], [part["nonmatched"] for part in parts], method=method)
 
     def plot(self, figure: Any = None, *, bins: int = 50) -> PortraitErrorsDisplay:
         """Draw the histograms, one above the other.
@@ -91,6 +95,7 @@ class PortraitErrorsDisplay:
 
             figure = plt.figure(figsize=(5.6, 4.9), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)
+        whose = f"{plain(self.method)}: " if self.method else ""
         everything = [values for values in (*self.matched, *self.nonmatched) if len(values)]
         edges = shared_bins(bins, *everything) if everything else np.linspace(0.0, 1.0, bins + 1)
         for ax, three, name in ((upper, self.matched, "matched error"), (lower, self.nonmatched, "non-matched error")):
@@ -102,7 +107,7 @@ class PortraitErrorsDisplay:
                 ax.hist(**steps, histtype="step", linewidth=1.4, linestyle=dashes, label=f"{label} ({count})")
             tidy(ax)
             ax.set_ylabel("% of samples")
-            ax.set_title(name, fontsize="medium", loc="left", pad=4)
+            ax.set_title(whose + name, fontsize="medium", loc="left", pad=4)
         lower.set_xlim(edges[0], edges[-1])
         lower.set_xlabel("reconstruction error")
         figure.legend(
@@ -196,7 +201,7 @@ class TargetDisplay:
         ax.set_axisbelow(True)
         ax.set_ylim(*value_limits([curve for curve, *_ in kinds]))
         ax.set_xlabel("target: share of known samples to be refused, in %")
-        ax.set_ylabel("mean over trials")
+        ax.set_ylabel(plain(self.method) + (", mean over trials" if self.f.n_trials > 1 else ", one trial"))
         legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self

@@ -193,7 +193,11 @@ class RankingDisplay:
         colours = np.where(is_ours, OURS_COLOUR, PALE).tolist()
         ax.barh(places, self.mean - start, left=start, color=colours, height=0.68, zorder=2)
         whiskers = _whiskers(self.mean, self.half_width)
-        ax.errorbar(self.mean, places, xerr=whiskers, fmt="none", ecolor=INK, elinewidth=1.1, capsize=2.5, zorder=3)
+        known = np.isfinite(self.half_width)
+        ax.errorbar(
+            self.mean[known], places[known], xerr=whiskers[:, known], fmt="none", ecolor=INK, elinewidth=1.1,
+            capsize=2.5, zorder=3,
+        )  # fmt: skip
         for place, mean, half in zip(places, self.mean, whiskers[1], strict=True):
             ax.annotate(
                 f"{mean:.3f}", (max(mean + half, start), place), xytext=(5, 0), textcoords="offset points",

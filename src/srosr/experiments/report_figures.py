@@ -12,7 +12,7 @@ from ..plotting import INK
 from .detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, portrait_confusion
 from .inline_svg import inline_svg
 from .method_panels import MethodGridDisplay, TradeDisplay, grid_size
-from .method_strokes import OURS, in_order
+from .method_strokes import OURS, in_order, plain
 from .metric_info import METRIC_INFO
 from .openness_figures import OpennessDisplay, RankingDisplay, ranking_size
 from .statistics import LEAST_FOR_INTERVAL, Curve
@@ -186,7 +186,7 @@ def _portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section
                 "part, they can be told apart."
             )
             heard = f"Histograms of matched and non-matched errors of {name}: held-out, known and unknown samples."
-            display = PortraitErrorsDisplay.from_portrait(portrait)
+            display = PortraitErrorsDisplay.from_portrait(portrait, method=name)
             drawings.append(_drawing(f"errors-{position}", (5.6, 4.9), display, text, heard, whole=True))
     for position, name in enumerate(names):
         confusion = portrait_confusion(portraits[name])
@@ -195,7 +195,9 @@ def _portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section
         text = f"Confusion of {name} in the first trial; the last column holds refusals, the last row unknown samples."
         heard = f"Confusion matrix of {name} with {len(confusion.labels) - 1} known classes and the unknown."
         wide = len(confusion.labels) > 12
-        drawings.append(_drawing(f"confusion-{position}", (side, side), _Crisp(confusion), text, heard, wide=wide))
+        drawings.append(
+            _drawing(f"confusion-{position}", (side, side), _Crisp(confusion, name), text, heard, wide=wide)
+        )
     missing = [] if drawings else ["The first trial left no portrait to draw."]
     return Section("portraits", "One trial from near: errors and confusion", drawings, missing)
 
@@ -239,13 +241,14 @@ def _levelling(methods: Sequence[str]) -> str:
 
 
 class _Crisp:
-    """A confusion matrix whose cells stay sharp at any size."""
+    """A confusion matrix of a method, whose cells stay sharp at any size."""
 
-    def __init__(self, display: Any) -> None:
-        self.display = display
+    def __init__(self, display: Any, method: str) -> None:
+        self.display, self.method = display, method
 
     def plot(self, ax: Any) -> None:
         self.display.plot(ax)
+        ax.set_title(plain(self.method), fontsize="medium", loc="left", pad=6)
         for image in ax.images:
             image.set_interpolation("none")
 
