@@ -14,10 +14,11 @@ from benchmarks import report
 from srosr.experiments.statistics import Interval, mean_interval
 from srosr.experiments.tables import read_results, read_table
 
-EXPERIMENTS = ("yaleb", "mnist", "uiuc", "caltech101", "caltech256-clip", "caltech256")
+EXPERIMENTS = ("yaleb", "mnist", "mnist-full", "uiuc", "caltech256", "caltech256-clip", "caltech101")
 RULES = ("paper", "paper-5-percent", "paper-lasso", "calibrated", "calibrated-f")
 """The paper's rule: with its codes and threshold, with a threshold as all others have, with our codes; and ours."""
 RIVALS = ("w-svm", "w-svm-original", "sci", "ratio", "naive")
+OURS = ("calibrated", "calibrated-f")
 LASSO_RULES = ("paper-lasso", "calibrated", "calibrated-f")
 LASSO_RIVALS = ("sci-lasso", "ratio-lasso", "naive-lasso")
 """Rules on our codes meet the others on our codes too, in all trials: on MNIST those at the paper's ε have few."""
@@ -59,6 +60,7 @@ def _text(interval: Interval, digits: int = 3) -> str:
 def pairs(there: Iterable[str]) -> list[tuple[str, str]]:
     """Each rule and each rival that it is held against, of the methods that are there."""
     met = [(rule, rival) for rule in RULES for rival in (*RIVALS, *(LASSO_RIVALS if rule in LASSO_RULES else ()))]
+    met += [(rule, rival) for rule in OURS for rival in ("paper", "paper-lasso")]
     return [pair for pair in met if set(pair) <= set(there)]
 
 
@@ -84,10 +86,10 @@ def course(results: pd.DataFrame, metric: str, method: str) -> tuple[Interval, I
     return mean_interval(first), mean_interval(last), mean_interval(last - first)
 
 
-def time_text(times: pd.DataFrame) -> str:
+def time_text(times: pd.DataFrame, epsilon: Iterable[str] = EPSILON) -> str:
     """Minutes of one core, of all methods and of those on codes at the paper's epsilon."""
     spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum(axis=1) / 60
-    hard = spent[times["method"].isin(EPSILON)].sum()
+    hard = spent[times["method"].isin(list(epsilon))].sum()
     return f"{spent.sum():.1f} minutes of one core, {hard:.1f} of them for methods on codes at the paper's epsilon."
 
 
@@ -109,7 +111,8 @@ def main(folder: Path) -> None:
         results = read_results(path)
         out.print(f"\n{name}: {results['trial'].nunique()} trials", style="bold")
         if (times := folder / name / "times.parquet").exists():
-            out.print(time_text(read_table(times, "times")))
+            # With all training pictures of MNIST, the methods of these names are on Lasso codes.
+            out.print(time_text(read_table(times, "times"), () if name == "mnist-full" else EPSILON))
         report.show(out, "1. Ahead of W-SVM, SCI, ratio and naive", ahead_table(out, results))
         report.show(
             out,
@@ -119,6 +122,11 @@ def main(folder: Path) -> None:
         report.show(out, "3. Margins as openness grows: change for one point (1 %)", _slope_table(out, results))
         report.show(out, "4. Accuracy, recognition and rejection, from the smallest to the largest openness",
                     _course_table(out, results))  # fmt: skip
+        if OURS[0] in set(results["method"]):
+            report.show(out, "5. Ours by AUROC and OSCR, against the best of the others", _ranking_table(out, results))
+        if LASSO_RIVALS[0] in set(results["method"]):
+            report.show(out, "6. Codes at the paper's epsilon against Lasso codes, AUROC on the same trials",
+                        _codes_table(out, results))  # fmt: skip
     if not found:
         raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
 
@@ -158,6 +166,36 @@ def _course_table(out: Any, results: pd.DataFrame) -> Any:
             if metric in METRICS:
                 cells.append(_text(change))
         table.add_row(method, *cells)
+    return table
+
+
+def _ranking_table(out: Any, results: pd.DataFrame) -> Any:
+    """Ours against the best method of others that has all trials, at the largest openness and over all levels."""
+    table = report.new_table(out, "metric", "ours", "best other", "its mean", "difference", "over all levels")
+    trials = results.groupby("method")["trial"].nunique()
+    others = [name for name in trials.index if trials[name] == trials.max() and name not in OURS]
+    for metric in ("auroc", "oscr"):
+        means = {name: course(results, metric, name)[1].mean for name in (*others, OURS[0])}
+        best = max(others, key=lambda name: means[name])
+        differences = paired(results, metric, OURS[0], best)
+        last = mean_interval(differences[differences.columns[-1]])
+        whole = mean_interval(differences.mean(axis=1))
+        table.add_row(metric, f"{means[OURS[0]]:.3f}", best, f"{means[best]:.3f}", _text(last), _text(whole))
+    return table
+
+
+def _codes_table(out: Any, results: pd.DataFrame) -> Any:
+    """At the largest openness, in the trials that both have."""
+    table = report.new_table(out, "method", "trials", "epsilon", "Lasso", "difference")
+    values = results[results["metric"] == "auroc"]
+    last = values[values["openness"] == values["openness"].max()]
+    by_trial = last.pivot(index="trial", columns="method", values="value")
+    for method in ("paper", "matched", "sci", "ratio", "naive"):
+        if {method, f"{method}-lasso"} <= set(by_trial):
+            both = by_trial[[method, f"{method}-lasso"]].dropna()
+            one, other = both[method], both[f"{method}-lasso"]
+            difference = _text(mean_interval(one - other))
+            table.add_row(method, str(len(both)), f"{one.mean():.3f}", f"{other.mean():.3f}", difference)
     return table
 
 

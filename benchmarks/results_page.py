@@ -48,14 +48,18 @@ def markdown(results: pd.DataFrame) -> str:
     means = {m: values_at(results, m, last).apply(mean_interval) for m in SHOWN}
     trials = values_at(results, "f", last).count()
     full = trials[trials == trials.max()].index
-    best = {m: max(full, key=lambda name: BETTER[m] * means[m][name].mean) for m in BETTER}
+    best = {m: max(BETTER[m] * means[m][name].mean for name in full) for m in BETTER}
+
+    def is_best(metric: str, name: str) -> bool:
+        return metric in best and BETTER[metric] * means[metric][name].mean >= best[metric] - 1e-12
+
     order = sorted(means["f"].index, key=lambda name: -means["f"][name].mean)
     lines = [f"| method | {' | '.join(SHOWN.values())} | trials |", "|---" * (len(SHOWN) + 2) + "|"]
     for name in order:
         cells = []
         for m in SHOWN:
             text = f"{means[m][name].mean:.3f}"
-            cells.append(f"**{text}**" if best.get(m) == name else text)
+            cells.append(f"**{text}**" if name in full and is_best(m, name) else text)
         lines.append(f"| {name} | {' | '.join(cells)} | {trials[name]} |")
     return "\n".join(lines)
 
@@ -98,7 +102,7 @@ def page(name: str, folder: Path, out: Path) -> str:
 Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; {counted}.
 All levels, with half widths of 95 % intervals, are in [summary.csv]({name}/summary.csv), all values in
 `{name}/results.parquet`.
-Computed in {spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not coding.
+Computed in {spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not sparse coding.
 
 {markdown(results)}
 
@@ -113,12 +117,16 @@ More: {others}.
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DOCS, help="[default: docs/results]")
 def main(folder: Path, out: Path) -> None:
     """Copy tables and figures of the experiments in FOLDER, and write tables.md, which shows them."""
-    names = [name for name in (*EXPERIMENTS, "mnist-full") if (folder / name / "results.parquet").exists()]
+    names = [name for name in EXPERIMENTS if (folder / name / "results.parquet").exists()]
     if not names:
         raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
     parts = [page(name, folder / name, out) for name in names]
     command = "python -m benchmarks.results_page srosr-results"
-    head = f"# Tables and figures\n\nBy `{command}`; see [README.md](README.md) first.\n"
+    head = f"""# Tables and figures
+
+By `{command}`; see [README.md](README.md) first. The methods are explained
+in [rivals.md](../rivals.md), the metrics in [metrics.md](../metrics.md).
+"""
     (out / "tables.md").write_text("\n".join([head, *parts]), encoding="utf-8")
     click.echo(f"{', '.join(names)}: {out / 'tables.md'}")
 

@@ -48,6 +48,7 @@ def test_rules_on_our_codes_meet_the_others_on_our_codes_too():
         ("paper-lasso", "sci"),
         ("paper-lasso", "sci-lasso"),
     ]
+    assert pairs(["paper", "calibrated"]) == [("calibrated", "paper")]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_the_time_is_that_of_all_methods_and_of_those_at_the_papers_epsilon():
 def write_uiuc(folder, n_trials=3):
     """Tables of an experiment, made up."""
     rng = np.random.default_rng(0)
-    methods = ["paper", "matched", "calibrated", "w-svm", "naive"]
+    methods = ["paper", "matched", "calibrated", "w-svm", "naive", "sci-lasso", "sci"]
     records, times = [], []
     for trial in range(n_trials):
         for method in methods:
@@ -110,14 +111,32 @@ def test_the_page_has_its_tables_beside_it_and_the_claims_can_be_read_there(tmp_
     for table in ("results.parquet", "times.parquet"):
         assert (out / "uiuc" / table).read_bytes() == (tmp_path / "in" / "uiuc" / table).read_bytes()
     assert "`python -m benchmarks.results_page srosr-results`" in (out / "tables.md").read_text()
-    assert "45.0 minutes of one core" in CliRunner().invoke(main, [str(out)]).output
+    assert "63.0 minutes of one core" in CliRunner().invoke(main, [str(out)]).output
+
+
+def test_codes_are_compared_on_the_same_trials_and_ours_with_the_best_of_the_others(tmp_path):
+    write_uiuc(tmp_path)
+    values = pd.read_parquet(tmp_path / "uiuc" / "results.parquet")
+    last = values[(values["metric"] == "auroc") & (values["n_unknown"] == 2)]
+    means = last.groupby("method")["value"].mean()
+    ranking, codes = CliRunner().invoke(main, [str(tmp_path)]).output.split("5. Ours by AUROC")[1].split("6. Codes")
+    best = means.drop("calibrated").idxmax()
+    row = next(line for line in ranking.splitlines() if line.startswith("| auroc"))
+    cells = [cell.strip() for cell in row.strip("| ").split("|")]
+    assert cells[1:4] == [f"{means['calibrated']:.3f}", best, f"{means[best]:.3f}"]
+    assert cells[4].startswith(f"{means['calibrated'] - means[best]:+.3f} ±")
+    row = next(line for line in codes.splitlines() if line.startswith("| sci"))
+    cells = [cell.strip() for cell in row.strip("| ").split("|")]
+    assert cells[1:4] == ["3", f"{means['sci']:.3f}", f"{means['sci-lasso']:.3f}"]
 
 
 def test_the_command_prints_what_it_finds_and_says_when_there_is_nothing(tmp_path):
     write_uiuc(tmp_path)
     done = CliRunner().invoke(main, [str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert "uiuc: 3 trials" in done.output and done.output.count("calibrated") == 5
+    assert "uiuc: 3 trials" in done.output and "nan" not in done.output
+    # Against five of the others twice (differences, slopes), and its course.
+    assert done.output.count("calibrated") == 11
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "has no results" in CliRunner().invoke(main, [str(empty)]).output

@@ -138,9 +138,16 @@ def test_a_method_keeps_its_stroke_whoever_else_is_there():
 
 def test_the_featured_methods_are_ours_and_the_papers_or_else_the_first():
     assert featured(METHODS) == list(PAPER)
-    assert featured(["w-svm-original", "calibrated", "svm"]) == ["calibrated", "w-svm-original"]
-    assert featured(["svm", "knn", "calibrated"]) == ["calibrated", "knn", "svm"]
+    assert featured(["svm", "w-svm-original", "calibrated"]) == ["calibrated", "svm", "w-svm-original"]
     assert featured(["svm", "paper"], ours="svm") == ["svm", "paper"]
+    others = [f"other-{i:02d}" for i in range(12)]
+    assert featured([*others, "w-svm-original", "calibrated"]) == ["calibrated", "w-svm-original"]
+    assert featured([*others, "calibrated", "calibrated-f", "calibrated-g"]) == [
+        "calibrated", "calibrated-f", "calibrated-g", *others[:6],
+    ]  # fmt: skip
+    assert featured([*others, "calibrated", "calibrated-f", "calibrated-g", "paper"]) == [
+        "calibrated", "calibrated-f", "paper",
+    ]  # fmt: skip
 
 
 def test_methods_come_in_one_order_ours_first():

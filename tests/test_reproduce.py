@@ -352,6 +352,7 @@ def test_progress_counts_on_from_what_is_there_and_reckons_with_what_is_new():
         "some: 4 of 6 trials are there already",
         "some: 5 of 6 trials, 1 min, about 1 min left",
         "some: 6 of 6 trials, 2 min",
+        "some: writing tables, figures and report",
     ]
 
 

@@ -248,7 +248,9 @@ def _progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], N
             line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")
             err.print(line, soft_wrap=True)
         if done == total and total:
-            bar.update(task, left="writing tables and report …")
+            bar.update(task, left="writing tables, figures and report …")
+            if not err.is_terminal:
+                err.print(f"{name}: writing tables, figures and report", soft_wrap=True)
 
     with bar:
         yield progress
@@ -267,7 +269,7 @@ def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
         console.print(f"… and {len(failures) - 10} more failures, see failures.csv")
     spent, coding = time_spent(outcome.tables["times"])
     if spent > 0:
-        console.print(f"Computed {duration(spent)} in all, {1.0 - coding:.0%} of it not coding.")
+        console.print(f"Computed {duration(spent)} in all, {1.0 - coding:.0%} of it not sparse coding.")
     console.print(f"Report: {outcome.report}", soft_wrap=True)
 
 

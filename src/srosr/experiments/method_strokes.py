@@ -15,6 +15,7 @@ __all__ = [
     "Stroke",
     "featured",
     "in_order",
+    "is_ours",
     "named",
     "plain",
     "shortened",
@@ -53,6 +54,9 @@ class Stroke:
 
 
 _OURS = Stroke(OURS_COLOUR, "-", "o", width=2.6)
+_OURS_VARIANT = Stroke(OURS_COLOUR, (0, (4, 1.5)), "o", filled=False, width=2.0)
+#: So many curves can be told apart, and their legend has room.
+_MOST_CURVES = 9
 _STROKES = (
     Stroke("#e07b39", (0, (7, 2)), "s"),
     Stroke("#a8841a", (0, (3, 1.5)), "s", filled=False),
@@ -72,17 +76,24 @@ def in_order(methods: Iterable[str], ours: str = OURS) -> list[str]:
 
 
 def featured(methods: Iterable[str], ours: str = OURS) -> list[str]:
-    """The methods that a figure with all curves in full can hold: ours and the paper's, of those there are.
+    """The methods that a figure with all curves in full can hold: all where they are few, else ours and the paper's.
 
-    Where a variant such as "w-svm-original" is there and its method is not, it takes its place. Where none of the
-    paper's methods is there the first seven stand in.
+    Of variants of ours the first is there too. Where a variant such as "w-svm-original" is there and its method is not,
+    it takes its place. Where none of the paper's methods is there the first nine stand in.
     """
     there = in_order(methods, ours)
+    if len(there) <= _MOST_CURVES:
+        return there
     chosen = []
     for name in dict.fromkeys((ours, *PAPER_METHODS)):
         variants = [other for other in there if other.startswith(f"{name}-")]
-        chosen += [name] if name in there else variants[:1]
-    return chosen if set(chosen) - {ours} else there[: len(PAPER_METHODS)]
+        chosen += ([name] if name in there else []) + (variants[:1] if name not in there or name == ours else [])
+    return chosen if any(not is_ours(name, ours) for name in chosen) else there[:_MOST_CURVES]
+
+
+def is_ours(name: str, ours: str = OURS) -> bool:
+    """Whether a method is ours or a variant of it, such as "calibrated-f"."""
+    return name == ours or name.startswith(f"{ours}-")
 
 
 def strokes(methods: Sequence[str], ours: str = OURS) -> dict[str, Stroke]:
@@ -92,6 +103,7 @@ def strokes(methods: Sequence[str], ours: str = OURS) -> dict[str, Stroke]:
         name: own[base] for name in methods if (base := _base(name, own)) and (base == name or base not in methods)
     }
     drawn[ours] = _OURS
+    drawn |= {name: _OURS_VARIANT for name in [n for n in methods if n != ours and is_ours(n, ours)][:1]}
     free = [stroke for stroke in _STROKES if stroke not in drawn.values()] or list(_STROKES)
     others = [name for name in methods if name not in drawn]
     drawn |= {name: free[i % len(free)] for i, name in enumerate(others)}
@@ -104,7 +116,7 @@ def _base(name: str, own: dict[str, Stroke]) -> str | None:
 
 def named(name: str, ours: str, n: int, most: int) -> str:
     """What a legend calls a method: whether it is ours, and whether it has fewer trials than others."""
-    return name + (" (ours)" if name == ours else "") + (f" ({n} of {most} trials)" if n < most else "")
+    return name + (" (ours)" if is_ours(name, ours) else "") + (f" ({n} of {most} trials)" if n < most else "")
 
 
 def plain(name: object) -> str:

@@ -75,7 +75,7 @@ class OpennessDisplay:
         results : DataFrame
         metric : str
         methods : sequence of str, optional
-            None takes ours and those of the paper.
+            None takes all, or where they are many ours and those of the paper.
         ours : str
         """
         found = curves_of(results, metric)

@@ -108,7 +108,9 @@ def _openness(results: pd.DataFrame, there: set[str], methods: Sequence[str], ou
             continue
         display = OpennessDisplay.from_results(results, metric, ours=ours)
         label = METRIC_INFO[metric].label
-        text = f"{capital(label)} against openness: {listed(list(display.curves), 20)}. {band}"
+        all_drawn = set(display.curves) >= set(results.loc[results["metric"] == metric, "method"])
+        rest = "" if all_drawn else " All methods are in the panels below."
+        text = f"{capital(label)} against openness: {listed(list(display.curves), 20)}. {band}{rest}"
         drawings.append(_drawing(f"openness-{metric}", _CURVES, display, text, _heard(display.curves, label)))
     for metric in ("f", "accuracy"):
         if metric in there:
