@@ -250,7 +250,7 @@ class _Crisp:
 
     def plot(self, ax: Any) -> None:
         self.display.plot(ax)
-        ax.set_title(plain(self.method), fontsize="medium", loc="left", pad=6)
+        ax.set_xlabel(f"answered by {plain(self.method)}")
         for image in ax.images:
             image.set_interpolation("none")
 
