@@ -274,8 +274,8 @@ def test_a_folder_that_cannot_be_written_to_is_said_before_any_work(folder, tmp_
     assert taken.read_text() == "a file"
 
 
-@pytest.mark.parametrize("out", ["taken/below", "folder"])
-def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkeypatch, out):
+@pytest.mark.parametrize(("out", "blamed"), [("taken/below", "taken"), ("folder", "folder/some")])
+def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkeypatch, out, blamed):
     (tmp_path / "taken").write_text("a file")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "some").write_text("a file")
@@ -286,7 +286,8 @@ def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkey
     monkeypatch.setattr(Protocol, "dataset", loaded)
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / out)])
     assert done.exit_code == 2, done.output
-    assert f"could not write to {tmp_path / out / 'some'}: " in done.output
+    why = f"{tmp_path / blamed} is a file, not a folder"
+    assert f"could not write to {tmp_path / out / 'some'}: {why}." in done.output
     assert "Put that right, or give another --out." in done.output and "finished" not in done.output
     assert {path.name for path in tmp_path.iterdir()} == {"taken", "folder"}
 

@@ -6,6 +6,7 @@ that is killed on the way leaves the old file, or none, and a temporary one that
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -54,6 +55,8 @@ def make_folder(path: Path) -> None:
             break
         path = path.parent
     for folder in reversed(missing):
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file, not a folder")
         folder.mkdir(exist_ok=True)
         _sync(folder.parent)
 
