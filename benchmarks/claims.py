@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import report
+from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.statistics import Interval, mean_interval
 from srosr.experiments.tables import read_results, read_table
 
@@ -22,7 +23,6 @@ OURS = ("calibrated", "calibrated-f")
 LASSO_RULES = ("paper-lasso", "calibrated", "calibrated-f")
 LASSO_RIVALS = ("sci-lasso", "ratio-lasso", "naive-lasso")
 """Rules on our codes meet the others on our codes too, in all trials: on MNIST those at the paper's ε have few."""
-EPSILON = ("paper", "paper-5-percent", "matched", "naive", "ratio", "sci")
 METRICS = {"f": "F", "accuracy": "accuracy"}
 
 
@@ -86,11 +86,21 @@ def course(results: pd.DataFrame, metric: str, method: str) -> tuple[Interval, I
     return mean_interval(first), mean_interval(last), mean_interval(last - first)
 
 
-def time_text(times: pd.DataFrame, epsilon: Iterable[str] = EPSILON) -> str:
-    """Minutes of one core, of all methods and of those on codes at the paper's epsilon."""
+def epsilon_methods(experiment: str) -> list[str]:
+    """The methods of an experiment that are on codes within some epsilon of a sample, as the paper's are."""
+    settings = load_protocol(experiment).methods
+    return [setting.name for setting in settings if setting.parameters.get("problem", {}).get("name") == "bpdn"]
+
+
+def time_text(times: pd.DataFrame, epsilon: Iterable[str]) -> str:
+    """Minutes of one core: of all methods, of those on codes at the paper's epsilon, and of the longest trial."""
     spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum(axis=1) / 60
-    hard = spent[times["method"].isin(list(epsilon))].sum()
-    return f"{spent.sum():.1f} minutes of one core, {hard:.1f} of them for methods on codes at the paper's epsilon."
+    hard = spent[times["method"].isin(list(epsilon))]
+    text = f"{spent.sum():.1f} minutes of one core"
+    if hard.empty:
+        return f"{text}."
+    longest = hard.groupby(times["trial"]).sum().max()
+    return f"{text}, {hard.sum():.1f} of them for methods on codes at the paper's epsilon, up to {longest:.1f} a trial."
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,10 +119,10 @@ def main(folder: Path) -> None:
             continue
         found += 1
         results = read_results(path)
-        out.print(f"\n{name}: {results['trial'].nunique()} trials", style="bold")
+        n_trials = results["trial"].nunique()
+        out.print(f"\n{name}: {n_trials} {'trial' if n_trials == 1 else 'trials'}", style="bold")
         if (times := folder / name / "times.parquet").exists():
-            # With all training pictures of MNIST, the methods of these names are on Lasso codes.
-            out.print(time_text(read_table(times, "times"), () if name == "mnist-full" else EPSILON))
+            out.print(time_text(read_table(times, "times"), epsilon_methods(name)))
         report.show(out, "1. Ahead of W-SVM, SCI, ratio and naive", ahead_table(out, results))
         report.show(
             out,

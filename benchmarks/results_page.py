@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import click
+import numpy as np
 import pandas as pd
 
 from benchmarks.claims import EXPERIMENTS
@@ -28,7 +29,7 @@ FIGURES = {
     "coverage": "is the target kept?",
 }
 SHOWN = {"f": "F", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR", "known_refused": "known refused"}
-BETTER = {"f": 1, "accuracy": 1, "auroc": 1, "oscr": 1}
+BEST_MARKED = ("f", "accuracy", "auroc", "oscr")
 ALWAYS_SHOWN = ("openness-f", "openness-accuracy")
 
 
@@ -48,18 +49,15 @@ def markdown(results: pd.DataFrame) -> str:
     means = {m: values_at(results, m, last).apply(mean_interval) for m in SHOWN}
     trials = values_at(results, "f", last).count()
     full = trials[trials == trials.max()].index
-    best = {m: max(BETTER[m] * means[m][name].mean for name in full) for m in BETTER}
-
-    def is_best(metric: str, name: str) -> bool:
-        return metric in best and BETTER[metric] * means[metric][name].mean >= best[metric] - 1e-12
-
+    # Equal but for rounding is equal: one score with two thresholds has one AUROC.
+    least = {m: max(means[m][name].mean for name in full) - 1e-12 for m in BEST_MARKED}
     order = sorted(means["f"].index, key=lambda name: -means["f"][name].mean)
     lines = [f"| method | {' | '.join(SHOWN.values())} | trials |", "|---" * (len(SHOWN) + 2) + "|"]
     for name in order:
         cells = []
         for m in SHOWN:
             text = f"{means[m][name].mean:.3f}"
-            cells.append(f"**{text}**" if name in full and is_best(m, name) else text)
+            cells.append(f"**{text}**" if name in full and means[m][name].mean >= least.get(m, np.inf) else text)
         lines.append(f"| {name} | {' | '.join(cells)} | {trials[name]} |")
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import results_page
-from benchmarks.claims import course, main, paired, pairs, slope, time_text, verdicts
+from benchmarks.claims import course, epsilon_methods, main, paired, pairs, slope, time_text, verdicts
 from srosr.experiments.tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
 
@@ -74,10 +74,34 @@ def test_a_course_goes_from_the_smallest_to_the_largest_openness():
     assert (first.mean, last.mean, change.mean) == pytest.approx((0.45, 0.55, 0.1))
 
 
-def test_the_time_is_that_of_all_methods_and_of_those_at_the_papers_epsilon():
-    rows = [("x", 0, "paper", 60.0, 30.0, 30.0, 9.0), ("x", 0, "w-svm", 120.0, 0.0, 0.0, 0.0)]
+def test_the_time_is_that_of_all_methods_of_those_at_the_papers_epsilon_and_of_their_longest_trial():
+    rows = [
+        ("x", 0, "paper", 60.0, 30.0, 30.0, 9.0),
+        ("x", 0, "sci", 60.0, 0.0, 0.0, 9.0),
+        ("x", 1, "paper", 60.0, 0.0, 0.0, 9.0),
+        ("x", 1, "w-svm", 240.0, 0.0, 0.0, 0.0),
+    ]
     times = pd.DataFrame(rows, columns=list(TABLES["times"]))
-    assert time_text(times).startswith("4.0 minutes of one core, 2.0 of them")
+    text = "8.0 minutes of one core, 4.0 of them for methods on codes at the paper's epsilon, up to 3.0 a trial."
+    assert time_text(times, ["paper", "sci"]) == text
+    assert time_text(times, []) == "8.0 minutes of one core."
+
+
+def test_the_methods_at_an_epsilon_are_those_of_the_protocol():
+    assert set(epsilon_methods("yaleb")) == {"paper", "paper-5-percent", "matched", "naive", "ratio", "sci"}
+    assert epsilon_methods("mnist-full") == []  # on Lasso codes, with the same names
+
+
+def test_the_best_of_a_column_is_marked_with_its_equals_and_not_where_trials_are_fewer():
+    full = [[0.5, 0.5, 0.1 + 0.2], [0.5, 0.5, 0.3]]
+    table = results(
+        a=full, b=[[0.5, 0.5, 0.3], [0.5, 0.5, 0.3]], c=[[0.1, 0.1, 0.1], [0.1, 0.1, 0.1]], d=[[0.9, 0.9, 0.9]]
+    )
+    every = pd.concat([table[table["metric"] == "f"].assign(metric=m) for m in results_page.SHOWN])
+    cells = {
+        line.split("|")[1].strip(): line.split("|")[2].strip() for line in results_page.markdown(every).splitlines()
+    }
+    assert [cells[name] for name in "abcd"] == ["**0.300**", "**0.300**", "0.100", "0.900"]
 
 
 def write_uiuc(folder, n_trials=3):

@@ -28,8 +28,9 @@ from srosr.experiments.detail_figures import (
 )
 from srosr.experiments.inline_svg import inline_svg
 from srosr.experiments.method_panels import MethodGridDisplay, TradeDisplay, grid_size
-from srosr.experiments.method_strokes import OURS_COLOUR, featured, in_order, plain, shortened, strokes
+from srosr.experiments.method_strokes import OURS_COLOUR, featured, in_order, named, plain, shortened, strokes
 from srosr.experiments.openness_figures import OpennessDisplay, RankingDisplay, ranking_size
+from srosr.experiments.report_figures import _Crisp, drawn_sections
 from srosr.experiments.statistics import Curve
 
 TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
@@ -134,6 +135,31 @@ def test_a_method_keeps_its_stroke_whoever_else_is_there():
     assert strokes(["w-svm-original"])["w-svm-original"] == strokes(list(PAPER))["w-svm"]
     both = strokes(["w-svm", "w-svm-original"])
     assert both["w-svm"] != both["w-svm-original"]
+
+
+def test_a_variant_of_ours_is_ours_in_name_and_colour_and_told_apart_by_its_dashes():
+    drawn = strokes(["calibrated", "calibrated-f", "paper"])
+    assert drawn["calibrated"].colour == drawn["calibrated-f"].colour == OURS_COLOUR
+    assert drawn["calibrated"].dashes != drawn["calibrated-f"].dashes
+    assert [named(name, "calibrated", 3, 3) for name in ("calibrated-f", "calibratedly", "paper")] == [
+        "calibrated-f (ours)", "calibratedly", "paper",
+    ]  # fmt: skip
+
+
+def test_the_caption_says_where_methods_are_that_the_figure_has_no_room_for():
+    def caption(methods):
+        some = RESULTS[RESULTS["method"].isin(methods)]
+        drawings = drawn_sections(some, COVERAGE, {}, methods=list(methods))[0].drawings
+        return next(one.caption for one in drawings if one.name == "figure-openness-f")
+
+    assert "All methods are in the panels below." in caption(METHODS)
+    assert "below" not in caption(PAPER)
+
+
+def test_the_confusion_in_a_report_names_its_method():
+    ax = figure().add_subplot()
+    _Crisp(portrait_confusion(portrait()), "paper").plot(ax)
+    assert ax.get_xlabel() == "answered by paper"
 
 
 def test_the_featured_methods_are_ours_and_the_papers_or_else_the_first():

@@ -87,7 +87,8 @@ def featured(methods: Iterable[str], ours: str = OURS) -> list[str]:
     chosen = []
     for name in dict.fromkeys((ours, *PAPER_METHODS)):
         variants = [other for other in there if other.startswith(f"{name}-")]
-        chosen += ([name] if name in there else []) + (variants[:1] if name not in there or name == ours else [])
+        itself = [name] if name in there else []
+        chosen += itself if itself and name != ours else [*itself, *variants[:1]]
     return chosen if any(not is_ours(name, ours) for name in chosen) else there[:_MOST_CURVES]
 
 

@@ -102,8 +102,6 @@ class ResultsFolder:
 
     def __enter__(self) -> ResultsFolder:
         with blame_folder(self.path, "make the folder", started=os.path.exists(self.path / "run.json")):
-            if self.path.exists() and not self.path.is_dir():
-                raise ResultsFolderError(f"{self.path} is a file; results need a folder. Give another --out.")
             make_folder(self.path)
         self._lock = self._locked()
         try:
