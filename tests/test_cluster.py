@@ -30,6 +30,7 @@ from srosr.experiments.runner import Failure, Summary
 from srosr.experiments.trial import Work, run_trial
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
+psutil = pytest.importorskip("psutil", reason="comes with Dask")
 pytestmark = unix
 
 N_TRIALS = 10
@@ -111,14 +112,15 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
     log = tmp_path / "log"
     log.mkdir()
 
-    def kill_at_three(done, total, seconds):
-        if done == 3:
+    def kill_when_both_work(done, total, seconds):
+        if done >= 3 and victim.returncode is None and any(log.glob(f"{victim.pid}-*")):
             os.kill(victim.pid, signal.SIGKILL)
+            victim.wait(10)
 
     executor = DaskCluster(cluster.address)
     payload = {"seconds": 0.3, "log": str(log)}
-    assert run(tmp_path, executor, tasks_of(N_TRIALS, payload), progress=kill_at_three) == Summary(30, 0, ())
-    assert victim.wait(5) == -signal.SIGKILL
+    assert run(tmp_path, executor, tasks_of(N_TRIALS, payload), progress=kill_when_both_work) == Summary(30, 0, ())
+    assert victim.returncode == -signal.SIGKILL
     assert tables(tmp_path) == undisturbed
     starts = [tuple(map(int, path.name.split("-"))) for path in log.iterdir()]
     workers = {pid for pid, _, _ in starts}
@@ -242,10 +244,12 @@ def test_a_cluster_of_this_machine_gives_the_same_tables_and_leaves_no_orphans(t
     options = ("--trials", str(N_TRIALS), "--cluster", "local:2")
     with Run(out, *options, payload=payload) as first:
         assert first.wait_for(3)
+        # Its descendants: a machine with other work to do may let one worker do all trials so far.
+        pids = {child.pid for child in psutil.Process(first.process.pid).children(recursive=True)}
         first.process.kill()
         first.process.wait(10)
-    pids = {int(path.name.split("-")[0]) for path in log.iterdir()}
-    assert len(pids) == 2
+    workers = {int(path.name.split("-")[0]) for path in log.iterdir()}
+    assert workers and workers < pids
     assert all_gone(pids, seconds=10)
     with Run(out, *options, payload=payload) as second:
         output, errors = second.process.communicate(timeout=60)
