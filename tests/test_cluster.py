@@ -115,7 +115,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
     def kill_when_both_work(done, total, seconds):
         if done >= 3 and victim.returncode is None and any(log.glob(f"{victim.pid}-*")):
             os.kill(victim.pid, signal.SIGKILL)
-            victim.wait(10)
+            victim.wait(60)
 
     executor = DaskCluster(cluster.address)
     payload = {"seconds": 0.3, "log": str(log)}
@@ -247,12 +247,12 @@ def test_a_cluster_of_this_machine_gives_the_same_tables_and_leaves_no_orphans(t
         # Its descendants: a machine with other work to do may let one worker do all trials so far.
         pids = {child.pid for child in psutil.Process(first.process.pid).children(recursive=True)}
         first.process.kill()
-        first.process.wait(10)
+        first.process.wait(60)
     workers = {int(path.name.split("-")[0]) for path in log.iterdir()}
     assert workers and workers < pids
-    assert all_gone(pids, seconds=10)
+    assert all_gone(pids, seconds=30)
     with Run(out, *options, payload=payload) as second:
-        output, errors = second.process.communicate(timeout=60)
+        output, errors = second.process.communicate(timeout=300)
     assert "done" in output and errors == ""
     assert tables(out) == undisturbed
     assert ResultsFolder(out, IDENTITY).identity == ResultsFolder.existing(out).identity
@@ -263,7 +263,7 @@ def test_a_scheduler_that_cannot_be_reached_is_an_error_within_seconds(address):
     started = time.monotonic()
     with pytest.raises(ClusterError, match=rf"no Dask scheduler answers at {address} .*dask scheduler"):
         DaskCluster(address).__enter__()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_something_else_that_listens_is_an_error_within_seconds():
@@ -273,7 +273,7 @@ def test_something_else_that_listens_is_an_error_within_seconds():
         started = time.monotonic()
         with pytest.raises(ClusterError, match="does not answer as a Dask scheduler"):
             DaskCluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}").__enter__()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):

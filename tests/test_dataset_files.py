@@ -298,7 +298,7 @@ def test_a_server_that_cannot_be_reached_is_said_within_seconds(cache):
     start = time.monotonic()
     with pytest.raises(DatasetError, match="cannot be reached: is this machine offline"):
         fetch(the_file("http://127.0.0.1:9/file.bin"))  # the port of discard, where nobody listens
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert left_in(cache) == []
 
 
@@ -711,4 +711,4 @@ def test_text_that_is_not_the_published_one_is_never_taken_for_it(tmp_path_facto
 def test_importing_data_sets_loads_nothing_heavy():
     heavy = "('pooch', 'requests', 'sklearn', 'scipy', 'pandas', 'PIL', 'rich', 'numba')"
     program = f"import sys, srosr.datasets; found = [m for m in {heavy} if m in sys.modules]; assert not found, found"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

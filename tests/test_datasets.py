@@ -599,4 +599,4 @@ def test_the_python_of_the_page_runs_as_printed(tmp_path):
     text = (Path(__file__).resolve().parents[1] / "docs" / "datasets.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 2
-    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, timeout=120, check=True)
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, timeout=300, check=True)

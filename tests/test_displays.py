@@ -150,7 +150,7 @@ ax = Figure().add_subplot()
 srosr.displays.ErrorHistogramDisplay(np.arange(9.0), np.arange(9.0)).plot(ax)
 assert "matplotlib.pyplot" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_bars_are_the_numbers_and_the_candidate_is_coloured(clf, ax):

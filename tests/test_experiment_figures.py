@@ -466,7 +466,7 @@ t.MethodGridDisplay.from_results(t.RESULTS, "f", methods=["paper"]).plot()
 t.PortraitErrorsDisplay.from_portrait(t.portrait()).plot()
 assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 3
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, cwd=Path(__file__).parent)
 
 
 # --- figures as SVG ---

@@ -132,7 +132,7 @@ displays.OSCRDisplay([0, 1], [0, 1]).plot(Figure().add_subplot())
 displays.OpenSetConfusionDisplay(["a", "?"], [[1, 0], [0, 1]]).plot(Figure().add_subplot())
 assert "matplotlib.pyplot" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_the_legend_has_the_area_and_the_name(ax):

@@ -230,7 +230,7 @@ def test_another_process_reads_the_same_bits(tmp_path):
         "print(ascii(s.settings))"
     )
     out = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "m")], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, str(tmp_path / "m")], capture_output=True, text=True, check=True, timeout=300
     )
     expected = [
         f"{n} {a.dtype} {a.shape} "
@@ -734,7 +734,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
     except ModelFileError as error:
         print(path.name)
 """
-    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300)
     assert out.stderr == ""
     assert out.stdout.split() == sorted(p.name for p in tmp_path.iterdir())
 

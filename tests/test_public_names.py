@@ -20,7 +20,7 @@ def test_every_public_name_is_what_its_home_holds_whatever_was_imported_before()
         "wrong = [n for n in srosr.__all__ if isinstance(getattr(srosr, n), types.ModuleType)]\n"
         "assert not wrong, wrong\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_the_documents_have_no_gaps_left():
@@ -38,7 +38,7 @@ def test_all_names_are_listed_and_documented():
 def test_importing_the_package_loads_nothing_heavy():
     heavy = "('numpy', 'scipy', 'sklearn', 'numba', 'pandas', 'matplotlib', 'torch', 'safetensors')"
     program = f"import sys, srosr; found = [m for m in {heavy} if m in sys.modules]; assert not found, found"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_the_python_of_the_readme_runs_as_printed(tmp_path):

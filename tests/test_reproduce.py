@@ -184,7 +184,7 @@ def test_a_changed_protocol_in_an_old_folder_is_refused(folder, undisturbed):
     out = str(folder / "undisturbed")
     done = subprocess.run(
         [sys.executable, "-m", "srosr", "reproduce", str(changed / "some.toml"), "--out", out],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 2
     assert "results of another run" in done.stderr and "train" in done.stderr
