@@ -30,7 +30,6 @@ from srosr.experiments.runner import Failure, Summary
 from srosr.experiments.trial import Work, run_trial
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
-psutil = pytest.importorskip("psutil", reason="comes with Dask")
 pytestmark = unix
 
 N_TRIALS = 10
@@ -112,15 +111,14 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
     log = tmp_path / "log"
     log.mkdir()
 
-    def kill_when_both_work(done, total, seconds):
-        if done >= 3 and victim.returncode is None and any(log.glob(f"{victim.pid}-*")):
+    def kill_at_three(done, total, seconds):
+        if done == 3:
             os.kill(victim.pid, signal.SIGKILL)
-            victim.wait(60)
 
     executor = DaskCluster(cluster.address)
-    payload = {"seconds": 0.3, "log": str(log)}
-    assert run(tmp_path, executor, tasks_of(N_TRIALS, payload), progress=kill_when_both_work) == Summary(30, 0, ())
-    assert victim.returncode == -signal.SIGKILL
+    payload = {"seconds": 0.3, "log": str(log), "meet": 2}
+    assert run(tmp_path, executor, tasks_of(N_TRIALS, payload), progress=kill_at_three) == Summary(30, 0, ())
+    assert victim.wait(5) == -signal.SIGKILL
     assert tables(tmp_path) == undisturbed
     starts = [tuple(map(int, path.name.split("-"))) for path in log.iterdir()]
     workers = {pid for pid, _, _ in starts}
@@ -240,17 +238,15 @@ def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, mon
 def test_a_cluster_of_this_machine_gives_the_same_tables_and_leaves_no_orphans(tmp_path, undisturbed):
     out, log = tmp_path / "out", tmp_path / "log"
     log.mkdir()
-    payload = {"seconds": 0.2, "log": str(log)}
+    payload = {"seconds": 0.2, "log": str(log), "meet": 2}
     options = ("--trials", str(N_TRIALS), "--cluster", "local:2")
     with Run(out, *options, payload=payload) as first:
         assert first.wait_for(3)
-        # Its descendants: a machine with other work to do may let one worker do all trials so far.
-        pids = {child.pid for child in psutil.Process(first.process.pid).children(recursive=True)}
         first.process.kill()
-        first.process.wait(60)
-    workers = {int(path.name.split("-")[0]) for path in log.iterdir()}
-    assert workers and workers < pids
-    assert all_gone(pids, seconds=30)
+        first.process.wait(10)
+    pids = {int(path.name.split("-")[0]) for path in log.iterdir()}
+    assert len(pids) == 2
+    assert all_gone(pids, seconds=10)
     with Run(out, *options, payload=payload) as second:
         output, errors = second.process.communicate(timeout=300)
     assert "done" in output and errors == ""
@@ -263,7 +259,7 @@ def test_a_scheduler_that_cannot_be_reached_is_an_error_within_seconds(address):
     started = time.monotonic()
     with pytest.raises(ClusterError, match=rf"no Dask scheduler answers at {address} .*dask scheduler"):
         DaskCluster(address).__enter__()
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 10
 
 
 def test_something_else_that_listens_is_an_error_within_seconds():
@@ -273,7 +269,7 @@ def test_something_else_that_listens_is_an_error_within_seconds():
         started = time.monotonic()
         with pytest.raises(ClusterError, match="does not answer as a Dask scheduler"):
             DaskCluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}").__enter__()
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 10
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):

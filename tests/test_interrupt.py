@@ -72,7 +72,7 @@ def interrupted(code, wait):
         assert process.poll() is None, "the batch is too short to be interrupted"
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=30)
         took = time.monotonic() - sent
     finally:
         process.kill()
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_long_batch(problem, n_jobs):
     code = PROGRAMME.format(problem=problem, problem_name=problem.split("(")[0], n_jobs=n_jobs)
     out, took = interrupted(code, wait=2.0)
     assert out == ["interrupted"]
-    assert took < 20  # one second, on a machine that may be very busy; the batch would take minutes
+    assert took < 5  # one second and a busy machine
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
@@ -97,4 +97,4 @@ def test_ctrl_c_ends_a_long_batch(problem, n_jobs):
 def test_ctrl_c_does_not_wait_for_a_solver_of_another_library(n_jobs):
     out, took = interrupted(SLOW_SOLVER.format(n_jobs=n_jobs), wait=0.5)
     assert [word for word in out if word != "ready"] == ["interrupted"]
-    assert took < 20  # of the sixty it sleeps
+    assert took < 5

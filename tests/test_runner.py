@@ -333,9 +333,9 @@ def test_a_run_killed_again_and_again_ends_with_the_tables_of_an_undisturbed_one
             assert one.wait_for(n_done)
             time.sleep(wait)
             one.process.send_signal(signal.SIGKILL)
-            assert one.process.wait(60) == -signal.SIGKILL
+            assert one.process.wait(10) == -signal.SIGKILL
         # No orphans: the workers go with their run.
-        assert all_gone({int(path.name.split("-")[0]) for path in log.iterdir()}, seconds=30)
+        assert all_gone({int(path.name.split("-")[0]) for path in log.iterdir()}, seconds=5)
         spoil(out, rng)
     with Run(out, "--trials", "8", payload=payload) as last:
         output, errors = last.process.communicate(timeout=300)
@@ -361,9 +361,9 @@ def spoil(out, rng):
 @unix
 def test_a_second_run_into_the_folder_is_refused_and_ctrl_c_ends_the_first_at_once(tmp_path):
     payload = {"seconds": 1.0}
-    with Run(tmp_path, "--trials", "120", payload=payload) as first:
+    with Run(tmp_path, "--trials", "40", payload=payload) as first:
         assert first.wait_for(0)
-        with Run(tmp_path, "--trials", "120", payload=payload) as second:
+        with Run(tmp_path, "--trials", "40", payload=payload) as second:
             output, errors = second.process.communicate(timeout=300)
         assert second.process.returncode == 1
         assert output == ""
@@ -372,8 +372,8 @@ def test_a_second_run_into_the_folder_is_refused_and_ctrl_c_ends_the_first_at_on
         assert first.wait_for(2)
         sent = time.monotonic()
         first.process.send_signal(signal.SIGINT)
-        _, errors = first.process.communicate(timeout=120)
-        assert time.monotonic() - sent < 20  # two seconds, on a machine that may be very busy; the run would take sixty
+        _, errors = first.process.communicate(timeout=30)
+        assert time.monotonic() - sent < 4  # two seconds and a busy machine
         assert "KeyboardInterrupt" in errors
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         assert len(list(folder.records(METHODS))) >= 6

@@ -26,8 +26,9 @@ METRICS = ("f", "accuracy", "auroc")
 def work(task):
     """Records of pseudo-random values that depend on trial and method alone.
 
-    The payload may have: "seconds" to take, "print" (a text), "log" (a folder that gets the process number), "raise",
-    "not_here", "exit", "die", "die_once" (trials that do; the last needs "log").
+    The payload may have: "seconds" to take, "print" (a text), "log" (a folder that gets the process number), "meet" (so
+    many processes must have begun work before any goes on), "raise", "not_here", "exit", "die", "die_once" (trials that
+    do). "meet" and "die_once" need "log".
     """
     payload = task.payload or {}
     if "print" in payload:
@@ -35,6 +36,8 @@ def work(task):
         sys.stdin.read()
     if "log" in payload:
         Path(payload["log"], f"{os.getpid()}-{task.trial}-{time.time_ns()}").touch()
+    if "meet" in payload:
+        meet(Path(payload["log"]), payload["meet"])
     time.sleep(payload.get("seconds", 0.0))
     if task.trial in payload.get("raise", ()):
         raise ArithmeticError(f"trial {task.trial}\ncannot be drawn")
@@ -50,6 +53,15 @@ def work(task):
             mark.touch()
             os.kill(os.getpid(), 9)
     return [(record(task.trial, method), times(task.trial, method)) for method in task.methods]
+
+
+def meet(log, n_processes):
+    """Wait for others, however slow they are to start; a minute without them is an error."""
+    end = time.monotonic() + 60
+    while len({path.name.split("-")[0] for path in log.iterdir()}) < n_processes:
+        if time.monotonic() > end:
+            raise TimeoutError(f"there are not {n_processes} processes at work")
+        time.sleep(0.02)
 
 
 def record(trial, method, error=None):

@@ -145,7 +145,7 @@ class DaskCluster:
                 f"({reason_of(error)})."
             ) from error
         try:
-            self._client.wait_for_workers(int(self._local[1]) if self._local else 1, timeout=_FIRST_WORKER)
+            self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
         except Exception as error:
             raise ClusterError(
                 f"the scheduler at {self.address} has no workers. Start some: dask worker {self.address} --nthreads 1."
