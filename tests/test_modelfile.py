@@ -806,8 +806,9 @@ def test_there_is_an_upgrade_and_a_stored_file_for_every_version():
     assert sorted(path.name for path in STORED.iterdir()) == stored
 
 
-def test_the_stored_file_of_version_1_is_read():
-    state = read_model(STORED / "version-1.safetensors")
+@pytest.mark.parametrize("version", range(1, FORMAT_VERSION + 1))
+def test_the_stored_file_of_every_version_is_read(version):
+    state = read_model(STORED / f"version-{version}.safetensors")
     assert_same_state(state, small_state())
     assert state.written_by == "0.1.0"
 

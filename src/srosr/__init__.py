@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .base import OpenSetClassifier
+    from .base import Decisions, OpenSetClassifier
     from .coding.encode import Codes, sparse_encode
     from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
     from .datasets import (
@@ -158,6 +158,7 @@ _HOME = {
     "ModelFileError": "exceptions",
     "TailWarning": "exceptions",
     "CertificateWarning": "exceptions",
+    "Decisions": "base",
     "OpenSetClassifier": "base",
     "open_set_methods": "methods",
     "NaiveRejection": "rivals",
@@ -209,6 +210,7 @@ __all__ = [
     "Codes",
     "Dataset",
     "DatasetError",
+    "Decisions",
     "Dictionary",
     "ErrorHistogramDisplay",
     "Explanation",

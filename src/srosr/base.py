@@ -2,7 +2,8 @@ r"""What every open set classifier promises: a known class for every sample, or 
 
 - ``fit(X, y)`` learns from samples of known classes alone;
 - ``candidate(X)`` is the best known class, ``unknown_score(X)`` says how strange a sample is, larger is stranger;
-- ``predict(X)`` is the candidate where the score is at most the threshold, else ``unknown_label_``;
+- ``predict(X)`` is the candidate where the score is at most the threshold, else ``unknown_label_``; ``decide(X)`` says
+  all of this at once;
 - ``set_threshold`` chooses that threshold anew without fitting again, and without an unknown sample: by a rate of false
   rejection, by simulated openness, or a number;
 - ``save(path)`` writes a file that :func:`srosr.load` reads.
@@ -18,7 +19,7 @@ import os
 import warnings
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -33,7 +34,10 @@ from .parameter_checks import check_positive, check_rate
 from .threshold_choice import Aside, choose_threshold, fixed_threshold
 from .thresholds import OBJECTIVES, Threshold, check_threshold
 
-__all__ = ["Judgement", "OpenSetClassifier"]
+if TYPE_CHECKING:
+    from .intake import Intake
+
+__all__ = ["Decisions", "Judgement", "OpenSetClassifier"]
 
 #: What stands for the threshold of the paper that a method comes from.
 ORIGINAL = "original"
@@ -68,6 +72,30 @@ class Judgement:
         return Judgement(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
 
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What is said of each sample of a batch, see :meth:`OpenSetClassifier.decide`.
+
+    Attributes
+    ----------
+    label : ndarray (n_samples,)
+        The known class, or the label of what is unknown.
+    candidate : ndarray (n_samples,)
+        The best known class, whether it is refused or not.
+    unknown_score : ndarray (n_samples,)
+        How strange it is; larger is stranger.
+    refused : ndarray of bool (n_samples,)
+    """
+
+    label: AnyArray
+    candidate: AnyArray
+    unknown_score: Array
+    refused: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
 class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all open set classifiers.
 
@@ -98,6 +126,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     thresholds_: Array
     threshold_info_: Threshold
     _choice: dict[str, Any]
+    #: How the command line made features from files, where it did; it belongs to the fit.
+    intake_: Intake | None = None
 
     # -- what a method has to say ------------------------------------------------------------------------
 
@@ -150,6 +180,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         before = self.__dict__.copy()
         try:
             self._check_parameters()
+            self.__dict__.pop("intake_", None)
             self._fit(X, y)
         except BaseException:
             self.__dict__ = before
@@ -267,11 +298,25 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def predict(self, X: Any) -> AnyArray:
         """The known class of each sample, or ``unknown_label_``."""
+        return self.decide(X).label
+
+    def decide(self, X: Any) -> Decisions:
+        """Label, candidate, unknown score and verdict of each sample at once, for what it costs to have one of them.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+
+        Returns
+        -------
+        Decisions
+        """
         judged = self._judge(self._checked(X))
         # What has no score, because numbers were too large to be compared, is not known.
         refused = judged.empty | ~(judged.unknown_score <= self.thresholds_[judged.candidate])
         labels = with_unknown(self.classes_, self.unknown_label_)
-        return labels[np.where(refused, len(self.classes_), judged.candidate)]
+        label = labels[np.where(refused, len(self.classes_), judged.candidate)]
+        return Decisions(label, self.classes_[judged.candidate], judged.unknown_score, refused)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Open set accuracy: the share of samples with the right label.

@@ -143,6 +143,8 @@ class Explanation:
         The class with the second smallest residual.
     is_p_value : bool
         Whether ``p_value`` is one: rule "calibrated", and known samples could be held out.
+    sample, pictures : ndarray or None
+        Features of the sample and of the first of ``atoms``, to be shown; None where they are not at hand.
     """
 
     label: Any
@@ -194,17 +196,19 @@ class Explanation:
         lines = "".join(f"<p>{escape(line)}</p>" for line in rest)
         return f"<div><p><strong>{escape(verdict)}</strong></p>{lines}</div>"
 
-    def plot(self, ax: Any = None, *, image_shape: tuple[int, int] | None = None) -> ExplanationDisplay:
-        """Draw it: residuals, contributions and atoms; with ``image_shape`` also the pictures they stand for.
+    def plot(
+        self, ax: Any = None, *, image_shape: tuple[int, int] | None = None, pictures: Any = None
+    ) -> ExplanationDisplay:
+        """Draw it: residuals, contributions and atoms; and the pictures they stand for, where there are any.
 
         Parameters
         ----------
-        ax, image_shape
+        ax, image_shape, pictures
             As in :meth:`ExplanationDisplay.plot`.
         """
         from .explanation_display import ExplanationDisplay
 
-        return ExplanationDisplay(self).plot(ax, image_shape=image_shape)
+        return ExplanationDisplay(self).plot(ax, image_shape=image_shape, pictures=pictures)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the pictures, in types that JSON has; what is not finite is None, what goes by class is a list."""

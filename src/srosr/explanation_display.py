@@ -61,7 +61,9 @@ class ExplanationDisplay:
         """
         return cls(explain(clf, x))
 
-    def plot(self, ax: Any = None, *, image_shape: tuple[int, int] | None = None) -> ExplanationDisplay:
+    def plot(
+        self, ax: Any = None, *, image_shape: tuple[int, int] | None = None, pictures: Any = None
+    ) -> ExplanationDisplay:
         """Draw it.
 
         Parameters
@@ -71,12 +73,19 @@ class ExplanationDisplay:
         image_shape : (height, width), optional
             Where features are pixels and the kernel is linear: show the sample, and the training samples with the
             largest coefficients, as pictures.
+        pictures : (array (height, width), sequence of array), optional
+            Instead, where features are made from pictures: that of the sample, and those of the training samples in
+            the order of ``explanation.atoms`` (the first four are shown); grey values from 0, black, to 1, white.
         """
         draw = [self._draw_residuals, self._draw_evidence, self._draw_atoms]
         ratios, width = [1.0, 0.9, 1.15], 12.0
-        if image_shape is not None:
-            pictures = _as_pictures(self.explanation, image_shape)
-            draw.insert(0, lambda ax: self._draw_pictures(ax, *pictures))
+        if image_shape is not None and pictures is not None:
+            raise ValueError("give image_shape or pictures, not both.")
+        if image_shape is not None or pictures is not None:
+            # Features that are pixels are often ink on paper: large is dark.
+            colours = "Greys" if pictures is None else "gray"
+            sample, atoms = _as_pictures(self.explanation, image_shape) if pictures is None else pictures
+            draw.insert(0, lambda ax: self._draw_pictures(ax, sample, atoms, colours))
             ratios, width = [1.1, *ratios], 14.5
         axes = panels(ax, len(draw), (width, 3.4), ratios)
         for draw_on, one in zip(draw, axes, strict=True):
@@ -142,8 +151,11 @@ class ExplanationDisplay:
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_ylim(-0.4, max(len(parts), 3) - 0.2)
-        limit = f", refused above {e.score_threshold:.2g}" if np.isfinite(e.score_threshold) else ""
-        ax.set_xlabel(f"score: right speaks for a stranger\n(sum {e.score:.2g}{limit})".replace("-", "−"))
+        total, limit = f"{e.score:.2g}", f"{e.score_threshold:.2g}"
+        if total == limit:
+            total, limit = apart(e.score, e.score_threshold)
+        above = f", refused above {limit}" if np.isfinite(e.score_threshold) else ""
+        ax.set_xlabel(f"score: right speaks for a stranger\n(sum {total}{above})".replace("-", "−"))
 
     def _draw_atoms(self, ax: Axes) -> None:
         """The coefficients, a band a class; the place in the band is the place among the samples of the class."""
@@ -170,16 +182,17 @@ class ExplanationDisplay:
         ax.set_xlabel(_of_classes("class of the training sample", len(labels), len(e.shares), "most of the code"))
         ax.set_ylabel("coefficient")
 
-    def _draw_pictures(self, ax: Axes, sample: Array, atoms: Array) -> None:
+    def _draw_pictures(self, ax: Axes, sample: Array, atoms: Any, colours: str) -> None:
         """The sample, large, and the training samples that matter most, two by two; 4 units are its height."""
         e = self.explanation
         aspect = sample.shape[1] / sample.shape[0]
-        _picture(ax, sample, 0.0, 0.0, 4.0, aspect, self.colour)
+        _picture(ax, sample, 0.0, 0.0, 4.0, aspect, self.colour, colours)
         ax.text(2.0 * aspect, -0.12, "the sample", ha="center", va="top", fontsize="small")
         height = 1.72
-        for i, (picture, atom) in enumerate(zip(atoms, e.atoms, strict=False)):
+        for i, (picture, atom) in enumerate(zip(atoms[:_N_SHOWN], e.atoms, strict=False)):
             left, bottom = 4.0 * aspect + 0.6 + (i % 2) * (height * aspect + 0.5), 2.28 * (1 - i // 2)
-            _picture(ax, picture, left, bottom, height, aspect, self.colour if atom.label == e.candidate else PALE)
+            frame = self.colour if atom.label == e.candidate else PALE
+            _picture(ax, picture, left, bottom, height, aspect, frame, colours)
             text = f"{atom.label}: {atom.coefficient:+.2f}".replace("-", "−")
             ax.text(left + height * aspect / 2, bottom - 0.08, text, ha="center", va="top", fontsize="x-small")
         ax.set_xlim(-0.1, 4.0 * aspect + 1.1 + 2 * height * aspect + 0.1)
@@ -200,11 +213,14 @@ def _as_pictures(e: Explanation, image_shape: Any) -> tuple[Array, Array]:
     return e.sample.reshape(shape), e.pictures[:_N_SHOWN].reshape(-1, *shape)
 
 
-def _picture(ax: Axes, picture: Array, left: float, bottom: float, height: float, aspect: float, colour: str) -> None:
+def _picture(
+    ax: Axes, picture: Array, left: float, bottom: float, height: float, aspect: float, colour: str, colours: str
+) -> None:
     from matplotlib.patches import Rectangle
 
     extent = (left, left + height * aspect, bottom, bottom + height)
-    ax.imshow(picture, cmap="Greys", interpolation="nearest", extent=extent, aspect="equal")
+    low, high = (0.0, 1.0) if colours == "gray" else (None, None)
+    ax.imshow(picture, cmap=colours, interpolation="nearest", extent=extent, aspect="equal", vmin=low, vmax=high)
     ax.add_patch(Rectangle((left, bottom), height * aspect, height, fill=False, edgecolor=colour, linewidth=1.4))
 
 

@@ -47,7 +47,7 @@ from .exceptions import ModelFileError
 __all__ = ["FORMAT_VERSION", "UPGRADES", "ModelState", "blame_file", "read_model", "write_model"]
 
 #: The version of the format that is written. All versions up to it are read.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -129,7 +129,9 @@ class ModelState:
 
 
 #: From a version of the format to the next: ``UPGRADES[v]`` turns a state of version v into one of version v + 1.
-UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {}
+UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {
+    1: lambda state: state,  # Version 2 may hold how files became features; a model of version 1 was fitted to arrays.
+}
 
 
 class _Fault(Exception):

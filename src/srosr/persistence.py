@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from .base import OpenSetClassifier
@@ -21,9 +22,28 @@ def _state_of(clf: OpenSetClassifier) -> ModelState:
     from . import recognizer_state, rival_state
     from .recognizer import SROSRClassifier
 
-    if type(clf) is SROSRClassifier:
-        return recognizer_state.state_of(clf)
-    return rival_state.state_of(clf)
+    state = recognizer_state.state_of(clf) if type(clf) is SROSRClassifier else rival_state.state_of(clf)
+    if clf.intake_ is None:
+        return state
+    settings = state.settings | {"intake": clf.intake_.settings()}
+    return replace(state, settings=settings, arrays=state.arrays | clf.intake_.arrays())
+
+
+def _restored(state: ModelState) -> OpenSetClassifier | None:
+    """The classifier of a state; None where its kind is not known."""
+    from . import recognizer_state, rival_state
+    from .intake import Intake
+
+    clf: OpenSetClassifier
+    if state.kind == recognizer_state.KIND:
+        clf = recognizer_state.restored(state.settings, state.arrays)
+    elif state.kind in rival_state.KINDS:
+        clf = rival_state.restored(state.kind, state.settings, state.arrays)
+    else:
+        return None
+    if state.settings.get("intake") is not None:
+        clf.intake_ = Intake.restored(state.settings["intake"], state.arrays, clf.n_features_in_)
+    return clf
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -57,12 +77,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.unknown_score(X[90:120]) == clf.unknown_score(X[90:120])).all())
     True
     """
-    from . import recognizer_state, rival_state
-
     state = read_model(path)
     with blame_file(path):
-        if state.kind == recognizer_state.KIND:
-            return recognizer_state.restored(state.settings, state.arrays)
-        if state.kind in rival_state.KINDS:
-            return rival_state.restored(state.kind, state.settings, state.arrays)
-        raise ModelFileError(f"{os.fspath(path)} holds a {state.kind}, which this version of srosr does not know.")
+        clf = _restored(state)
+        if clf is None:
+            raise ModelFileError(f"{os.fspath(path)} holds a {state.kind}, which this version of srosr does not know.")
+        return clf

@@ -10,10 +10,12 @@ import errno
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["make_folder", "remove_leftovers", "write_atomically"]
+__all__ = ["make_folder", "open_atomically", "remove_leftovers", "write_atomically"]
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp", re.ASCII)
 
@@ -32,10 +34,20 @@ def write_atomically(path: Path, data: bytes) -> None:
     OSError
         Then there is what was there before, and no temporary file.
     """
+    with open_atomically(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write to, which takes the place of the old one when all has been written.
+
+    After an error there is what was there before, and no temporary file.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
