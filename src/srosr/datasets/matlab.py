@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from .._types import AnyArray
 
-__all__ = ["read_mat"]
+__all__ = ["list_mat", "read_mat"]
 
 _COMPRESSED, _MATRIX = 15, 14
 #: Types of stored numbers, and classes of arrays, by their code.
@@ -41,20 +42,43 @@ def read_mat(path: Path, *names: str) -> dict[str, AnyArray]:
     ValueError
         If it is no such file, is damaged, or lacks one of the variables.
     """
-    content = path.read_bytes()
-    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
-    if order is None:
-        raise ValueError("it is not a Matlab file of version 5 to 7")
     found: dict[str, AnyArray] = {}
-    for kind, body in _elements(content[128:], order):
-        inside = [(kind, body)] if kind != _COMPRESSED else _elements(_decompressed(body), order)
-        for inner, variable in inside:
-            if inner == _MATRIX:
-                found.update(_variable(variable, order, names))
+    for variable, order in _variables(path):
+        found.update(_variable(variable, order, names))
     missing = [name for name in names if name not in found]
     if missing:
         raise ValueError(f"it has no variable {' and no variable '.join(missing)}")
     return found
+
+
+def list_mat(path: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all variables of a Matlab file, whatever they hold.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file, or is damaged.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for variable, order in _variables(path):
+        _, shape, name = _head(_elements(variable, order))
+        shapes[name.decode("latin-1")] = tuple(np.frombuffer(shape, f"{order}i4").tolist())
+    return shapes
+
+
+def _variables(path: Path) -> Iterator[tuple[bytes, str]]:
+    """The bytes of each variable, and the order of bytes in words."""
+    content = path.read_bytes()
+    if content.startswith(b"MATLAB 7.3"):
+        raise ValueError("it is a Matlab file of version 7.3, so save it with the option -v7")
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+    if order is None:
+        raise ValueError("it is not a Matlab file of version 5 to 7")
+    for kind, body in _elements(content[128:], order):
+        inside = [(kind, body)] if kind != _COMPRESSED else _elements(_decompressed(body), order)
+        for inner, variable in inside:
+            if inner == _MATRIX:
+                yield variable, order
 
 
 def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
@@ -83,18 +107,25 @@ def _decompressed(body: bytes) -> bytes:
     return content
 
 
+def _head(parts: Iterator[tuple[int, bytes]]) -> tuple[bytes, bytes, bytes]:
+    """Flags, shape and name: what every variable starts with."""
+    head = [body for _, body in islice(parts, 3)]
+    if len(head) < 3:
+        raise ValueError("it is damaged: a variable is not complete")
+    return head[0], head[1], head[2]
+
+
 def _variable(body: bytes, order: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
     """The array of a variable under its name; nothing where the name is not wanted."""
     parts = _elements(body, order)
-    try:
-        (_, flags), (_, shape), (_, name) = next(parts), next(parts), next(parts)
-        title = name.decode("latin-1")
-        if title not in names:
-            return {}
-        code = int(np.frombuffer(flags, f"{order}u4", 1)[0])
-        kind, numbers = next(parts)
-    except StopIteration:
-        raise ValueError("it is damaged: a variable is not complete") from None
+    flags, shape, name = _head(parts)
+    title = name.decode("latin-1")
+    if title not in names:
+        return {}
+    code = int(np.frombuffer(flags, f"{order}u4", 1)[0])
+    kind, numbers = next(parts, (0, b""))
+    if not kind:
+        raise ValueError("it is damaged: a variable is not complete")
     if code & 0xFF not in _CLASSES or code & _COMPLEX or kind not in _STORED:
         raise ValueError(f"its variable {title} is not an array of real numbers")
     sizes = np.frombuffer(shape, f"{order}i4").tolist()

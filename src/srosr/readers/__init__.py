@@ -1,0 +1,11 @@
+"""Tables of a user's own, row batch by row batch: text, Parquet and arrays.
+
+`open_rows` opens a file; what it returns hands out :class:`Rows`. Inside: `rows` (what all sources do alike) →
+`input_file` (the file itself) → `columns` (which column is what) → `values` (what a cell means) → `label_file`,
+`text_blocks` and `text`, `parquet`, `npy`, `named_arrays` and `arrays` (the formats) → `open` (which of them).
+"""
+
+from .open import open_rows
+from .rows import ReadError, Rows, RowSource
+
+__all__ = ["ReadError", "RowSource", "Rows", "open_rows"]
