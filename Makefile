@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test lint format types bench demo ci
+.PHONY: help install test lint format types bench demo docs ci
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/'
@@ -31,6 +31,13 @@ types: install  ## check the types in src
 
 bench: install  ## the short benchmark of the coders
 	$(BIN)/python -m benchmarks.coding --quick
+
+docs: $(VENV)/.docs  ## build the documentation with its examples; any warning is an error; open docs/_build/html/index.html
+	$(BIN)/sphinx-build -W --keep-going docs docs/_build/html
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install -e ".[docs]"
+	@touch $@
 
 demo: install  ## digits, known and unknown; writes srosr-demo.png
 	$(BIN)/srosr demo

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import srosr
 
@@ -41,15 +44,11 @@ def test_importing_the_package_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
-def test_the_python_of_the_readme_runs_as_printed(tmp_path):
-    text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) >= 3
-    out = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
-    )
-    assert "Refused" in out.stdout
-    assert (tmp_path / "digits.srosr").exists()
+@pytest.mark.parametrize("page", ["open-set-recognition", "how-it-works", "questions"])
+def test_the_sessions_of_the_guide_run_as_printed(page):
+    path = Path(__file__).resolve().parents[1] / "docs" / "guide" / f"{page}.md"
+    failed, tried = doctest.testfile(str(path), module_relative=False, encoding="utf-8")
+    assert tried and not failed
 
 
 def test_the_python_of_the_page_on_rivals_runs_as_printed(tmp_path):

@@ -129,7 +129,7 @@ def _unit(squared: Array) -> Array:
 class Dictionary:
     """Labelled atoms in the space of a kernel, with their Gram matrix computed once.
 
-    Atoms are kept sorted by label (stably), so that each class is one slice; :attr:`order` says which input row
+    Atoms are kept sorted by label (stably), so that each class is one slice; ``order`` says which input row
     each atom came from, and codes have their columns in the order of the atoms.
 
     Parameters
@@ -347,7 +347,7 @@ class Dictionary:
         Parameters
         ----------
         X : array-like (n_new, n_features)
-            Numbered after the atoms there are in :attr:`order`.
+            Numbered after the atoms there are in ``order``.
         y : array-like (n_new,)
             Their labels, where the dictionary has labels.
         """

@@ -169,8 +169,12 @@ def open_set_f_scorer(estimator: Any, X: Any, y: Any) -> float:
 def youden_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Youden's J of the refusals, :func:`srosr.metrics.youden_j`.
 
-    Depends on the estimator's threshold and not on the class that an accepted sample gets. Parameters as for
-    :func:`open_set_f_scorer`.
+    Depends on the estimator's threshold and not on the class that an accepted sample gets.
+
+    Parameters
+    ----------
+    estimator, X, y :
+        As for :func:`open_set_f_scorer`.
     """
     final, X, y = _open_set(estimator, X, y, "predict")
     return youden_j(y, final.predict(X), unknown_label=final.unknown_label_)
@@ -179,7 +183,12 @@ def youden_scorer(estimator: Any, X: Any, y: Any) -> float:
 def open_set_auroc_scorer(estimator: Any, X: Any, y: Any) -> float:
     """How well ``unknown_score`` ranks unknown above known, :func:`srosr.metrics.open_set_auroc`.
 
-    Independent of the threshold. Parameters as for :func:`open_set_f_scorer`.
+    Independent of the threshold.
+
+    Parameters
+    ----------
+    estimator, X, y :
+        As for :func:`open_set_f_scorer`.
     """
     final, X, y = _open_set(estimator, X, y, "unknown_score")
     return open_set_auroc(y, final.unknown_score(X), unknown_label=final.unknown_label_)
@@ -188,7 +197,12 @@ def open_set_auroc_scorer(estimator: Any, X: Any, y: Any) -> float:
 def oscr_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Area below the OSCR curve, :func:`srosr.metrics.oscr_area`: ranking and classification in one.
 
-    Independent of the threshold. Parameters as for :func:`open_set_f_scorer`.
+    Independent of the threshold.
+
+    Parameters
+    ----------
+    estimator, X, y :
+        As for :func:`open_set_f_scorer`.
 
     Examples
     --------
@@ -209,8 +223,12 @@ def oscr_scorer(estimator: Any, X: Any, y: Any) -> float:
 def candidate_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Share of the known samples whose ``candidate`` is right, whether or not they are then refused.
 
-    Unknown samples are left aside and need not be there, so any of scikit-learn's splitters will do. Parameters as for
-    :func:`open_set_f_scorer`.
+    Unknown samples are left aside and need not be there, so any of scikit-learn's splitters will do.
+
+    Parameters
+    ----------
+    estimator, X, y :
+        As for :func:`open_set_f_scorer`.
     """
     final, X, y = _open_set(estimator, X, y, "candidate", need_unknown=False)
     known = np.asarray(y != final.unknown_label_, dtype=bool)

@@ -220,7 +220,7 @@ def fit_tail(errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, w
     ``boundary``    The same, with the maximum at ξ = −1: a uniform tail that ends at the largest error (or at ξ = 10).
     ``few``         Fewer than 10 excesses: ξ = 0 and σ their mean, the exponential tail.
     ``ties``        10 excesses or more, fewer than 10 different ones: the same exponential tail.
-    ``degenerate``  All errors equal: ξ = 0, σ = 1e-8·|u| (1e-8 for u = 0), ρ = 1/(n + 1); no excess.
+    ``degenerate``  All errors equal: ξ = 0, σ = 1e-8 times the size of u (1e-8 for u = 0), ρ = 1/(n + 1); no excess.
     ==============  ===================================================================================================
 
     Parameters

@@ -181,7 +181,14 @@ class SCIRejection(SparseRejection):
     minus it: the rule "refuse below :math:`\tau`" is ``threshold=1 - tau``. It does not look at how well the sample is
     explained, so a stranger that one class's atoms resemble most is accepted however poor the likeness.
 
-    Parameters are those of :class:`srosr.rivals.rejection.SparseRejection`.
+    Parameters
+    ----------
+    problem, kernel, gamma, degree, coef0, normalize, n_repeats :
+        What is coded, and how often openness is simulated: as for :class:`srosr.rivals.rejection.SparseRejection`.
+    threshold, target_rejection, per_class, risk_weight :
+        When a sample is refused: as there.
+    unknown_label, n_jobs, random_state :
+        As there.
 
     References
     ----------
@@ -208,7 +215,14 @@ class RatioRejection(SparseRejection):
     sample much better than all others, one where two are as good. (Patel et al. take it on projection scores, where
     large is good; the paper, and this class, on residuals.)
 
-    Parameters are those of :class:`srosr.rivals.rejection.SparseRejection`.
+    Parameters
+    ----------
+    problem, kernel, gamma, degree, coef0, normalize, n_repeats :
+        What is coded, and how often openness is simulated: as for :class:`srosr.rivals.rejection.SparseRejection`.
+    threshold, target_rejection, per_class, risk_weight :
+        When a sample is refused: as there.
+    unknown_label, n_jobs, random_state :
+        As there.
 
     References
     ----------
@@ -234,7 +248,14 @@ class NaiveRejection(SparseRejection):
     The paper's baseline: :math:`r_m = \min_k\|y - Y_kx_k\|_2` is the unknown score, and no tail is modelled; the
     threshold is a quantile of the held-out errors (``target_rejection``).
 
-    Parameters are those of :class:`srosr.rivals.rejection.SparseRejection`.
+    Parameters
+    ----------
+    problem, kernel, gamma, degree, coef0, normalize, n_repeats :
+        What is coded, and how often openness is simulated: as for :class:`srosr.rivals.rejection.SparseRejection`.
+    threshold, target_rejection, per_class, risk_weight :
+        When a sample is refused: as there.
+    unknown_label, n_jobs, random_state :
+        As there.
 
     References
     ----------

@@ -1,0 +1,45 @@
+"""Pages whose text is a file at the root of the repository: README, CONTRIBUTING, CHANGELOG."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+ROOT = HERE.parent
+#: Name of the page, and the file whose text it has.
+ROOT_PAGES = {
+    "project/readme": "README.md",
+    "project/contributing": "CONTRIBUTING.md",
+    "project/changelog": "CHANGELOG.md",
+}
+_LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
+
+
+def read_root_pages(app, docname, source):
+    """Give the pages of ``ROOT_PAGES`` their text, and make links to those files lead to them."""
+    page = HERE / docname
+    text, home = source[0], page.parent
+    if docname in ROOT_PAGES:
+        file = ROOT / ROOT_PAGES[docname]
+        app.env.note_dependency(str(file))
+        text, home = file.read_text(encoding="utf-8"), ROOT
+    elif not page.with_suffix(".md").exists():
+        return
+
+    def new_link(found):
+        target = (home / found[2]).resolve()
+        for name, file in ROOT_PAGES.items():
+            if target == ROOT / file:
+                target = HERE / f"{name}.md"
+        if target.is_relative_to(HERE) and (home == ROOT or not (home / found[2]).resolve().is_relative_to(HERE)):
+            return found[1] + Path(os.path.relpath(target, page.parent)).as_posix() + found[3]
+        return found[0]
+
+    source[0] = _LINK.sub(new_link, text)
+
+
+def setup(app):
+    app.connect("source-read", read_root_pages)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,27 @@
+"""How sure a softmax is of its answer, and where a stranger far away falls in it."""
+
+import matplotlib.pyplot as plt
+from sklearn.linear_model import LogisticRegression
+from three_clouds import COLOURS, X, grid, side, stranger, y
+
+from srosr.plotting import INK, UNKNOWN_COLOUR
+
+softmax = LogisticRegression().fit(X, y)
+sure = softmax.predict_proba(grid).max(axis=1).reshape(len(side), len(side))
+value = softmax.predict_proba(stranger).max()
+
+figure, ax = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
+drawn = ax.imshow(
+    sure, origin="lower", extent=(-6, 6, -6, 6), vmin=0.3, vmax=1.6, cmap="Greys", interpolation="bilinear",
+    aspect="auto",
+)  # fmt: skip
+for k, colour in enumerate(COLOURS):
+    ax.plot(*X[y == k].T, "o", color=colour, markersize=3.5, markeredgewidth=0)
+ax.plot(*stranger.T, "*", color=UNKNOWN_COLOUR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
+ax.annotate(
+    f"a stranger:\nprobability {value:.3f}", stranger[0], xytext=(0, -14), textcoords="offset points", ha="center",
+    va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+)  # fmt: skip
+ax.set(xticks=[], yticks=[])
+bar = figure.colorbar(drawn, ax=ax, label="largest softmax probability", ticks=[0.4, 0.6, 0.8, 1.0])
+bar.ax.set_ylim(0.3, 1.0)

@@ -1,0 +1,23 @@
+"""Unknown scores of known test samples and of strangers, with the threshold between them."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from digits_example import clf, is_known, score
+
+from srosr.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
+
+figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+edges = np.linspace(0, 1, 41)
+histogram(ax, score[is_known], edges, KNOWN_COLOUR, "digits 4 to 9, known")
+histogram(ax, score[~is_known], edges, UNKNOWN_COLOUR, "digits 0 to 3, strangers")
+ax.axvline(clf.threshold_, color=INK, linewidth=1.5, linestyle=(0, (4, 2)))
+refused = [np.mean(score[side] > clf.threshold_) for side in (is_known, ~is_known)]
+ax.annotate(
+    f"threshold {clf.threshold_:.3f}\nrefused beyond it:\n{100 * refused[0]:.0f} % of the known samples,\n"
+    f"{100 * refused[1]:.0f} % of the strangers",
+    (clf.threshold_, 0.97), xycoords=("data", "axes fraction"), xytext=(-8, 0), textcoords="offset points", ha="right",
+    va="top", fontsize="small",
+)  # fmt: skip
+tidy(ax)
+ax.set(xlim=(0, 1), xlabel="unknown score", ylabel="% of the samples of its kind")
+ax.legend(frameon=False, loc="upper left", fontsize="small")

@@ -1,0 +1,7 @@
+"""The tail of the matched errors of the class 8."""
+
+from digits_example import clf
+
+from srosr import TailDisplay
+
+TailDisplay.from_estimator(clf, 8).plot()

@@ -1,0 +1,28 @@
+"""What the threshold trades: every one refuses some known samples and lets some strangers in."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from digits_example import candidate, clf, is_known, score, truth
+
+from srosr.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
+
+levels = np.sort(score)
+known, strangers = score[is_known], score[~is_known]
+right = score[is_known & (candidate == truth)]
+refused_known = 1 - np.searchsorted(np.sort(known), levels, side="right") / len(known)
+recognised = np.searchsorted(np.sort(right), levels, side="right") / len(known)
+refused_strangers = 1 - np.searchsorted(np.sort(strangers), levels, side="right") / len(strangers)
+
+figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+ax.plot(100 * refused_known, 100 * refused_strangers, color=UNKNOWN_COLOUR, linewidth=2, label="strangers refused")
+ax.plot(100 * refused_known, 100 * recognised, color=KNOWN_COLOUR, linewidth=2, label="known samples recognised")
+for target in (0.01, 0.05, 0.2):
+    at = clf.set_threshold(target_rejection=target).threshold_
+    x, low = 100 * np.mean(known > at), 100 * np.mean(strangers > at)
+    ax.plot(x, low, "o", color=UNKNOWN_COLOUR)
+    ax.plot(x, 100 * np.sum(right <= at) / len(known), "o", color=KNOWN_COLOUR)
+    ax.annotate(f"target {100 * target:.0f} %", (x, low), xytext=(6, -11), textcoords="offset points", fontsize="small")
+clf.set_threshold()
+tidy(ax)
+ax.set(xlim=(0, 40), ylim=(0, 101), xlabel="% of known samples refused", ylabel="%")
+ax.legend(frameon=False, loc="lower right", fontsize="small")
