@@ -88,6 +88,17 @@ def test_answers_are_classes_or_the_unknown_label(name, fitted, world):
 
 
 @every
+def test_decisions_are_what_the_single_methods_say(name, fitted, world):
+    X = np.concatenate([world[2], world[4]])
+    decided = fitted.decide(X)
+    assert len(decided) == len(X)
+    np.testing.assert_array_equal(decided.label, fitted.predict(X))
+    np.testing.assert_array_equal(decided.candidate, fitted.candidate(X))
+    np.testing.assert_array_equal(decided.unknown_score, fitted.unknown_score(X))
+    np.testing.assert_array_equal(decided.refused, decided.label == fitted.unknown_label_)
+
+
+@every
 def test_strangers_look_stranger_than_known_samples(name, fitted, world):
     _, _, known, classes, strangers = world
     y = np.concatenate([classes, np.full(len(strangers), -1)])

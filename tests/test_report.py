@@ -676,7 +676,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(report_module, "write_atomically", full)
     given_here = given(made_up(NAMES[:2], 1, 1), portraits={}) | {"figures": tmp_path / "figures"}
-    for bad in ("report.html", "trade.png"):
+    for bad in ("report.html", "ranking-f.png"):
         with pytest.raises(ResultsFolderError, match=rf"could not write .*{bad}: No space left on device\. What is"):
             write_report(tmp_path / "report.html", **given_here)
     assert not (tmp_path / "report.html").exists()

@@ -17,8 +17,9 @@ import pytest
 from click.testing import CliRunner
 from sklearn.datasets import load_digits
 
-from srosr import reproduce_command
 from srosr.cli import main
+from srosr.commands import reproduce as reproduce_command
+from srosr.commands.trials import trial_progress
 from srosr.datasets import DatasetError, load_dataset
 from srosr.datasets.errors import DatasetNotFound
 from srosr.experiments import report as report_module
@@ -335,7 +336,7 @@ def test_brackets_do_not_disturb_the_bar_of_a_terminal():
     from rich.console import Console
 
     shown = io.StringIO()
-    with reproduce_command._progress(Console(file=shown, force_terminal=True, width=150), "a [/b] name") as progress:
+    with trial_progress(Console(file=shown, force_terminal=True, width=150), "a [/b] name") as progress:
         progress(0, 4, 0.0)
         progress(1, 4, 60.0)
     assert "a [/b] name" in shown.getvalue() and "about 3 min left" in shown.getvalue()
@@ -345,7 +346,7 @@ def test_progress_counts_on_from_what_is_there_and_reckons_with_what_is_new():
     from rich.console import Console
 
     shown = io.StringIO()
-    with reproduce_command._progress(Console(file=shown, width=150), "some") as progress:
+    with trial_progress(Console(file=shown, width=150), "some") as progress:
         progress(4, 6, 0.0)
         progress(5, 6, 60.0)
         progress(6, 6, 120.0)

@@ -1,29 +1,74 @@
-"""The command line. Only click is imported here: a command loads what it needs when it runs."""
+"""The command line: a group of commands. Only click is imported: a command loads what it needs when it runs."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+import importlib
 
 import click
 
 from srosr._version import __version__
-from srosr.bad_input import BadInput
-from srosr.reproduce_command import reproduce
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+__all__ = ["main"]
 
-    from srosr.demo import DemoResult
+#: Commands in the order of their use, with what the list of commands says of them. Each is a function in a file of its
+#: name (hyphens are underscores) in ``commands``.
+COMMANDS = {
+    "demo": "see it refuse digits it has never met, no download",
+    "fit": "learn known classes from your samples, write a model file",
+    "predict": 'a class or "unknown" for every row of a file',
+    "explain": "why a row was recognised or refused, in words and a figure",
+    "evaluate": "measure a model on labelled samples; report and figure",
+    "compare": "which method suits your data, classes left out in turn",
+    "info": "what a model file holds",
+    "set-threshold": "refuse more, or less, without fitting again",
+    "add-class": "teach a model one more class",
+    "remove-class": "let a model forget a class",
+    "datasets": "public data sets by name",
+    "reproduce": "the paper's experiments, or your own, from a protocol",
+    "completion": "let the shell complete commands and options",
+}
 
-FIGURE_FORMATS = ("png", "pdf", "svg")
-LARGEST_SEED = 2**32 - 1  # what scikit-learn's random_state takes
-_RULES = {"calibrated": "calibrated", "paper": "paper's, same codes", "SCI": "SCI alone"}
-_SAME_SHARE = "thresholds set to refuse {0.target_rejection:.0%} of known samples; no unknown had a part in them"
+
+class _Commands(click.Group):
+    """Commands that are imported when they are asked for; to list them none is."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"srosr.commands.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C ends it with a word and the status that shells expect."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            raise click.exceptions.Exit(130) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant; a mistyped one is refused with a guess."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"There is no command {args[0]!r}.{guess}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, "-V", "--version", prog_name="srosr", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
@@ -32,177 +77,20 @@ def main(context: click.Context) -> None:
     Learn the known classes, then say for each new sample which of them it is, or that it is none.
 
     \b
-    Start here:
-      srosr demo                 see it work on handwritten digits, no download
-      srosr demo --help          what the demo can vary
-      srosr reproduce --list     the paper's experiments, each by one command
+    See it work, no download:
+      srosr demo
+    \b
+    With your own data (a table, arrays, or a folder with a sub-folder of pictures a class):
+      srosr fit train.csv --label species -o model.srosr
+      srosr predict model.srosr new.csv -o decisions.csv
+      srosr explain model.srosr new.csv --row 17
+      srosr compare train.csv --label species
+    \b
+    The paper's experiments, each by one command:
+      srosr reproduce --list
+
+    Every command has a --help with examples. Exit status: 0 done, 1 a part of the work failed, 2 the input cannot be
+    used (one sentence says why, and nothing is written), 130 stopped.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-@main.command()
-@click.option(
-    "--known",
-    metavar="DIGITS",
-    help="The digits to learn, separated by commas; the others are strangers. [default: six, by the seed]",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, LARGEST_SEED),
-    default=0,
-    show_default=True,
-    help="Chooses the known digits and splits them into training and test.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("srosr-demo.png"),
-    show_default=True,
-    help="Where the figure goes; the ending (.png, .pdf or .svg) chooses the format.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of the table.")
-def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
-    """Learn six digits, meet all ten, refuse the strangers.
-
-    Fits SROSRClassifier to known digits of scikit-learn's bundled set: every sample is coded over all training samples,
-    the class that leaves the smallest error is its candidate, and a sample that is stranger than known samples are is
-    refused. Score and threshold come from known digits only. Prints a table, with the paper's rule and plain
-    concentration of the code (SCI) to compare, and writes one figure: scores, codes, errors, a tail, and the
-    explanation of one refusal.
-
-    \b
-    Examples:
-      srosr demo
-      srosr demo --seed 7 --out digits.svg
-      srosr demo --known 0,1,2,3,4,5
-      srosr demo --json | python -m json.tool
-    """
-    digits = None if known is None else _parse_digits(known)
-    _check_figure_path(out)
-
-    from rich.console import Console
-
-    from srosr.demo import choose_digits, run_demo
-    from srosr.demo_figure import plot_demo
-
-    try:
-        choose_digits(seed, digits)
-    except ValueError as error:
-        raise BadInput(f"--known {known}: {error}") from None
-
-    with Console(stderr=True).status("Learning and meeting digits (the first run also compiles the solver) …"):
-        result = run_demo(seed, digits)
-        try:
-            plot_demo(result, out)
-        except OSError as error:
-            raise _unwritable(out, error.strerror or str(error)) from None
-
-    if as_json:
-        import json
-
-        click.echo(json.dumps(result.summary() | {"figure": str(out)}, indent=2))
-    else:
-        console = Console()
-        for part in _render(result):
-            console.print(part)
-        console.print(f"Figure: {out}", highlight=False, soft_wrap=True, markup=False)
-
-
-def _parse_digits(text: str) -> tuple[int, ...]:
-    """Read ``0,1,2`` into numbers; whether they make sense is for the demo to say."""
-    parts = [part.strip() for part in text.split(",")]
-    for part in parts:
-        if not (part.isascii() and part.isdigit()):
-            raise BadInput(f"--known {text}: {part!r} is not a digit; write digits separated by commas, as in 0,1,2.")
-    return tuple(int(part) for part in parts)
-
-
-def _check_figure_path(path: Path) -> None:
-    """Refuse, before any work is done, a path the figure cannot be written to."""
-    if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
-        endings = ", ".join(f".{ending}" for ending in FIGURE_FORMATS)
-        raise _unwritable(path, f"the name must end in one of {endings}")
-    try:
-        if not path.parent.is_dir():
-            raise _unwritable(path, f"there is no folder {path.parent}")
-        if path.is_dir():
-            raise _unwritable(path, "it is a folder")
-        if path.exists() and not path.is_file():
-            raise _unwritable(path, "it is not a regular file")
-    except OSError as error:  # a name that is too long, a folder that may not be entered
-        raise _unwritable(path, error.strerror or str(error)) from None
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise _unwritable(path, f"the folder {path.parent} is not writable")
-
-
-def _unwritable(path: Path, reason: str) -> BadInput:
-    return BadInput(f"cannot write the figure to {path}: {reason}; choose another path with --out.")
-
-
-def _render(result: DemoResult) -> list[RenderableType]:
-    """The demo's numbers as a table of classes, one of rules and a short summary, for the terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    def count(n: int, style: str) -> Text:
-        return Text(str(n), style=style if n else "dim")
-
-    known = ", ".join(map(str, result.known))
-    table = Table(
-        title=f"Known digits: {known}",
-        title_style="bold",
-        title_justify="left",
-        header_style="bold",
-    )
-    table.add_column("digit")
-    for heading in ("samples", "recognised", "refused", "wrong"):
-        table.add_column(heading, justify="right")
-    for tallies, name in ((result.known_tallies, "known"), (result.unknown_tallies, "unknown")):
-        for tally in tallies:
-            table.add_row(
-                f"{tally.digit}  {name}",
-                str(tally.samples),
-                count(tally.right, "green") if name == "known" else Text("–", style="dim"),
-                count(tally.refused, "yellow" if name == "known" else "green"),
-                count(tally.wrong, "red"),
-            )
-        right, refused, wrong = (sum(getattr(t, f) for t in tallies) for f in ("right", "refused", "wrong"))
-        table.add_row(
-            f"all {name}",
-            str(sum(t.samples for t in tallies)),
-            str(right) if name == "known" else "–",
-            str(refused),
-            str(wrong),
-            style="bold",
-            end_section=True,
-        )
-
-    rules = Table(header_style="bold", caption=_SAME_SHARE.format(result), caption_justify="left", caption_style="dim")
-    for heading in ("rule", "known, right", "unknown refused", "AUROC", "F-measure"):
-        rules.add_column(heading, justify="left" if heading == "rule" else "right")
-    for rule in result.rules:
-        rules.add_row(
-            _RULES[rule.name],
-            f"{rule.known_accepted_right:.1%}",
-            f"{rule.unknown_refused:.1%}",
-            f"{rule.auroc:.3f}",
-            f"{rule.f_measure:.3f}",
-            style="bold" if rule is result.calibrated else "",
-        )
-
-    summary = Table.grid(padding=(0, 2))
-    summary.add_column()
-    summary.add_column(justify="right", style="bold")
-    summary.add_column(style="dim")
-    for row in (
-        ("closed-set accuracy", f"{result.closed_set_accuracy:.1%}", "of known samples, nothing refused"),
-        ("worst duality gap", f"{result.worst_gap:.1e}", f"over {result.n_test:,} codes, {result.problem}"),
-        ("time to learn", f"{result.seconds_fit:.1f} s", f"{result.n_train} samples; with compiling, at the first run"),
-        ("time to recognise", f"{result.seconds_recognise:.1f} s", f"{result.n_test:,} samples"),
-    ):
-        summary.add_row(*row)
-    return [table, rules, summary]
-
-
-main.add_command(reproduce)

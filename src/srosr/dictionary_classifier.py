@@ -13,7 +13,7 @@ from ._types import AnyArray, Array
 from .base import OpenSetClassifier
 from .coding.coder import gram_wanted
 from .coding.encode import Codes, sparse_encode
-from .coding.problems import Lasso, Problem
+from .coding.problems import Lasso, Problem, problem_names
 from .coding.workers import one_blas_thread
 from .dictionary import Dictionary, Queries
 
@@ -98,6 +98,6 @@ class DictionaryClassifier(OpenSetClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.problem is not None and not isinstance(self.problem, Problem):
-            raise ValueError(f"problem must be a BPDN, Lasso, Ridge or OMP, or None, got {self.problem!r}.")
+            raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
             raise ValueError(f"n_jobs must be a non-zero integer or None, got {self.n_jobs!r}.")

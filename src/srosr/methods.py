@@ -21,7 +21,10 @@ from .rivals import (
     SCIRejection,
 )
 
-__all__ = ["open_set_methods"]
+__all__ = ["method_name", "open_set_methods"]
+
+# Parameters that make two methods of one class.
+_TELLING = ("rule", "score_by", "form")
 
 
 def open_set_methods() -> dict[str, OpenSetClassifier]:
@@ -59,3 +62,19 @@ def open_set_methods() -> dict[str, OpenSetClassifier]:
         "openmax": OpenMax(),
         "max-logit": MaxLogit(),
     }
+
+
+def method_name(clf: OpenSetClassifier) -> str:
+    """The name of a classifier's method; that of its class where it has no other.
+
+    Examples
+    --------
+    >>> from srosr import SROSRClassifier, WSVM
+    >>> from srosr.methods import method_name
+    >>> method_name(SROSRClassifier(rule="paper")), method_name(WSVM())
+    ('paper', 'w-svm')
+    """
+    for name, method in open_set_methods().items():
+        if type(method) is type(clf) and all(getattr(clf, p, None) == getattr(method, p, None) for p in _TELLING):
+            return name
+    return type(clf).__name__

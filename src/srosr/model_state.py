@@ -9,7 +9,7 @@ import numpy as np
 
 from ._types import AnyArray
 from .base import OpenSetClassifier
-from .coding.problems import BPDN, OMP, Lasso, Problem, Ridge
+from .coding.problems import PROBLEMS, Problem
 from .dictionary import Dictionary
 from .dictionary_classifier import DictionaryClassifier
 from .thresholds import Threshold
@@ -31,7 +31,6 @@ __all__ = [
 
 #: Numbers beyond this are no model of ours: sums and products of them would not be finite.
 LARGEST = 1e100
-_PROBLEMS: dict[str, type[Problem]] = {"BPDN": BPDN, "Lasso": Lasso, "Ridge": Ridge, "OMP": OMP}
 _OF_DICTIONARY = ("kernel", "normalize", "gamma", "degree", "coef0")
 
 
@@ -116,7 +115,7 @@ def count(value: Any) -> int:
 def problem_of(state: dict[str, Any]) -> Problem:
     """What :func:`problem_state` was given."""
     values = dict(state)
-    return _PROBLEMS[values.pop("name")](**values)
+    return PROBLEMS[values.pop("name")](**values)
 
 
 def restore_parameters(clf: OpenSetClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> None:

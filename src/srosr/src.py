@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._types import AnyArray, Array
 from .coding.encode import Codes, sparse_encode
-from .coding.problems import Lasso, Problem
+from .coding.problems import Lasso, Problem, problem_names
 from .dictionary import Dictionary, Queries, scaled_queries
 from .evidence import class_residuals
 
@@ -109,7 +109,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
             Their classes.
         """
         if self.problem is not None and not isinstance(self.problem, Problem):
-            raise ValueError(f"problem must be a BPDN, Lasso, Ridge or OMP, or None, got {self.problem!r}.")
+            raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
         if self.occlusion and self.kernel != "linear":
             raise ValueError(
                 f'occlusion=True needs kernel="linear", got {self.kernel!r}: the error is in the features.'

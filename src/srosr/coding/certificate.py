@@ -36,7 +36,7 @@ from numba import njit
 from scipy import linalg
 
 from .._types import Array, IntArray
-from .problems import BPDN, Lasso, Problem, Ridge
+from .problems import BPDN, OMP, Lasso, Problem, Ridge
 from .products import Products
 from .rows import Rows
 from .spectrum import ROUNDING, Spectrum
@@ -143,8 +143,10 @@ def certify(
         cost = residual2 + blur2 + (np.sqrt(seen.power) + unseen) ** 2 / problem.alpha
         bound = 0.5 * _over(np.maximum(toward - blur, 0.0) ** 2, cost, otherwise=0.0) - 0.5 * blur2
         return Certificate(residual, at_least, objective, _gap(objective, bound), none, never)
-    if not isinstance(problem, BPDN):
+    if isinstance(problem, OMP):
         return Certificate(residual, at_least, 0.5 * residual2, np.full(n, np.nan), none, never)
+    if not isinstance(problem, BPDN):
+        raise TypeError(f"there is no certificate for {problem!r}")
 
     epsilon = problem.epsilon
     excess = np.where(length <= epsilon, residual, at_most) - epsilon

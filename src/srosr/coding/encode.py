@@ -19,7 +19,7 @@ from ..dictionary import Dictionary, Queries, slices
 from ..exceptions import CertificateWarning
 from .clock import coding_time
 from .coder import Coder, Part
-from .problems import BPDN, OMP, Lasso, Problem, Ridge
+from .problems import PROBLEMS, Problem, problem_names
 from .rows import stacked
 from .workers import Workers, one_blas_thread, progress_bar
 
@@ -140,8 +140,8 @@ def sparse_encode(
     ((3, 50), True, ['ok', 'ok', 'ok'])
     """
     dictionary = _dictionary(atoms, kernel, normalize)
-    if not isinstance(problem, (BPDN, Lasso, Ridge, OMP)):
-        raise ValueError(f"problem must be a BPDN, Lasso, Ridge or OMP, got {problem!r}.")
+    if type(problem) not in PROBLEMS.values():
+        raise ValueError(f"problem must be a {problem_names()}, got {problem!r}.")
     if not (isinstance(tol, (float, int)) and math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive number, got {tol!r}.")
     if max_iter is not None and (not isinstance(max_iter, (int, np.integer)) or max_iter < 1):

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-__all__ = ["BPDN", "OMP", "Lasso", "Problem", "Ridge"]
+__all__ = ["BPDN", "OMP", "PROBLEMS", "Lasso", "Problem", "Ridge", "problem_names"]
 
 
 def _real(name: str, value: object, *, positive: bool) -> float:
@@ -137,6 +137,16 @@ class OMP(Problem):
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"n_nonzero must be an integer of at least 1, got {value!r}.")
         object.__setattr__(self, "n_nonzero", int(value))
+
+
+#: The problems that can be solved, by the names they have in files and messages.
+PROBLEMS: dict[str, type[Problem]] = {"BPDN": BPDN, "Lasso": Lasso, "Ridge": Ridge, "OMP": OMP}
+
+
+def problem_names() -> str:
+    """The problems, for a message: "BPDN, Lasso, Ridge or OMP"."""
+    *names, last = PROBLEMS
+    return f"{', '.join(names)} or {last}"
 
 
 def path_end(problem: Problem) -> tuple[bool, float]:

@@ -47,6 +47,9 @@ def read_npz(path: Path, *names: str, optional: tuple[str, ...] = ()) -> dict[st
     """Some arrays of an npz file; ``optional`` ones only where they are there. Objects (pickles) are refused."""
     # Opened here, for NumPy leaves a file open that turns out to be damaged.
     with open(path, "rb") as stream:
+        if stream.read(2) != b"PK":  # NumPy would take anything else for a pickle, and advise to trust it
+            raise ValueError("it is not an npz file")
+        stream.seek(0)
         loaded = np.load(stream, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("it is not an npz file")

@@ -9,8 +9,13 @@ from .dataset import Dataset
 __all__ = ["load_digits_bundled"]
 
 
-def load_digits_bundled() -> Dataset:
+def load_digits_bundled(*, download: bool = True) -> Dataset:
     """Handwritten digits, 1797 pictures of 8×8 pixels with values 0..16; they come with scikit-learn.
+
+    Parameters
+    ----------
+    download : bool
+        As for all loaders; here it makes no difference, for nothing is downloaded.
 
     Returns
     -------

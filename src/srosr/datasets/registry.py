@@ -44,7 +44,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     name : str
         One of :data:`DATASETS`.
     **options
-        Passed on to the loader: ``download=False`` keeps all but ``"digits"``, which needs none, from the network.
+        Passed on to the loader: ``download=False`` keeps it from the network.
 
     Examples
     --------

@@ -15,7 +15,8 @@ from typing import Any
 from .._types import AnyArray, Array, IntArray
 from ..base import OpenSetClassifier
 from ..calibration import class_sizes, concluded
-from ..coding.problems import BPDN, OMP, Lasso, Problem, Ridge
+from ..coding import problems
+from ..coding.problems import Problem
 from ..dictionary import Dictionary
 from ..evidence_table import EVIDENCE, Evidence
 from ..methods import open_set_methods
@@ -26,7 +27,7 @@ from .protocol import MethodSetting, nearest
 __all__ = ["Contender", "MetSamples", "Said", "fit_together", "make", "sharing"]
 
 #: Coding problems by the names of protocol files.
-PROBLEMS: dict[str, Callable[..., Problem]] = {"bpdn": BPDN, "lasso": Lasso, "ridge": Ridge, "omp": OMP}
+PROBLEMS: dict[str, Callable[..., Problem]] = {name.lower(): kind for name, kind in problems.PROBLEMS.items()}
 #: Parameters that come into play after fitting.
 LATE = ("threshold", "target_rejection", "per_class", "risk_weight", "openness", "weight")
 #: Parameters that come into play when all samples of a fit have been coded.

@@ -12,13 +12,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._types import AnyArray, IntArray
+from .._types import AnyArray, Array, IntArray
 from ..datasets.dataset import Dataset
 from ..metrics import openness
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["MethodSetting", "Protocol", "ProtocolError", "Trial", "nearest"]
 
@@ -140,7 +143,7 @@ class Trial:
     train, test : ndarray of int
         Rows of the data set.
     y_train, y_test : ndarray of int
-        Class numbers of the data set; `UNKNOWN` for test samples of unknown classes.
+        Class numbers of the data set; ``UNKNOWN`` (−1) for test samples of unknown classes.
     arrival : ndarray of int (n_test,)
         0 for known test samples, i for those of the i-th unknown class: level u meets those up to u.
     known, unknown : ndarray of int
@@ -284,6 +287,28 @@ class Protocol:
         if not dataset.pictures and self.features is not None:
             raise ProtocolError(f"{self.name}: [features] is for pictures, and {dataset.name} holds features.")
 
+    def prepared(self, X: Array, X_test: Array) -> tuple[Array, Array]:
+        """Training and test vectors as the methods get them: as they are."""
+        return X, X_test
+
+    def reported(self, results: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+        """The table of results as a report shows it, and its openness in words where the report cannot find them."""
+        return results, None
+
+    def facts(self) -> list[tuple[str, str]]:
+        """How classes and samples are drawn, for a report."""
+        known, unknown, levels = self.known, self.unknown, list(self.levels.values())
+        train = f"{known.train:.0%} of its samples" if isinstance(known.train, float) else f"{known.train} samples"
+        part, test_part, strange = (f" of part {p}" if p else "" for p in (known.part, known.test_part, unknown.part))
+        classes = f"{unknown.classes[0]} to {unknown.classes[-1]}" if len(unknown.classes) > 1 else unknown.classes[0]
+        return [
+            ("known classes", f"{known.classes}, each trained on {train}{part}"),
+            ("tested on", f"{_samples(known.test)} of each known class{test_part}"),
+            ("unknown classes", f"{classes}, {_samples(unknown.test)} of each{strange}"),
+            ("how they are drawn", "without replacement; larger sets of unknown classes contain smaller ones"),
+            ("openness", f"{100 * levels[0]:.2f} % to {100 * levels[-1]:.2f} %"),
+        ]
+
     # -- inside ------------------------------------------------------------------------------------------
 
     def _check_unknown(self, left: int, dataset: Dataset) -> None:
@@ -365,3 +390,7 @@ class _Pools:
     test: list[IntArray]
     unknown: list[IntArray]
     shared: bool
+
+
+def _samples(n: int | None) -> str:
+    return "all other samples" if n is None else f"{n} samples"

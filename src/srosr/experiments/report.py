@@ -65,6 +65,8 @@ def write_report(
     finished: datetime | str | None = None,
     elapsed: float | None = None,
     notes: Sequence[str] = (),
+    advice: Sequence[str] = (),
+    opening: str | None = None,
     method_settings: Mapping[str, Any] | None = None,
     ours: str = OURS,
     figures: str | os.PathLike[str] | None = None,
@@ -97,6 +99,10 @@ def write_report(
         Seconds.
     notes : sequence of str
         What the reader must know besides.
+    advice : sequence of str
+        What to do about it, a paragraph each; the report begins with them.
+    opening : str, optional
+        The one level of openness in words, where its numbers do not say all.
     method_settings : dict of str to dict or str, optional
         Of each method.
     ours : str, default "calibrated"
@@ -130,7 +136,8 @@ def write_report(
         "title": title,
         "about": [part.strip() for part in about.split("\n\n") if part.strip()],
         "source": source,
-        "extent": _extent(results, failures, methods, asked),
+        "extent": _extent(results, failures, methods, asked, opening),
+        "advice": list(advice),
         "when": _when(started, finished, elapsed),
         "failures": _failures(failures, methods),
         "lost": [name for name in methods if not trials.get(name) and name in set(failures["method"])],
@@ -197,7 +204,11 @@ def _rendered(page: dict[str, Any]) -> str:
 
 
 def _extent(
-    results: pd.DataFrame, failures: pd.DataFrame, methods: Sequence[str], asked: Mapping[str, int]
+    results: pd.DataFrame,
+    failures: pd.DataFrame,
+    methods: Sequence[str],
+    asked: Mapping[str, int],
+    opening: str | None,
 ) -> dict[str, Any]:
     """How much of what was asked for is there. A trial is complete when all that it was to run is done or failed."""
     there = {(int(t), str(m)) for table in (results, failures) for t, m in _pairs(table)}
@@ -210,8 +221,8 @@ def _extent(
         "complete": complete,
         "begun": sum(bool(pairs & there) for pairs in due) - complete,
         "methods": methods,
-        "levels": _levels(steps),
-        "largest": level_text(steps[-1]) if steps else "the largest openness",
+        "levels": opening or _levels(steps),
+        "largest": opening or (level_text(steps[-1]) if steps else "the largest openness"),
     }
 
 

@@ -15,7 +15,7 @@ from .method_panels import MethodGridDisplay, TradeDisplay, grid_size
 from .method_strokes import OURS, in_order, plain
 from .metric_info import METRIC_INFO
 from .openness_figures import OpennessDisplay, RankingDisplay, ranking_size
-from .statistics import LEAST_FOR_INTERVAL, Curve
+from .statistics import LEAST_FOR_INTERVAL, Curve, levels
 from .wording import capital, listed, number
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["FIGURE_NAME", "Drawing", "Section", "drawn_sections"]
 
 #: What figures are called, in this or another version of the same report.
 FIGURE_NAME = re.compile(
-    r"(openness|methods)-(f|accuracy)|(recognition|rejection)-accuracy|trade|ranking-(auroc|oscr)"
+    r"(openness|methods)-(f|accuracy)|(recognition|rejection)-accuracy|trade|ranking-(f|accuracy|auroc|oscr)"
     r"|(errors|confusion)-[0-9]+|target|coverage",
     re.ASCII,
 )
@@ -90,13 +90,16 @@ def drawn_sections(
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     look: dict[str, Any] = dict.fromkeys(inked, INK)
     look |= {"font.family": "DejaVu Sans", "axes.linewidth": 0.8, "figure.facecolor": "none"}
+    one_level = len({step for metric in ("f", "accuracy") for step in levels(results, metric)}) == 1
     with style.context(["default", look], after_reset=True):
+        sections = (
+            [] if one_level else [_openness(results, there, methods, ours, band), _trade(results, there, ours, band)]
+        )
         return [
-            _openness(results, there, methods, ours, band),
-            _trade(results, there, ours, band),
-            _ranking(results, there, ours, most >= LEAST_FOR_INTERVAL),
+            *sections,
+            _ranking(results, there, ours, most >= LEAST_FOR_INTERVAL, one_level),
             _portraits(portraits, ours),
-            _targets(coverage, ours, compared or ours, band),
+            _targets(coverage, ours, compared or ours, band, one_level),
         ]
 
 
@@ -154,22 +157,24 @@ def _trade(results: pd.DataFrame, there: set[str], ours: str, band: str) -> Sect
     return Section("trade", "Why accuracy rises or falls: recognition and rejection", drawings, missing)
 
 
-def _ranking(results: pd.DataFrame, there: set[str], ours: str, intervals: bool) -> Section:
+def _ranking(results: pd.DataFrame, there: set[str], ours: str, intervals: bool, one_level: bool) -> Section:
     drawings, missing = [], []
-    for metric, start in (("auroc", " Bars begin at 0.5, which is chance."), ("oscr", "")):
+    where = "" if one_level else " at the largest openness"
+    # Where the problem does not open further, bars say what curves would.
+    shown = ("oscr", "auroc", "f", "accuracy") if one_level else ("auroc", "oscr")
+    for metric in shown:
+        start = " Bars begin at 0.5, which is chance." if metric == "auroc" else ""
         label = METRIC_INFO[metric].label
         if metric not in there:
             missing.append(f"No {label} was measured.")
             continue
         display = RankingDisplay.from_results(results, metric, ours=ours)
         whiskers = "; whiskers are 95\N{NO-BREAK SPACE}% intervals" if intervals else ""
-        text = f"{label} at the largest openness, the best on top{whiskers}.{start}"
+        text = f"{capital(label)}{where}, the best on top{whiskers}.{start}"
         values = zip(display.methods, display.mean, strict=True)
-        heard = (
-            f"{label} at the largest openness: " + ", ".join(f"{name} {number(mean)}" for name, mean in values) + "."
-        )
+        heard = f"{label}{where}: " + ", ".join(f"{name} {number(mean)}" for name, mean in values) + "."
         drawings.append(_drawing(f"ranking-{metric}", ranking_size(len(display.methods)), display, text, heard))
-    return Section("ranking", "Ranking at the largest openness", drawings, missing)
+    return Section("ranking", f"Ranking{where}", drawings, missing)
 
 
 def _portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section:
@@ -204,7 +209,7 @@ def _portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section
     return Section("portraits", "One trial from near: errors and confusion", drawings, missing)
 
 
-def _targets(coverage: pd.DataFrame, ours: str, compared: str, band: str) -> Section:
+def _targets(coverage: pd.DataFrame, ours: str, compared: str, band: str, one_level: bool) -> Section:
     drawings: list[Drawing] = []
     heading = "Thresholds by a target rate"
     if coverage.empty or not coverage["known_refused"].notna().any():
@@ -215,9 +220,8 @@ def _targets(coverage: pd.DataFrame, ours: str, compared: str, band: str) -> Sec
     except ValueError:
         missing.append(f"No thresholds of {compared} were looked at.")
     else:
-        text = (
-            f"What {compared} comes to at the largest openness, by the rate that its threshold is set to keep. {band}"
-        )
+        where = "" if one_level else " at the largest openness"
+        text = f"What {compared} comes to{where}, by the rate that its threshold is set to keep. {band}"
         heard = f"F-measure, accuracy and share of unknown samples refused of {compared} against the target rate."
         drawings.append(_drawing("target", _CURVES, display, text, heard))
     kept = CoverageDisplay.from_coverage(coverage, ours=ours)

@@ -75,6 +75,7 @@ def reproduce(
     seed: int = 0,
     retry_failed: bool = False,
     on_progress: Callable[[int, int, float], None] | None = None,
+    advise: Callable[[dict[str, pd.DataFrame]], Sequence[str]] | None = None,
 ) -> Outcome:
     """Run an experiment, or what is missing of it, and write its tables, figures and report.
 
@@ -96,6 +97,8 @@ def reproduce(
         Try again what failed in an earlier run.
     on_progress : callable, optional
         As for :func:`srosr.experiments.runner.run_trials`.
+    advise : callable, optional
+        From the tables to paragraphs that the report begins with.
 
     Returns
     -------
@@ -134,7 +137,7 @@ def reproduce(
         order = [s.name for s in protocol.methods]
         records, times = list(folder.records(order)), list(folder.times(order))
         tables = write_tables(out, protocol.name, records, times, order, METRICS)
-        page = _Page(protocol, dataset, seed, _held(asked, records))
+        page = _Page(protocol, dataset, seed, _held(asked, records), () if advise is None else advise(tables))
         report = page.write(out, tables, records, folder.versions(), started, elapsed, summary)
     return Outcome(summary, tables, out, report)
 
@@ -155,6 +158,7 @@ class _Page:
     dataset: Dataset
     seed: int
     asked: dict[str, int]
+    advice: Sequence[str] = ()
 
     @property
     def methods(self) -> list[MethodSetting]:
@@ -179,6 +183,7 @@ class _Page:
 
         portraits = {r["method"]: r["portrait"] for r in records if r["portrait"] is not None}
         whole = summary.n_done == len(records)
+        results, opening = self.protocol.reported(tables["results"])
         path = out / "report.html"
         write_report(
             path,
@@ -186,7 +191,7 @@ class _Page:
             about=self.protocol.about,
             source=self.dataset.source,
             settings=self._settings(),
-            **tables,
+            **(tables | {"results": results}),
             portraits=portraits,
             versions=versions,
             asked=self.asked,
@@ -194,24 +199,18 @@ class _Page:
             finished=datetime.now().astimezone() if whole else None,
             elapsed=elapsed if whole else None,
             notes=self._notes(whole),
+            advice=self.advice,
+            opening=opening,
             figures=out / "figures",
             method_settings={s.name: self._setting(s) for s in self.methods},
         )
         return path
 
     def _settings(self) -> list[tuple[str, Any]]:
-        known, unknown, levels = self.protocol.known, self.protocol.unknown, list(self.protocol.levels.values())
         data, features = self.dataset, self.protocol.features
-        train = f"{known.train:.0%} of its samples" if isinstance(known.train, float) else f"{known.train} samples"
-        part, test_part, strange = (f" of part {p}" if p else "" for p in (known.part, known.test_part, unknown.part))
-        classes = f"{unknown.classes[0]} to {unknown.classes[-1]}" if len(unknown.classes) > 1 else unknown.classes[0]
         return [
             ("data set", f"{data.name}: {len(data.y):,} samples of {len(data.class_names)} classes"),
-            ("known classes", f"{known.classes}, each trained on {train}{part}"),
-            ("tested on", f"{_samples(known.test)} of each known class{test_part}"),
-            ("unknown classes", f"{classes}, {_samples(unknown.test)} of each{strange}"),
-            ("how they are drawn", "without replacement; larger sets of unknown classes contain smaller ones"),
-            ("openness", f"{100 * levels[0]:.2f} % to {100 * levels[-1]:.2f} %"),
+            *self.protocol.facts(),
             ("trials", str(self.n_trials)),
             ("seed", str(self.seed)),
             ("features", "as they are" if features is None else {"kind": "spatial pyramid"} | features),
@@ -241,10 +240,6 @@ class _Page:
         if not whole:
             notes.append("Resumed: some trials had been run before, so that the time of the whole is not known.")
         return notes
-
-
-def _samples(n: int | None) -> str:
-    return "all other samples" if n is None else f"{n} samples"
 
 
 def _written(value: Any) -> Any:

@@ -94,7 +94,7 @@ def run_trial(work: Work, number: int, methods: tuple[str, ...]) -> list[tuple[R
     dataset = _dataset(protocol, work.fingerprint)
     with threadpool_limits(1):
         trial = protocol.draw(dataset, number, work.seed)
-        X, X_test = _features(protocol, dataset, trial, work.seed)
+        X, X_test = protocol.prepared(*_features(protocol, dataset, trial, work.seed))
         test = MetSamples(X_test)
         found: dict[str, tuple[Record, Record]] = {}
         for group in sharing([protocol.method(name) for name in methods]):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from srosr.bad_input import BadInput
+from srosr.commands.bad_input import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,6 +150,7 @@ def _run(
     """Run one experiment and show what came out; whether something failed."""
     from rich.text import Text
 
+    from srosr.commands.trials import trial_progress, writable
     from srosr.datasets import DatasetError
     from srosr.datasets.errors import DatasetNotFound
     from srosr.experiments.executors import ExecutorError, make_executor
@@ -163,12 +160,12 @@ def _run(
 
     folder = out / protocol.name
     try:
-        with _writable(folder):
+        with writable(folder):
             with err.status(Text(f"{protocol.title}: loading the data …")):
                 dataset = protocol.dataset()
                 protocol.check(dataset)
             n_trials = options["trials"] or protocol.trials
-            with _progress(err, protocol.name) as progress:
+            with trial_progress(err, protocol.name) as progress:
                 executor = make_executor(min(jobs, n_trials), cluster)
                 outcome = run(protocol, folder, executor, dataset=dataset, on_progress=progress, **options)
     except DatasetError as error:
@@ -191,69 +188,6 @@ def _run(
     if there > n_trials:
         console.print(f"The folder has {there} trials; all are reported.")
     return not outcome.tables["failures"].empty
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    """A folder that is made, and can be written to, before any work; where that fails and leaves nothing, it goes."""
-    from srosr.experiments.atomic_file import make_folder
-    from srosr.experiments.run_identity import blame_folder
-
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        with blame_folder(folder, "write to", started=os.path.exists(folder / "run.json")):
-            make_folder(folder)
-            with NamedTemporaryFile(dir=folder, prefix=".writable-"):
-                pass
-        yield
-    except BaseException:
-        for path in made:
-            with suppress(OSError):  # not empty, or never made
-                path.rmdir()
-        raise
-
-
-@contextmanager
-def _progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], None]]:
-    """Trials done and time left: a bar on a terminal, a line a trial elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from srosr.experiments.wording import duration
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("trials"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}", markup=False),
-    )
-    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-    task = bar.add_task(name, total=None, left="")
-    last = [0.0]
-    there: list[int] = []
-
-    def progress(done: int, total: int, seconds: float) -> None:
-        if not there:
-            there.append(done)
-            if done:
-                err.print(f"{name}: {done} of {total} trials are there already", soft_wrap=True)
-        new = done - there[0]
-        left = f"about {duration(seconds / new * (total - done))} left" if new and done < total else ""
-        text = left if new else "the first trials take the longest: they load and compile"
-        bar.update(task, completed=done, total=total, left=text)
-        # A log needs no line for every one of many quick trials.
-        if not err.is_terminal and new and (done == total or time.monotonic() - last[0] > 1.0):
-            last[0] = time.monotonic()
-            line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")
-            err.print(line, soft_wrap=True)
-        if done == total and total:
-            bar.update(task, left="writing tables, figures and report …")
-            if not err.is_terminal:
-                err.print(f"{name}: writing tables, figures and report", soft_wrap=True)
-
-    with bar:
-        yield progress
 
 
 def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:

@@ -1,0 +1,107 @@
+"""``srosr predict`` on a file larger than it needs to hold: how much memory, how long, and how much of it is not deciding.
+
+A model of 500 atoms in 64 dimensions (ten classes, each in a subspace of its own) judges a CSV of a million rows, a part
+of them from a class that it does not know. The command runs in a process of its own, as a user starts it; the peak of
+its memory is what the system reports. Reading and writing alone are timed in this process: the same file through the
+same reader, and as many decisions through the same writer.
+
+    python -m benchmarks.million_rows
+    python -m benchmarks.million_rows --rows 100000
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from srosr import SROSRClassifier, load
+from srosr.base import Decisions
+from srosr.decision_files import DecisionWriter
+from srosr.readers import open_rows
+
+N_FEATURES, N_CLASSES, N_ATOMS, DIMENSION = 64, 10, 500, 6
+BLOCK = 20_000
+
+
+def samples(bases: np.ndarray, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points near the subspaces of the classes, with six digits; the last class is the stranger."""
+    y = rng.integers(len(bases), size=n)
+    inside = np.einsum("nij,nj->ni", bases[y], rng.normal(size=(n, DIMENSION)))
+    return np.round(inside + 0.05 * rng.normal(size=inside.shape), 6), y
+
+
+def write_table(path: Path, bases: np.ndarray, rng: np.random.Generator, n: int) -> None:
+    """A CSV of n rows, written in parts."""
+    with open(path, "w") as file:
+        file.write(",".join(f"f{j}" for j in range(N_FEATURES)) + "\n")
+        for start in range(0, n, BLOCK):
+            X, _ = samples(bases, rng, min(BLOCK, n - start))
+            np.savetxt(file, X, fmt="%.6f", delimiter=",")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where the files go (about 0.6 GB); removed afterwards")
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(0)
+    bases = np.linalg.qr(rng.normal(size=(N_CLASSES + 1, N_FEATURES, DIMENSION)))[0]
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        folder = Path(name)
+        X, y = samples(bases[:-1], rng, N_ATOMS)
+        model = folder / "model.srosr"
+        SROSRClassifier(n_repeats=5, random_state=0, n_jobs=-1).fit(X, y).save(model)
+        table, decisions = folder / "rows.csv", folder / "decisions.csv"
+        write_table(table, bases, rng, arguments.rows)
+        print(f"{arguments.rows:,} rows × {N_FEATURES} features, {table.stat().st_size / 1e6:,.0f} MB of CSV; {N_ATOMS} atoms")
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "srosr", "predict", str(model), str(table), "-o", str(decisions)]
+        answer = subprocess.run(command, capture_output=True, text=True)
+        if answer.returncode:
+            sys.exit(answer.stderr)
+        whole = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        print(answer.stderr.strip().split(" Decisions:")[0])
+        print(f"the whole command      {whole:8.1f} s")
+        print(f"peak of its memory     {peak:8.0f} MiB (target: under 1,024)")
+        read = reading_time(table)
+        write = writing_time(folder / "again.csv", arguments.rows, load(model).classes_)
+        print(f"reading alone          {read:8.1f} s")
+        print(f"writing alone          {write:8.1f} s")
+        print(f"reading and writing    {read + write:8.1f} s (target: under 30 s), {(read + write) / whole:.1%} of the whole")
+
+
+def reading_time(table: Path) -> float:
+    """Seconds to read all rows as predict does."""
+    start = time.perf_counter()
+    source = open_rows(table, labels="no", features=N_FEATURES)
+    n = sum(len(rows.X) for rows in source.batches(8388))
+    assert n > 0
+    return time.perf_counter() - start
+
+
+def writing_time(path: Path, n: int, classes: np.ndarray) -> float:
+    """Seconds to write n decisions as predict does."""
+    rng = np.random.default_rng(1)
+    start = time.perf_counter()
+    with open(path, "wb") as file:
+        writer = DecisionWriter(file, "csv")
+        for first in range(0, n, 8388):
+            size = min(8388, n - first)
+            candidate = classes[rng.integers(len(classes), size=size)]
+            refused = rng.random(size) < 0.1
+            label = np.where(refused, -1, candidate)
+            writer.write(np.arange(first, first + size), Decisions(label, candidate, rng.random(size), refused), {})
+        writer.close()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

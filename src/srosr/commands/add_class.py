@@ -1,0 +1,98 @@
+"""``srosr add-class``: a model that learns one more class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from srosr.commands.bad_input import BadInput
+from srosr.commands.changed_model import output_option
+from srosr.commands.console import json_option
+from srosr.commands.samples import DataOptions, data_options
+
+if TYPE_CHECKING:
+    from srosr.base import OpenSetClassifier
+
+__all__ = ["add_class"]
+
+
+@click.command("add-class")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", metavar="DATA")
+@click.option("--name", required=True, metavar="LABEL", help="The new class.")
+@click.option("--recalibrate", is_flag=True, help="Code all held-out samples again, as a fit with the class would.")
+@data_options(model=True)
+@output_option
+@json_option
+def add_class(
+    model: Path, data: str, name: str, recalibrate: bool, options: DataOptions, output: Path | None, as_json: bool
+) -> None:
+    """Teach a model one more class, without fitting again.
+
+    DATA has samples of the new class, with the features of the model's training data: a table, arrays, or a folder of
+    pictures. With --label (or --labels) only the rows of that class are taken; otherwise all are.
+
+    \b
+    Examples:
+      srosr add-class model.srosr tulips.csv --name tulip
+      srosr add-class model.srosr flowers.csv --label species --name tulip -o larger.srosr
+      srosr add-class model.srosr photos/tulips --name tulip
+    """
+    from srosr.commands.bad_input import refusing
+    from srosr.commands.changed_model import recogniser, save_changed
+    from srosr.commands.console import warnings_shown
+    from srosr.commands.figures import check_output_path
+    from srosr.labels import is_text
+
+    if output is not None:
+        check_output_path(output, "the model", "-o")
+    clf = recogniser(model, "add-class")
+    with refusing():
+        X, files = _samples(clf, data, name, options)
+    label: Any = name
+    if not is_text(clf.classes_):
+        try:
+            label = int(name) if name.lstrip("-").isdigit() else float(name)
+        except ValueError:
+            raise BadInput(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
+    intake = clf.intake_
+    with warnings_shown():
+        try:
+            clf.add_class(X, label, recalibrate="all" if recalibrate else "new")  # type: ignore[attr-defined]
+        except ValueError as error:
+            raise BadInput(f"{data}: {error}") from None
+    if intake is not None and files is not None:
+        clf.intake_ = intake.with_pictures(*files)
+    save_changed(clf, model, output, as_json)
+
+
+def _samples(clf: OpenSetClassifier, data: str, name: str, options: DataOptions) -> tuple[Any, Any]:
+    """The samples of the new class, and names and small copies of pictures."""
+    import numpy as np
+
+    from srosr.commands.samples import is_picture_data, open_for
+
+    chosen = options.label is not None or options.labels_file is not None
+    source = open_for(clf, data, options, "required" if chosen else "no")
+    rows = source.read()
+    own = np.arange(len(rows.X))
+    if chosen:
+        own = np.flatnonzero(np.asarray(rows.labels) == name)
+        if not len(own):
+            raise BadInput(f"{data} has no row of the class {name} in {source.label!r}.")
+    X: Any = rows.X[own] if clf.intake_ is None else clf.intake_.scaled(rows.X[own])
+    names = getattr(clf, "feature_names_in_", None)
+    if names is not None:
+        from pandas import DataFrame
+
+        X = DataFrame(X, columns=names, copy=False)
+    if not is_picture_data(data):
+        return X, None
+    from srosr.intake import thumbnail_of
+    from srosr.readers.pictures import PictureSource, read_all
+
+    assert isinstance(source, PictureSource)
+    _, small, _ = read_all([source.paths[i] for i in rows.numbers[own]], thumbnail_of, skip_broken=False)
+    return X, ([f"{name}/{source.names[i]}" for i in rows.numbers[own]], np.stack(small))

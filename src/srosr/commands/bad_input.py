@@ -1,0 +1,35 @@
+"""How the command line says that something cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+__all__ = ["BadInput", "refusing"]
+
+
+class BadInput(click.ClickException):
+    """What the user asked for cannot be done: one sentence, exit status 2."""
+
+    exit_code = 2
+
+
+@contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors of files, and of the kinds given, into :class:`BadInput`: their text is all that is shown."""
+    from srosr.exceptions import ModelFileError
+    from srosr.readers import ReadError
+
+    try:
+        yield
+    except BrokenPipeError:  # whoever read our output has seen enough
+        raise
+    except Exception as error:
+        if not isinstance(error, (ReadError, ModelFileError, OSError, *kinds)):
+            raise
+        if isinstance(error, OSError) and not isinstance(error, kinds):
+            what = error.strerror or str(error)
+            raise BadInput(f"{error.filename}: {what}." if error.filename is not None else f"{what}.") from None
+        raise BadInput(str(error)) from None

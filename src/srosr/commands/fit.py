@@ -1,0 +1,290 @@
+"""``srosr fit``: from a file of labelled samples to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from srosr.commands.bad_input import BadInput
+from srosr.commands.console import json_option, quiet_option
+from srosr.commands.picture_options import chosen_features, features_option, size_option, usual_shape
+from srosr.commands.samples import DataOptions, data_options
+
+if TYPE_CHECKING:
+    from srosr._types import AnyArray
+    from srosr.base import OpenSetClassifier
+    from srosr.intake import Intake
+    from srosr.overview import Overview
+
+__all__ = ["fit"]
+
+LARGEST_SEED = 2**32 - 1
+KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
+
+
+@click.command()
+@click.argument("data", metavar="DATA")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("model.srosr"), show_default=True,
+    help="Where the model goes.",
+)  # fmt: skip
+@data_options()
+@features_option
+@size_option
+@click.option("--standardise", is_flag=True, help="Shift and scale every column to mean 0 and standard deviation 1.")
+@click.option("--method", default="calibrated", show_default=True, metavar="NAME", help="The method, see above.")
+@click.option("--alpha", type=float, metavar="A", help="Code samples by the Lasso with this weight.  [0.02]")
+@click.option("--epsilon", type=float, metavar="E", help="Code samples within this error instead, as the paper does.")
+@click.option("--kernel", type=click.Choice(KERNELS), help="Compare samples by a kernel.  [linear]")
+@click.option("--gamma", type=float, metavar="G", help="Of the kernel.  [1 / number of features]")
+@click.option(
+    "--target-rejection", type=float, metavar="SHARE", help="Share of known samples that may be refused.  [0.05]"
+)
+@click.option("--unknown-label", metavar="TEXT", help='What refused samples are called.  ["unknown"]')
+@click.option("--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the splits.")
+@click.option("--jobs", type=click.IntRange(1), help="Threads.  [one a core]")
+@json_option
+@quiet_option
+def fit(
+    data: str,
+    output: Path,
+    options: DataOptions,
+    features: str | None,
+    size: str | None,
+    standardise: bool,
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
+) -> None:
+    """Learn known classes from labelled samples and write a model file.
+
+    DATA is a table (.csv, .tsv, .parquet) with a column of classes, arrays (.npz with X and y; .npy with --labels;
+    .mat), or a folder with a sub-folder of pictures for each class. No sample of an unknown class is needed: held-out
+    samples, and known classes left out in turn, say what is strange.
+
+    Before it works it shows what it understood of the data; afterwards how held-out samples fared. Methods: calibrated
+    (the default), paper, matched, and the rivals naive, ratio, sci, w-svm, pi-svm, 1-vs-set, svm, svm-platt,
+    svm-pairwise, osnn, knn, mahalanobis, evm, evm-released, openmax, max-logit. "srosr compare DATA" says which suits.
+
+    \b
+    Examples:
+      srosr fit iris.csv --label species
+      srosr fit train.parquet -o model.srosr --ignore id --standardise
+      srosr fit embeddings.npy --labels names.txt --target-rejection 0.01
+      srosr fit arrays.npz --method w-svm
+      srosr fit photos/ --features pyramid
+      srosr fit faces/ --features pixels --size 48x42
+    """
+    from srosr.commands.bad_input import refusing
+    from srosr.commands.console import err, print_json, warnings_shown
+    from srosr.commands.figures import check_output_path
+    from srosr.commands.samples import is_picture_data
+    from srosr.model_summary import summary_of
+
+    check_output_path(output, "the model", "-o")
+    clf = _classifier(settings)
+    speaks = not (quiet or as_json)
+    with refusing():
+        if is_picture_data(data):
+            if standardise:
+                raise BadInput("--standardise is for tables: the features of pictures have a common scale.")
+            X, labels, intake, found, source = _from_pictures(data, options, features, size, settings, speaks)
+        else:
+            if features is not None or size is not None:
+                raise BadInput(f"--features and --size are for pictures, and {data} is a table.")
+            X, labels, intake, found, source = _from_table(data, options, standardise)
+    if speaks:
+        _show_data(found, source, intake)
+    if len(found.classes) < 2:
+        only = next(iter(found.classes), "none")
+        raise BadInput(
+            f"{data} has one class, {only}: at least two are needed, for a stranger is like none of several."
+        )
+    console = err()
+    with warnings_shown(speaks), console.status("Learning (the first run also compiles the solver) …"):
+        try:
+            clf.fit(X, labels)
+        except ValueError as error:
+            raise BadInput(f"{data}: {_sentence(error)}") from None
+    clf.intake_ = intake
+    with refusing():
+        clf.save(output)
+    summary = summary_of(clf)
+    if as_json:
+        print_json({"model": str(output), "data": found.to_dict(), **summary.to_dict()})
+    elif not quiet:
+        from srosr.commands.console import out, show_facts
+        from srosr.commands.info import held_out_facts
+
+        show_facts(held_out_facts(summary))
+        out().print(f"Model: {output}")
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).rstrip(".") + "."
+
+
+# -- the classifier ----------------------------------------------------------------------------------------
+
+
+def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
+    """The classifier that the options ask for, checked before any data are read."""
+    from srosr.coding.problems import BPDN, Lasso
+    from srosr.experiments.protocol import nearest
+    from srosr.methods import open_set_methods
+
+    methods, name = open_set_methods(), settings["method"]
+    if name not in methods:
+        raise BadInput(
+            f"--method {name}: there is no such method{nearest(name, methods)}; choose {', '.join(methods)}."
+        )
+    clf = methods[name]
+    there = clf.get_params(deep=False)
+    if settings["alpha"] is not None and settings["epsilon"] is not None:
+        raise BadInput("--alpha and --epsilon are two ways to code a sample: give one of them.")
+    chosen: dict[str, Any] = {"random_state": settings["seed"]}
+    try:
+        if settings["alpha"] is not None:
+            chosen["problem"] = Lasso(settings["alpha"])
+        if settings["epsilon"] is not None:
+            chosen["problem"] = BPDN(settings["epsilon"])
+    except ValueError as error:
+        raise BadInput(f"--alpha, --epsilon: {_sentence(error)}") from None
+    for key in ("kernel", "gamma", "target_rejection", "unknown_label"):
+        if settings[key] is not None:
+            chosen[key] = settings[key]
+    if "n_jobs" in there:
+        chosen["n_jobs"] = settings["jobs"] or -1
+    for key in list(chosen):
+        if key not in there:
+            if key == "random_state":
+                del chosen[key]
+                continue
+            option = "--alpha and --epsilon" if key == "problem" else f"--{key.replace('_', '-')}"
+            raise BadInput(f"{option}: not for --method {name}, which has no such parameter.")
+    clf.set_params(**chosen)
+    try:
+        clf._check_parameters()
+    except ValueError as error:
+        raise BadInput(_sentence(error)) from None
+    return clf
+
+
+# -- the data ----------------------------------------------------------------------------------------------
+
+
+def _from_table(data: str, options: DataOptions, standardise: bool) -> tuple[Any, Any, Intake, Overview, Any]:
+    """Samples as the classifier takes them, labels, and what was found."""
+    import numpy as np
+
+    from srosr.intake import Intake
+    from srosr.overview import overview_of
+    from srosr.readers import open_rows
+
+    source = open_rows(
+        data, labels="required", label=options.label, labels_file=options.labels_file, ignore=options.ignore,
+        drop_missing=options.drop_missing, header=options.header, array=options.array,
+    )  # fmt: skip
+    rows = source.read()
+    labels = np.asarray(rows.labels).astype(str)
+    found = overview_of(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
+    centre = scale = None
+    if standardise:
+        centre, scale = rows.X.mean(axis=0), rows.X.std(axis=0)
+        scale[scale == 0] = 1.0
+    intake = Intake("table", source.label, options.ignore, centre, scale)
+    X: Any = intake.scaled(rows.X)
+    if source.feature_names is not None:
+        from pandas import DataFrame
+
+        X = DataFrame(X, columns=list(source.feature_names), copy=False)
+    return X, labels, intake, found, source
+
+
+def _from_pictures(
+    data: str, options: DataOptions, features: str | None, size: str | None, settings: dict[str, Any], speaks: bool
+) -> tuple[Any, Any, Intake, Overview, Any]:
+    import numpy as np
+
+    from srosr.commands.console import progress
+    from srosr.intake import Intake, thumbnail_of
+    from srosr.overview import overview_of
+    from srosr.readers import ReadError
+    from srosr.readers.pictures import labelled_pictures, read_all
+
+    kind, shape = chosen_features(features, size)
+    paths, classes, names = labelled_pictures(data)
+    with progress("Reading pictures", unit="pictures", shown=speaks) as update:
+        shapes, small, kept = read_all(paths, thumbnail_of, options.skip_broken, update)
+    if not kept:
+        raise ReadError(f"{data} has no picture that can be read.")
+    n_broken = len(paths) - len(kept)
+    paths, names = [paths[i] for i in kept], [names[i] for i in kept]
+    labels: AnyArray = np.array(classes)[kept]
+    thumbnails = np.stack(small)
+    if kind == "pixels":
+        intake = Intake("pixels", shape=shape or usual_shape(shapes), names=np.array(names), thumbnails=thumbnails)
+    else:
+        intake = Intake(
+            "pyramid", pyramid=_pyramid(data, paths, settings), names=np.array(names), thumbnails=thumbnails
+        )
+    blocks = []
+    with progress("Computing features", unit="pictures", shown=speaks) as update:
+        for start in range(0, len(paths), 32):
+            blocks.append(intake.features_of(paths[start : start + 32]))
+            update(min(start + 32, len(paths)), min(start + 32, len(paths)) / len(paths))
+    X = np.concatenate(blocks)
+    found = overview_of(X, labels, dropped=n_broken)
+    return X, labels, intake, found, data
+
+
+def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
+    from srosr.commands.console import err
+    from srosr.features import SpatialPyramid
+
+    pyramid = SpatialPyramid(n_jobs=settings["jobs"] or -1, random_state=settings["seed"])
+    with err().status("Learning visual words …"):
+        try:
+            pyramid.fit(paths)
+        except ValueError as error:
+            raise BadInput(f"{data}: {_sentence(error)}") from None
+    pyramid.n_jobs = None
+    return pyramid
+
+
+# -- what is shown -----------------------------------------------------------------------------------------
+
+
+def _show_data(found: Overview, source: Any, intake: Intake) -> None:
+    """What was understood of the data, before work begins."""
+    from srosr.commands.console import count, out, show_facts
+
+    facts: list[tuple[str, str]] = []
+    sizes = list(found.classes.values())
+    facts.append(("samples", f"{found.samples:,}"))
+    if intake.kind == "pixels":
+        assert intake.shape is not None
+        facts.append(("features", f"{found.features:,}: grey values at {intake.shape[0]} × {intake.shape[1]} pixels"))
+    elif intake.kind == "pyramid":
+        facts.append(("features", f"{found.features:,}: spatial pyramids of {intake.pyramid.n_words} visual words"))  # type: ignore[union-attr]
+    else:
+        scaled = ", standardised" if intake.centre is not None else ""
+        facts.append(("features", f"{found.features:,}{scaled}"))
+    where = "" if intake.label is None else f" (from {intake.label!r})"
+    named = ", ".join(f"{name} {n:,}" for name, n in list(found.classes.items())[:12])
+    more = f", and {len(sizes) - 12} more" if len(sizes) > 12 else ""
+    facts.append(("classes", f"{len(sizes)}{where}: {named}{more}"))
+    if intake.of_pictures:
+        facts.append(("broken", f"{count(found.dropped, 'picture')} left out" if found.dropped else "none"))
+    else:
+        left_out = f" in {count(found.dropped, 'row')}, which are left out" if found.dropped else ""
+        facts.append(("missing values", f"{found.missing:,}{left_out}" if found.missing else "none"))
+    facts.append(("duplicates", f"{found.duplicates:,}" if found.duplicates else "none"))
+    if not intake.of_pictures:
+        facts.append(("constant columns", f"{len(found.constant):,}" if found.constant else "none"))
+    show_facts(facts)
+    notes = [note[:1].upper() + note[1:].rstrip(".") + "." for note in getattr(source, "notes", ())]
+    for remark in (*notes, *found.remarks(scaled=intake.centre is not None, pictures=intake.of_pictures)):
+        out().print(f"Note: {remark}", style="yellow")

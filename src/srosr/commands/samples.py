@@ -1,0 +1,185 @@
+"""From DATA, as a command is told of it, to batches of samples: tables, arrays and pictures by one way."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from srosr.commands.bad_input import BadInput
+
+if TYPE_CHECKING:
+    from srosr.base import OpenSetClassifier
+    from srosr.readers import Rows, RowSource
+
+__all__ = ["DataOptions", "batch_size", "data_options", "is_picture_data", "load_model", "open_for", "scaled_batches"]
+
+Labels = Literal["required", "optional", "no"]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What the user said about DATA."""
+
+    label: str | None = None
+    labels_file: Path | None = None
+    array: str | None = None
+    ignore: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    header: bool = True
+    drop_missing: bool = False
+    by_name: bool = False
+    skip_broken: bool = False
+
+
+_LABELS = (
+    click.option("--label", metavar="COLUMN", help="The column, or array, with the classes."),
+    click.option(
+        "--labels",
+        "labels_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A file with the classes, one a row of DATA: .npy, or text with one a line.",
+    ),
+)
+_TABLE = (
+    click.option("--ignore", metavar="COLUMN", multiple=True, help="Leave a column out. Can be given several times."),
+    click.option("--array", metavar="NAME", help="The array with the samples in an .npz or .mat file.  [X]"),
+    click.option("--no-header", "header", flag_value=False, default=True, help="The table's first line is a sample."),
+    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values instead of refusing them."),
+    click.option(
+        "--skip-broken", is_flag=True, help="Leave out pictures that cannot be read instead of refusing them."
+    ),
+)
+_OF_MODEL = (
+    click.option(
+        "--by-name", is_flag=True, help="Find the model's features by name, in whatever order; ignore others."
+    ),
+)
+_KEEP = (
+    click.option("--keep", metavar="COLUMN", multiple=True, help="Copy a column to the output, as an id. Repeatable."),
+)
+
+
+def data_options(*, labels: bool = True, model: bool = False, keep: bool = False) -> Callable[[Any], Any]:
+    """The options that say what is in DATA, handed to the command as one argument ``options``.
+
+    Parameters
+    ----------
+    labels : bool
+        Whether classes are read.
+    model : bool
+        Whether there is a model whose features must be found.
+    keep : bool
+        Whether columns can be copied to the output.
+    """
+    wanted = (*(_LABELS if labels else ()), *_TABLE, *(_OF_MODEL if model else ()), *(_KEEP if keep else ()))
+
+    def decorate(command: Any) -> Any:
+        @functools.wraps(command)
+        def gathered(**given: Any) -> Any:
+            names = [name for name in DataOptions.__dataclass_fields__ if name in given]
+            return command(options=DataOptions(**{name: given.pop(name) for name in names}), **given)
+
+        for option in reversed(wanted):
+            gathered = option(gathered)
+        return gathered
+
+    return decorate
+
+
+def load_model(path: Path) -> OpenSetClassifier:
+    """The model of a file, or :class:`BadInput`."""
+    from srosr.commands.bad_input import refusing
+    from srosr.persistence import load
+
+    with refusing():
+        if not path.exists():
+            raise BadInput(f"{path} does not exist: give a model that srosr fit wrote.")
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder: give a model that srosr fit wrote.")
+        return load(path)
+
+
+def is_picture_data(data: str) -> bool:
+    """Whether DATA is a folder, or a picture, rather than a table."""
+    from srosr.datasets.pictures import is_picture
+
+    return data != "-" and (os.path.isdir(data) or is_picture(os.path.basename(data)))
+
+
+def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: Labels = "no") -> RowSource:
+    """Samples with the features that a model was fitted to, not yet scaled (see :func:`scaled_batches`).
+
+    Parameters
+    ----------
+    clf : OpenSetClassifier
+        As it was loaded.
+    data : str
+        A table, ``-`` for standard input, a folder of pictures, or one picture.
+    options : DataOptions
+    labels : {"no", "optional", "required"}
+        Whether classes are wanted. Where the user names no column it is the one that the model learnt from.
+    """
+    from srosr.readers import open_rows
+    from srosr.readers.pictures import open_pictures
+
+    intake = clf.intake_
+    if is_picture_data(data):
+        if intake is None or not intake.of_pictures:
+            raise BadInput(
+                f"{data} holds pictures, but the model was fitted to a table of {clf.n_features_in_} features."
+            )
+        return open_pictures(
+            data, intake.features_of, clf.n_features_in_, labels=labels, skip_broken=options.skip_broken
+        )
+    if intake is not None and intake.of_pictures:
+        raise BadInput(
+            f"{data} is no folder of pictures, and the model was fitted to pictures: give a folder or a picture."
+        )
+    names = getattr(clf, "feature_names_in_", None)
+    usual = () if intake is None else (*intake.ignored, *(() if intake.label is None else (intake.label,)))
+    label = options.label
+    if label is None and intake is not None and labels != "no" and options.labels_file is None:
+        label = intake.label
+    return open_rows(
+        data,
+        labels=labels,
+        label=label,
+        labels_file=options.labels_file,
+        features=clf.n_features_in_ if names is None else names.tolist(),
+        by_name=options.by_name,
+        ignore=options.ignore,
+        keep=options.keep,
+        passed_over=usual,
+        drop_missing=options.drop_missing,
+        header=options.header,
+        array=options.array,
+    )
+
+
+def batch_size(clf: OpenSetClassifier) -> int:
+    """Rows to judge at a time: many, but so few that what is computed for them stays within some 100 MB."""
+    dictionary = getattr(clf, "dictionary_", None)
+    related = getattr(clf, "samples_", None)
+    columns = max(
+        clf.n_features_in_, 0 if dictionary is None else len(dictionary.labels), 0 if related is None else len(related)
+    )
+    return int(min(max(2**22 // columns, 64), 16384))
+
+
+def scaled_batches(clf: OpenSetClassifier, source: RowSource, size: int) -> Iterator[tuple[Rows, Any]]:
+    """Batches, and their samples as the classifier takes them: scaled as in training, under the names it knows."""
+    names = getattr(clf, "feature_names_in_", None)
+    for rows in source.batches(size):
+        X: Any = rows.X if clf.intake_ is None else clf.intake_.scaled(rows.X)
+        if names is not None:
+            from pandas import DataFrame
+
+            X = DataFrame(X, columns=names, copy=False)
+        yield rows, X

@@ -1,0 +1,135 @@
+"""A fitted classifier in a few facts: what it knows, where its threshold lies, how it fared on held-out samples."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from .base import OpenSetClassifier
+from .dictionary_classifier import DictionaryClassifier
+from .methods import method_name
+
+__all__ = ["HeldOut", "ModelSummary", "summary_of"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How training samples fared while they were held out; None where there were none.
+
+    Attributes
+    ----------
+    samples : int
+        Held-out samples, all classes known.
+    accuracy : float or None
+        Share of them whose candidate is their class.
+    refused : float or None
+        Share of them that is refused.
+    recognised : float or None
+        Share of them that is accepted and named rightly.
+    strangers : int
+        Samples of classes that were left out in turn.
+    strangers_refused : float or None
+        Share of those that is refused.
+    """
+
+    samples: int
+    accuracy: float | None
+    refused: float | None
+    recognised: float | None
+    strangers: int
+    strangers_refused: float | None
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What there is to say of a model.
+
+    Attributes
+    ----------
+    method, estimator : str
+        A name of :func:`srosr.open_set_methods`, and of the class.
+    classes : list
+    class_sizes : dict of str to int, or None
+        Training samples of each class, where the model keeps them.
+    unknown_label : label
+    features : int
+    feature_names : list of str or None
+    intake : dict or None
+        How files became features, where the command line fitted it.
+    problem, kernel : str or None
+        Of methods on sparse codes.
+    threshold : float
+    threshold_detail : str
+    held_out : HeldOut
+    """
+
+    method: str
+    estimator: str
+    classes: list[Any]
+    class_sizes: dict[str, int] | None
+    unknown_label: Any
+    features: int
+    feature_names: list[str] | None
+    intake: dict[str, Any] | None
+    problem: str | None
+    kernel: str | None
+    threshold: float
+    threshold_detail: str
+    held_out: HeldOut
+
+    def to_dict(self) -> dict[str, Any]:
+        """In types that JSON has."""
+        return asdict(self)
+
+
+def summary_of(clf: OpenSetClassifier) -> ModelSummary:
+    """Sum up a fitted classifier."""
+    sizes = problem = kernel = None
+    if isinstance(clf, DictionaryClassifier):
+        dictionary = clf.dictionary_
+        sizes = {
+            str(label): part.stop - part.start
+            for label, part in zip(clf.classes_.tolist(), dictionary.class_slices, strict=True)
+        }
+        problem, kernel = repr(clf.problem_), str(dictionary.kernel)
+    names = getattr(clf, "feature_names_in_", None)
+    return ModelSummary(
+        method=method_name(clf),
+        estimator=type(clf).__name__,
+        classes=clf.classes_.tolist(),
+        class_sizes=sizes,
+        unknown_label=clf.unknown_label_,
+        features=int(clf.n_features_in_),
+        feature_names=None if names is None else [str(name) for name in names],
+        intake=None if clf.intake_ is None else clf.intake_.settings(),
+        problem=problem,
+        kernel=kernel,
+        threshold=float(clf.threshold_),
+        threshold_detail=clf.threshold_info_.detail,
+        held_out=_held_out(clf),
+    )
+
+
+def _held_out(clf: OpenSetClassifier) -> HeldOut:
+    found = clf._held_out_scores()
+    scores, candidate, truth = found.scores, found.candidate, found.truth
+    aside = clf._aside()
+    if aside is not None:  # kept out of everything: the better witness
+        scores, candidate, truth = aside.scores, aside.candidate, aside.truth
+    refused = scores > clf.thresholds_[candidate]
+    right = candidate == truth
+    strange = found.simulated[found.stranger] > clf.threshold_
+    return HeldOut(
+        samples=len(scores),
+        accuracy=_share(right),
+        refused=_share(refused),
+        recognised=_share(right & ~refused),
+        strangers=len(strange),
+        strangers_refused=_share(strange),
+    )
+
+
+def _share(mask: Any) -> float | None:
+    return float(np.mean(mask)) if len(mask) else None

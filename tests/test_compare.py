@@ -1,0 +1,531 @@
+"""``srosr compare``: classes that take turns, the rule that recommends, and the command from a file to its report."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from srosr import openness
+from srosr.cli import main
+from srosr.commands.comparison_data import read_comparison_data
+from srosr.commands.samples import DataOptions
+from srosr.datasets import Dataset
+from srosr.experiments.protocol import UNKNOWN, ProtocolError
+from srosr.experiments.protocol_file import load_protocol
+from srosr.experiments.recommendation import CRITERIA, recommend, rule_text, standings
+from srosr.experiments.record_file import decode, encode
+from srosr.experiments.rotation import LEAST_SAMPLES, rotation_of, usual_folds, usual_rounds
+from srosr.experiments.sampled_classes import SampledClasses, numbered
+from srosr.experiments.tables import read_results
+from srosr.experiments.trial import Work, run_trial
+from srosr.methods import open_set_methods
+
+
+def made_up(sizes, seed=0, n_features=4) -> Dataset:
+    """Classes of so many samples around centres of their own."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    X = 4.0 * rng.standard_normal((len(sizes), n_features))[y] + rng.standard_normal((len(y), n_features))
+    return Dataset("made-up", X, y, tuple("abcdefghijklmnop"[: len(sizes)]), "made up")
+
+
+# -- classes take turns ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "folds"),
+    [((5, 6, 7), None), ((9,) * 7, 3), ((20,) * 10, None), ((4, 2, 9, 1, 8, 7), None), ((3,) * 11, 4)],
+    ids=["three classes", "seven in three", "ten", "two of them small", "eleven in four"],
+)
+def test_every_class_is_unknown_exactly_once_a_round(sizes, folds):
+    data = made_up(sizes)
+    rotation = rotation_of(data, file="", folds=folds, rounds=3)
+    assert rotation.trials == 3 * rotation.folds
+    for round in range(3):
+        trials = [rotation.draw(data, round * rotation.folds + fold, seed=5) for fold in range(rotation.folds)]
+        assert sorted(np.concatenate([trial.unknown for trial in trials])) == list(range(len(sizes)))
+        assert max(len(t.unknown) for t in trials) - min(len(t.unknown) for t in trials) <= 1
+        assert all(len(trial.known) >= 2 for trial in trials)
+
+
+@pytest.mark.parametrize("sizes", [(5, 6, 7), (30, 3, 11, 2, 8)], ids=["three classes", "one small"])
+def test_no_sample_is_in_training_and_testing_and_labels_are_those_of_the_data(sizes):
+    data = made_up(sizes)
+    rotation = rotation_of(data, file="", rounds=2)
+    for number in range(rotation.trials):
+        trial = rotation.draw(data, number, seed=1)
+        both = np.concatenate([trial.train, trial.test])
+        assert len(set(both.tolist())) == len(both)
+        assert np.array_equal(trial.y_train, data.y[trial.train])
+        assert set(trial.y_train.tolist()) == set(trial.known.tolist())
+        assert not set(data.y[trial.train].tolist()) & set(trial.unknown.tolist())
+        strange = trial.y_test == UNKNOWN
+        assert np.array_equal(trial.y_test[~strange], data.y[trial.test[~strange]])
+        assert set(trial.test[strange].tolist()) == set(np.flatnonzero(np.isin(data.y, trial.unknown)).tolist())
+        for c in trial.known:
+            n, n_test = int((data.y == c).sum()), int((trial.y_test == c).sum())
+            assert n_test == min(max(round(0.3 * n), 1), n - 2)
+        assert np.array_equal(trial.arrival > 0, strange) and trial.arrival.max() == trial.levels[0]
+        n_known, n_unknown = len(trial.known), len(trial.unknown)
+        assert trial.openness(trial.levels[0]) == openness(n_known, n_known, n_known + n_unknown)
+
+
+def test_a_class_of_few_samples_is_met_but_never_learnt():
+    data = made_up((12, LEAST_SAMPLES - 1, 12, 12))
+    rotation = rotation_of(data, file="", rounds=2)
+    trials = [rotation.draw(data, number) for number in range(rotation.trials)]
+    assert all(1 not in trial.known for trial in trials)
+    assert sum(1 in trial.unknown for trial in trials) == 2
+
+
+def test_the_seed_and_the_number_of_a_trial_decide_all():
+    data = made_up((9,) * 8)
+    rotation = rotation_of(data, file="")
+    parts = ("train", "y_train", "test", "y_test", "arrival", "known", "unknown")
+    for number in range(rotation.trials):
+        one, same = rotation.draw(data, number, 3), rotation.draw(data, number, 3)
+        assert all(np.array_equal(getattr(one, part), getattr(same, part)) for part in parts)
+    assert any(
+        not np.array_equal(rotation.draw(data, number, 3).unknown, rotation.draw(data, number, 4).unknown)
+        for number in range(rotation.folds)
+    )
+    deals = {tuple(map(tuple, rotation.left_out(data, round))) for round in range(4)}
+    assert len(deals) == 4
+
+
+def test_a_method_finds_the_same_whichever_others_are_compared(tmp_path):
+    data = made_up((10, 11, 12, 13))
+    file = tmp_path / "samples.npz"
+    np.savez(file, X=data.X, y=data.y, class_names=np.array(data.class_names))
+    work = Work(rotation_of(data, file=str(file)), 0, data.fingerprint())
+    together = run_trial(work, 2, ("knn", "osnn", "mahalanobis"))
+    alone = run_trial(work, 2, ("osnn",))
+    assert together[1][0] == alone[0][0] and alone[0][0]["error"] is None
+
+
+def test_columns_are_standardised_by_the_training_samples_alone():
+    rng = np.random.default_rng(0)
+    X, X_test = rng.normal(5.0, 3.0, (30, 3)), rng.normal(50.0, 3.0, (10, 3))
+    X[:, 2] = X_test[:, 2] = 7.0
+    rotation = rotation_of(made_up((5, 5, 5)), file="", standardise=True)
+    scaled, scaled_test = rotation.prepared(X, X_test)
+    assert np.allclose(scaled.mean(axis=0), 0.0) and np.allclose(scaled[:, :2].std(axis=0), 1.0)
+    assert np.allclose(scaled_test[:, :2] * X[:, :2].std(axis=0) + X[:, :2].mean(axis=0), X_test[:, :2])
+    assert not scaled_test[:, 2].any()
+    as_they_are = rotation_of(made_up((5, 5, 5)), file="").prepared(X, X_test)
+    assert as_they_are[0] is X and as_they_are[1] is X_test
+
+
+def test_groups_of_different_sizes_are_one_level_in_a_report():
+    table = pd.DataFrame({"trial": [0, 0, 1], "n_unknown": [2, 2, 3], "openness": [0.1, 0.1, 0.2], "value": 0.5})
+    rotation = rotation_of(made_up((5,) * 7), file="", folds=3)
+    shown, words = rotation.reported(table)
+    assert set(shown["n_unknown"]) == {3} and np.allclose(shown["openness"], 0.15)
+    assert words == "openness 10.00 to 20.00\N{NO-BREAK SPACE}% (2 or 3 classes left out in turn)"
+    assert "1 class left out" in rotation.reported(table.assign(n_unknown=1))[1]
+    assert rotation.reported(table[:0])[1] is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "folds", "message"),
+    [
+        ((5, 5), None, "has 2 classes of at least 3 samples: three are needed"),
+        ((5, 5, 2), None, r"has 2 classes of at least 3 samples \(c has fewer\)"),
+        ((5, 5, 5), 2, "take 3"),
+        ((5, 5, 5, 5), 5, "5 folds of 4 classes"),
+    ],
+    ids=["two", "two and a small one", "one known", "an empty group"],
+)
+def test_classes_that_cannot_take_turns_are_refused(sizes, folds, message):
+    with pytest.raises(ProtocolError, match=message):
+        rotation_of(made_up(sizes), file="", folds=folds)
+
+
+def test_the_usual_number_of_rounds_can_tell_the_methods_apart():
+    for n_methods in range(2, 40):
+        for folds in range(2, 6):
+            trials = folds * usual_rounds(folds, n_methods)
+            assert trials >= 10 and (n_methods - 1) * 2.0 ** (1 - trials) < 0.05
+    assert [usual_folds(n) for n in (3, 4, 5, 6, 100)] == [3, 4, 5, 5, 5]
+    assert usual_rounds(5, len(open_set_methods())) == 2
+
+
+def test_methods_are_compared_with_the_defaults_that_a_fit_has():
+    rotation = rotation_of(made_up((5, 5, 5)), file="", target_rejection=0.1)
+    for setting in rotation.methods:
+        usual = open_set_methods()[setting.method].get_params()
+        assert setting.parameters == {"target_rejection": 0.1, "normalize": usual["normalize"]}
+
+
+def test_protocols_of_old_are_the_runs_they_were():
+    identity = load_protocol("digits").identity()
+    assert not {"folds", "standardise"} & set(identity)
+    assert {"folds", "standardise"} <= set(rotation_of(made_up((5, 5, 5)), file="").identity())
+    one, other = (rotation_of(made_up((5, 5, 5)), file=name, rounds=n) for name, n in (("x", 1), ("y", 9)))
+    assert one.identity() == other.identity()
+
+
+# -- a part of each class ----------------------------------------------------------------------------------
+
+
+def test_what_is_drawn_depends_on_the_seed_and_not_on_the_batches():
+    rng = np.random.default_rng(0)
+    labels = rng.choice(["x", "y", "z"], 300, p=[0.7, 0.28, 0.02])
+    X = np.arange(300.0)[:, None]
+
+    def drawn(size, seed=0):
+        sampled = SampledClasses(20, seed)
+        for start in range(0, 300, size):
+            sampled.add(X[start : start + size], labels[start : start + size])
+        return sampled
+
+    whole = drawn(300)
+    for size in (1, 7, 299):
+        assert all(np.array_equal(a, b) for a, b in zip(whole.taken(), drawn(size).taken(), strict=True))
+    taken, of = whole.taken()
+    assert np.array_equal(labels[taken[:, 0].astype(int)], of) and np.all(np.diff(taken[:, 0]) > 0)
+    counts = {name: int((labels == name).sum()) for name in "xyz"}
+    assert whole.n_seen == counts
+    assert {name: int((of == name).sum()) for name in "xyz"} == {name: min(n, 20) for name, n in counts.items()}
+    assert not np.array_equal(taken, drawn(300, seed=1).taken()[0])
+    fewer, _ = whole.taken(5)
+    assert len(fewer) == 15 and set(fewer[:, 0]) <= set(taken[:, 0])
+
+
+def test_every_sample_has_the_same_chance():
+    hits = np.zeros(40)
+    for seed in range(600):
+        sampled = SampledClasses(10, seed)
+        for start in (0, 25):
+            sampled.add(
+                np.arange(start, start + (25 if not start else 15))[:, None], np.full(25 if not start else 15, "a")
+            )
+        hits[sampled.taken()[0][:, 0]] += 1
+    # A binomial of 600 draws at one quarter has a standard deviation of 10.6.
+    assert hits.sum() == 6000 and np.all(np.abs(hits - 150) < 5 * 10.6)
+
+
+def test_classes_that_are_numbers_are_in_the_order_of_numbers():
+    assert numbered(["10", "9", "-1", "9"])[1] == ("-1", "9", "10")
+    assert numbered(["10", "9", "x"])[1] == ("10", "9", "x")
+    assert numbered(["--1", "9"])[1] == ("--1", "9")
+    assert numbered(["b", "a", "b"])[0].tolist() == [1, 0, 1]
+
+
+# -- the rule ----------------------------------------------------------------------------------------------
+
+
+def tables(values: dict[str, list[float]], predict: dict[str, float] | None = None):
+    """Results with one metric, and times."""
+    rows = [(t, m, "oscr", v) for m, column in values.items() for t, v in enumerate(column) if v == v]
+    results = pd.DataFrame(rows, columns=["trial", "method", "metric", "value"])
+    times = [(t, m, 1.0, (predict or {}).get(m, 0.1)) for t, m, *_ in rows]
+    return results, pd.DataFrame(times, columns=["trial", "method", "fit_seconds", "predict_seconds"])
+
+
+def advised(values, predict=None, **told):
+    results, times = tables(values, predict)
+    return recommend(results, standings(results, times, []), **told)
+
+
+def noisy(mean: float, n: int = 12, spread: float = 0.01, seed: int = 0) -> list[float]:
+    return (mean + spread * np.random.default_rng(seed).standard_normal(n)).tolist()
+
+
+def nearly(values: list[float]) -> list[float]:
+    """Above in every second trial, below in the others a little more."""
+    return [v + (0.002 if t % 2 else -0.003) + t / 1e5 for t, v in enumerate(values)]
+
+
+def test_a_clear_winner_is_recommended_and_said_to_be_ahead():
+    found = advised({"slow": noisy(0.9, seed=1), "quick": noisy(0.8, seed=2), "b": noisy(0.5)}, {"quick": 0.001})
+    assert found.method == "slow" and found.n_trials == 12
+    assert [r.method for r in found.rivals] == ["quick", "b"] and not any(r.even for r in found.rivals)
+    assert found.sentences[0].startswith("Recommended: slow. OSCR 0.9") and "of 3 methods" in found.sentences[0]
+    assert "ahead of quick by 0.1" in found.sentences[1] and "and of 1 more." in found.sentences[1]
+    assert "not distinguishable" not in " ".join(found.sentences)
+
+
+def test_methods_that_cannot_be_told_from_the_best_are_named_and_the_quickest_if_it_is_much_quicker():
+    base = noisy(0.9)
+    like = nearly(base)
+    found = advised({"best": base, "quick": like}, {"best": 0.3, "quick": 0.1})
+    assert found.method == "best" and found.rivals[0].even
+    assert found.sentences[-1].endswith("not distinguishable from best: quick; it is 3 times as quick.")
+    found = advised({"best": base, "quick": like}, {"best": 0.19, "quick": 0.1})
+    assert found.sentences[-1].endswith("not distinguishable from best: quick.")
+    third = [v - 0.2 for v in noisy(0.9, spread=0.4, seed=3)]
+    named = advised({"best": base, "quick": like, "third": third}, {"best": 9.0, "quick": 0.1})
+    assert "the quickest of them to predict is quick, 90 times as quick" in named.sentences[-1]
+    # A little below, but surely.
+    sure = [v - 0.001 - t / 1e5 for t, v in enumerate(base)]
+    found = advised({"best": base, "quick": sure}, {"best": 9.0, "quick": 0.1})
+    assert not found.rivals[0].even and "quick by 0.001" in found.sentences[-1]
+
+
+def test_equal_methods_are_even_and_the_first_by_name_is_recommended():
+    found = advised({"b": noisy(0.9), "a": noisy(0.9)})
+    assert found.method == "a" and found.rivals[0].even and found.rivals[0].p_holm == 1.0
+
+
+def test_a_single_trial_recommends_the_highest_and_warns():
+    found = advised({"a": [0.8], "b": [0.801]}, {"a": 0.001, "b": 5.0}, folds=5)
+    assert found.method == "b" and len(found.sentences) == 1
+    assert found.sentences[0] == "Recommended: b. OSCR 0.801 over one trial, the highest mean of 2 methods."
+    assert found.cautions[0] == "One trial cannot tell 2 methods apart, whatever they find; --rounds 2 can."
+
+
+def test_cautions_come_where_the_evidence_is_weak():
+    many, enough = ({f"m{i:02d}": noisy(0.5 + i / 100, n, seed=i) for i in range(19)} for n in (9, 10))
+    assert "9 trials cannot tell 19 methods apart" in " ".join(advised(many).cautions)
+    assert "cannot tell" not in " ".join(advised(enough).cautions)
+    assert "With 4 classes" in " ".join(advised(enough, n_classes=4).cautions)
+    assert "classes" not in " ".join(advised(enough, n_classes=10).cautions)
+    assert "approximate" in " ".join(advised(enough).cautions)
+
+
+def test_a_method_that_failed_in_a_trial_is_not_recommended():
+    found = advised({"a": [*noisy(0.99, 9), np.nan], "b": noisy(0.8, 10)})
+    assert found.method == "b" and found.unfinished == ("a",) and found.rivals == ()
+    assert "no other method finished" in found.sentences[0]
+    assert advised({"a": [np.nan]}) is None
+
+
+def test_methods_that_share_codes_have_the_seconds_of_the_one_that_computed_them():
+    rotation = rotation_of(made_up((5, 5, 5)), file="")
+    results, _ = tables({"calibrated": [0.9], "paper": [0.8], "naive": [0.7], "knn": [0.6]})
+    times = pd.DataFrame(
+        [(0, "calibrated", 2.0, 0.5), (0, "paper", 0.1, 0.01), (0, "naive", 0.4, 0.02), (0, "knn", 0.3, 0.2)],
+        columns=["trial", "method", "fit_seconds", "predict_seconds"],
+    )
+    found = {s.method: (s.fit_seconds, s.predict_seconds) for s in standings(results, times, rotation.methods)}
+    assert found == {"calibrated": (2.0, 0.5), "paper": (2.0, 0.5), "naive": (0.4, 0.5), "knn": (0.3, 0.2)}
+
+
+def test_the_rule_is_stated():
+    said = CliRunner().invoke(main, ["compare", "--help"]).output
+    assert "highest mean of --by" in " ".join(said.split())
+    for by in CRITERIA:
+        assert "highest mean" in rule_text(by) and "5 %" in rule_text(by)
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+METHODS = ("--methods", "knn,osnn,mahalanobis")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    data = made_up((14, 15, 16, 17))
+    frame = pd.DataFrame(data.X, columns=list("pqrs")).assign(kind=[data.class_names[c] for c in data.y])
+    path = tmp_path_factory.mktemp("own") / "things.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def command(table: Path, out: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "srosr", "compare", str(table), *METHODS, "--out", str(out), *options]
+
+
+def run(table: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(table, out, *options), capture_output=True, text=True, timeout=300)
+
+
+def written(out: Path) -> list[bytes]:
+    return [(out / name).read_bytes() for name in ("results.parquet", "results.csv", "coverage.csv", "failures.csv")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(table, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    done = run(table, out, "--label", "kind", "--rounds", "2", "--jobs", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done, out
+
+
+def test_a_comparison_ends_in_a_recommendation_with_its_evidence(undisturbed, table):
+    found, done, out = undisturbed
+    assert found["trials"] == 8 and found["folds"] == 4 and found["data"]["classes"] == list("abcd")
+    means = {one["method"]: one["metrics"]["oscr"]["mean"] for one in found["methods"]}
+    assert set(means) == {"knn", "osnn", "mahalanobis"}
+    results = read_results(out / "results.parquet")
+    of_oscr = results[results["metric"] == "oscr"].groupby("method")["value"].mean()
+    assert all(means[name] == pytest.approx(of_oscr[name]) for name in means)
+    told = found["recommendation"]
+    assert told["method"] == max(means, key=lambda name: means[name])
+    assert told["fit"] == f"srosr fit {table} --label kind --method {told['method']}"
+    assert set(results["n_unknown"]) == {1} and len(results) == 8 * 3 * 10
+    assert "8 of 8 trials" in done.stderr and "NaN" not in done.stdout
+    assert {path.name for path in out.iterdir()} >= {"report.html", "results.csv", "figures", "run.json"}
+    assert not list(out.glob("samples-*"))
+
+
+def test_the_report_begins_with_the_recommendation_and_has_no_curves_over_one_openness(undisturbed):
+    found, _, out = undisturbed
+    page = (out / "report.html").read_text()
+    assert "<h1>Comparison on things</h1>" in page
+    assert page.index(found["recommendation"]["reason"][:40]) < page.index("What was run")
+    assert "every class in turn: 4 groups" in page and "1 class left out in turn" in page
+    pictures = {path.stem for path in (out / "figures").iterdir()}
+    assert {"ranking-oscr", "ranking-auroc", "ranking-f", "ranking-accuracy"} <= pictures
+    assert not any(name.startswith(("openness", "methods", "trade")) for name in pictures)
+
+
+def test_killed_and_started_again_it_ends_with_the_same_tables(table, tmp_path, undisturbed):
+    out = tmp_path / "out"
+    options = ("--label", "kind", "--rounds", "2", "--jobs", "1")
+    killed = stopped(command(table, out, *options), out, signal.SIGKILL)
+    assert killed.returncode == -signal.SIGKILL and not (out / "report.html").exists()
+    done = run(table, out, *options)
+    assert done.returncode == 0, done.stderr
+    assert written(out) == written(undisturbed[2])
+    assert "Recommended: " in done.stdout and "Fit it: srosr fit " in done.stdout and "OSCR" in done.stdout
+    assert not list(out.glob("samples-*"))
+    # Other samples, or another split, are another comparison.
+    other = run(table, out, "--label", "kind", "--rounds", "2", "--seed", "1")
+    assert other.returncode == 2 and "has results of another run: seed was 0 and is 1 now" in other.stderr
+    assert written(out) == written(undisturbed[2])
+
+
+def stopped(words: list[str], out: Path, by: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """A command that gets a signal as soon as it has stored something."""
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline and not list(out.glob("trials/*/*.json")):
+        time.sleep(0.02)
+    process.send_signal(by)
+    said = process.communicate(timeout=120)
+    assert list(out.glob("trials/*/*.json"))
+    return subprocess.CompletedProcess(words, process.returncode, *said)
+
+
+def test_ctrl_c_stops_it_and_says_what_is_kept(table, tmp_path):
+    out = tmp_path / "out"
+    done = stopped(command(table, out, "--rounds", "500", "--jobs", "1"), out, signal.SIGINT)
+    assert done.returncode == 130 and "Stopped. What is finished is kept in" in done.stderr
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    assert not list(out.glob("samples-*")) and not (out / "report.html").exists()
+
+
+def test_a_failure_is_reported_and_its_method_not_recommended(table, tmp_path, undisturbed):
+    import shutil
+
+    found, _, finished = undisturbed
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    best = found["recommendation"]["method"]
+    path = out / "trials" / "0000" / f"{best}.json"
+    record = decode(path.read_bytes()) | {"error": "something broke", "values": [], "coverage": []}
+    path.write_bytes(encode(record))
+    done = run(table, out, "--label", "kind", "--rounds", "2")
+    assert done.returncode == 1, done.stderr
+    assert f"FAILED {best} in 1 of 8 trials: something broke" in done.stdout
+    assert "Recommended: " in done.stdout and f"Recommended: {best}." not in done.stdout
+    assert f"{best} (7)" in done.stdout
+    mended = run(table, out, "--label", "kind", "--rounds", "2", "--retry-failed")
+    assert mended.returncode == 0 and written(out) == written(finished)
+
+
+# -- what cannot be ----------------------------------------------------------------------------------------
+
+
+def refused(*arguments: object) -> str:
+    done = CliRunner().invoke(main, ["compare", *map(str, arguments)])
+    assert done.exit_code == 2, (done.output, done.exception)
+    assert "Traceback" not in done.output
+    return done.stderr if done.stderr else done.output
+
+
+def test_bad_input_is_one_sentence_and_leaves_nothing(table, tmp_path):
+    two = tmp_path / "two.csv"
+    two.write_text("p,kind\n" + "".join(f"{i}.5,{'xy'[i % 2]}\n" for i in range(20)))
+    out = tmp_path / "out"
+    assert "three are needed" in refused(two, "--out", out)
+    assert "knd" in refused(table, "--label", "knd", "--out", out)
+    assert "did you mean 'w-svm'?" in refused(table, "--methods", "knn,wsvm", "--out", out)
+    assert "at least two methods" in refused(table, "--methods", "knn", "--out", out)
+    assert "5 folds of 4 classes" in refused(table, "--folds", 5, "--out", out)
+    assert "is a table" in refused(table, "--features", "pixels", "--out", out)
+    assert "does not exist" in refused(tmp_path / "none.csv", "--out", out)
+    assert "--test-share" in refused(table, "--test-share", "1.5", "--out", out)
+    assert not out.exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(table, tmp_path):
+    taken = tmp_path / "file"
+    taken.write_text("mine")
+    assert "file" in refused(table, "--out", taken / "below")
+    assert "file" in refused(table, "--out", taken)
+    assert taken.read_text() == "mine"
+
+
+# -- other data --------------------------------------------------------------------------------------------
+
+
+def read(data: Path, options: DataOptions = DataOptions(), **told):  # noqa: B008
+    usual = {"features": None, "size": None, "standardise": False, "most": None, "seed": 0, "shown": False}
+    return read_comparison_data(str(data), options, **(usual | told))
+
+
+def test_large_classes_are_sampled_and_that_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat(["x", "y", "z"], [300, 30, 10])
+    np.savez(tmp_path / "large.npz", X=rng.standard_normal((340, 2)), y=y)
+    found = read(tmp_path / "large.npz")
+    assert np.bincount(found.dataset.y).tolist() == [200, 30, 10] and found.n_seen == 340
+    assert "240 of 340 samples take part" in found.notes[0] and "1 of 3 classes have more than 200" in found.notes[0]
+    few = read(tmp_path / "large.npz", most=20)
+    assert np.bincount(few.dataset.y).tolist() == [20, 20, 10]
+    assert not any("take part" in note for note in read(tmp_path / "large.npz", most=300).notes)
+
+
+def test_many_classes_have_fewer_samples_each(tmp_path):
+    y = np.repeat(np.arange(50), 100)
+    np.savez(tmp_path / "many.npz", X=np.random.default_rng(0).standard_normal((5000, 2)), y=y)
+    assert set(np.bincount(read(tmp_path / "many.npz").dataset.y)) == {80}
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="the extra images is not installed")
+    rng = np.random.default_rng(0)
+    for name, level in (("dark", 40), ("grey", 120), ("light", 210)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(5):
+            grey = np.clip(level + 20 * rng.standard_normal((96, 128)), 0, 255).astype(np.uint8)
+            image.fromarray(grey).save(tmp_path / "photos" / name / f"{i}.png")
+    return tmp_path / "photos"
+
+
+def test_pictures_are_compared_by_pixels_or_by_pyramids_learnt_in_each_trial(pictures, tmp_path):
+    pixels = read(pictures, features="pixels", size="8x6").dataset
+    assert pixels.X.shape == (15, 48) and pixels.class_names == ("dark", "grey", "light")
+    paths = read(pictures).dataset
+    assert paths.pictures and "visual words" in paths.source
+    file = tmp_path / "samples.npz"
+    for data, options in ((pixels, {}), (paths, {"standardise": False})):
+        np.savez(file, X=data.X, y=data.y, class_names=np.array(data.class_names))
+        rotation = rotation_of(data, file=str(file), **options)
+        assert (rotation.features is None) == (not data.pictures)
+    # The last, pyramids, through a whole trial.
+    (record, _) = run_trial(Work(rotation, 0, paths.fingerprint()), 1, ("knn",))[0]
+    assert record["error"] is None and record["values"]
+
+
+def test_a_broken_picture_is_refused_or_left_out(pictures):
+    from srosr.readers import ReadError
+
+    (pictures / "dark" / "0.png").write_bytes(b"no picture")
+    with pytest.raises(ReadError, match=r"0\.png"):
+        read(pictures)
+    left = read(pictures, DataOptions(skip_broken=True), features="pixels")
+    assert len(left.dataset.y) == 14 and "1 pictures" in left.notes[0]

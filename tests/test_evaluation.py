@@ -1,0 +1,605 @@
+"""What an evaluation promises: the library's metrics, honest intervals, whole files or none, a page of its own."""
+
+import csv
+import io
+import json
+import os
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.stats import binomtest
+from worlds import World
+
+from srosr import KNNDistance, SROSRClassifier, metrics
+from srosr.base import Decisions
+from srosr.cli import main
+from srosr.evaluation.figure import MOST_CLASSES, PANELS, evaluation_figure, shown_classes
+from srosr.evaluation.gathering import TARGETS, Gathering, UnexpectedLabel, class_text, evaluate
+from srosr.evaluation.intervals import Weighted, bootstrap, wilson
+from srosr.evaluation.metrics import MEASURES
+from srosr.evaluation.report import evaluation_page
+from srosr.evaluation.text import remarks, score_text, sentences
+from srosr.experiments import atomic_file
+
+NASTY = "<script>alert('&')</script>"
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+# Worked by hand: cats and dogs are known, fox and elk are not; what scores above 0.5 is refused.
+#        truth   candidate  score
+HAND = [
+    ("cat", "cat", 0.1),  # right
+    ("cat", "cat", 0.2),  # right
+    ("cat", "dog", 0.3),  # mistaken
+    ("dog", "dog", 0.4),  # right
+    ("dog", "dog", 0.7),  # refused
+    ("fox", "cat", 0.35),  # let in
+    ("fox", "dog", 0.8),  # refused
+    ("elk", "dog", 0.9),  # refused
+]
+
+
+def decided(candidate, score, threshold=0.5, unknown="?"):
+    candidate, score = np.asarray(candidate), np.asarray(score, dtype=float)
+    refused = ~(score <= threshold)
+    labels = candidate.astype(object)
+    labels[refused] = unknown
+    return Decisions(labels, candidate, score, refused)
+
+
+def by_hand(**changes):
+    truth, candidate, score = zip(*HAND, strict=True)
+    return evaluate(decided(candidate, score), truth, ["cat", "dog"], thresholds=np.full(2, 0.5), **changes)
+
+
+def random_case(seed, n=400, n_classes=4, n_strange=3, ties=False):
+    """Labels, candidates and scores of samples, some of them unknown."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, n_classes + n_strange, n)
+    guess = rng.integers(0, n_classes, n)
+    candidate = np.where((truth < n_classes) & (rng.random(n) < 0.8), truth, guess)
+    score = np.clip(rng.normal(0.4 + 0.25 * (truth >= n_classes), 0.15), 0, 1)
+    return truth, candidate, score.round(1) if ties else score
+
+
+def evaluated(seed=0, threshold=0.55, **changes):
+    truth, candidate, score = random_case(seed, **changes)
+    k = changes.get("n_classes", 4)
+    return evaluate(decided(candidate, score, threshold), truth, range(k), thresholds=np.full(k, threshold))
+
+
+class Page(HTMLParser):
+    """The tags, attributes and text of a page; every tag that is opened is closed."""
+
+    VOID = ("meta", "link", "br", "img")
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words, self.open = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "title"} & set(self.open):
+            self.words.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page_of(found, **changes):
+    given = {"title": "A title", "facts": [("model", "m.srosr")]} | changes
+    return Page(evaluation_page(found, **given).decode("utf-8"))
+
+
+# --- metrics ---
+
+
+def test_the_hand_worked_example_has_the_hand_worked_metrics():
+    value = {name: measure.value for name, measure in by_hand().measures.items()}
+    assert value["accuracy"] == 5 / 8
+    assert value["recognition_accuracy"] == 3 / 5
+    assert value["rejection_accuracy"] == 2 / 3
+    assert value["known_refused"] == 1 / 5
+    assert value["closed_set_accuracy"] == 4 / 5
+    assert value["f"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 2))
+    assert value["f_micro"] == pytest.approx(2 * 3 / (5 + 5))
+    # cat: precision 2/3, recall 2/3; dog: 1/2 and 1/2.
+    assert value["f_macro"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert value["normalised_accuracy"] == pytest.approx((3 / 5 + 2 / 3) / 2)
+    assert value["harmonic_normalised_accuracy"] == pytest.approx(2 / (5 / 3 + 3 / 2))
+    assert value["youden_j"] == pytest.approx(2 / 3 - 1 / 5)
+    # Known below 0.35: three; all five below 0.8 and 0.9.
+    assert value["auroc"] == pytest.approx((3 + 5 + 5) / 15)
+    assert value["oscr"] == pytest.approx((2 + 4 + 4) / 15)
+    assert value["fpr95"] == pytest.approx(1 / 3)
+    assert value["ccr_at_fpr_1"] == value["ccr_at_fpr_10"] == 2 / 5
+    assert value["openness"] == pytest.approx(1 - np.sqrt(4 / (2 + 4)))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_metric_is_that_of_the_library(seed, ties):
+    truth, candidate, score = random_case(seed, ties=ties)
+    found = evaluate(decided(candidate, score), truth, range(4)).measures
+    true, pred = np.where(truth < 4, truth, -1), np.where(score <= 0.5, candidate, -1)
+    expected = {
+        "accuracy": metrics.open_set_accuracy(true, pred, unknown_label=-1),
+        "recognition_accuracy": metrics.recognition_accuracy(true, pred, unknown_label=-1),
+        "rejection_accuracy": metrics.rejection_accuracy(true, pred, unknown_label=-1),
+        "f": metrics.open_set_f_measure(true, pred, unknown_label=-1),
+        "f_macro": metrics.open_set_f_measure(true, pred, unknown_label=-1, variant="macro"),
+        "auroc": metrics.open_set_auroc(true, score, unknown_label=-1),
+        "oscr": metrics.oscr_area(true, candidate, score, unknown_label=-1),
+        "openness": metrics.openness(4, 4, 7),
+    }
+    assert {name: found[name].value for name in expected} == expected
+    assert set(found) == set(MEASURES)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_resampled_is_what_the_library_measures_on_repeated_samples(seed, ties):
+    truth, candidate, score = random_case(seed, n=150, ties=ties)
+    order = np.argsort(score, kind="stable")
+    truth, candidate, score = truth[order], candidate[order], score[order]
+    true, pred = np.where(truth < 4, truth, -1), np.where(score <= 0.5, candidate, -1)
+    times = np.random.default_rng(seed).integers(0, 4, len(truth))
+    found = Weighted(true, pred, candidate, score).measures(times.astype(float))
+    rows = np.repeat(np.arange(len(truth)), times)
+    repeated = evaluate(decided(candidate[rows], score[rows]), truth[rows], range(4)).measures
+    assert set(found) == {name for name, measure in repeated.items() if measure.way != "Wilson"} - {"openness"}
+    for name, value in found.items():
+        assert value == pytest.approx(repeated[name].value, abs=1e-12), name
+
+
+def test_shares_have_wilsons_interval():
+    for successes, n in ((0, 5), (3, 7), (5, 5), (480, 1000)):
+        expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
+        assert wilson(successes, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    share = evaluated().measures["rejection_accuracy"]
+    assert share.way == "Wilson" and share.interval.low < share.value < share.interval.high
+
+
+def test_bootstrap_intervals_are_as_wide_as_values_of_other_samples_scatter():
+    others = []
+    for seed in range(1, 101):
+        truth, _, score = random_case(seed, n=300)
+        others.append(metrics.open_set_auroc(np.where(truth < 4, truth, -1), score, unknown_label=-1))
+    interval = evaluated(0, n=300).measures["auroc"].interval
+    assert (interval.high - interval.low) / (4 * np.std(others)) == pytest.approx(1.0, abs=0.3)
+
+
+def test_intervals_come_from_the_seed():
+    truth, candidate, score = random_case(0)
+    given = (np.where(truth < 4, truth, -1), np.where(score <= 0.5, candidate, -1), candidate, score)
+    assert bootstrap(Weighted(*given), 3) == bootstrap(Weighted(*given), 3) != bootstrap(Weighted(*given), 4)
+
+
+def test_few_samples_and_samples_that_all_agree_have_no_bootstrap_interval():
+    assert by_hand().measures["auroc"].interval is None
+    truth = np.repeat([0, 1, 2], 20)
+    perfect = evaluate(decided(np.minimum(truth, 1), np.where(truth < 2, 0.1, 0.9)), truth, [0, 1]).measures
+    assert perfect["auroc"].value == 1.0 and perfect["auroc"].interval is None
+    assert perfect["accuracy"].interval.low < 1.0
+
+
+def test_without_unknown_samples_what_needs_them_has_no_value_but_a_reason():
+    truth, candidate, score = random_case(1, n_strange=0)
+    found = evaluate(decided(candidate, score), truth, range(4)).measures
+    without = {name for name, measure in found.items() if measure.value is None}
+    assert without == {name for name, kind in MEASURES.items() if kind.needs in ("unknown", "both")}
+    assert all(found[name].remark == "there are no unknown samples" for name in without)
+    assert found["f"].value is not None and found["openness"].value == 0.0
+
+
+def test_without_known_samples_rejection_is_all_there_is():
+    found = evaluate(decided([0, 1, 0], [0.1, 0.9, 0.9]), ["x", "y", "x"], [0, 1]).measures
+    assert {name for name, measure in found.items() if measure.value is not None} == {
+        "accuracy",
+        "rejection_accuracy",
+        "openness",
+    }
+    assert found["rejection_accuracy"].value == 2 / 3
+    assert found["auroc"].remark == "there are no known samples"
+
+
+# --- labels ---
+
+
+def test_labels_are_compared_with_classes_as_text():
+    truth = np.array(["3", "7", "8"], dtype=object)
+    for classes in ([3, 7], [3.0, 7.0], ["3", "7"]):
+        candidate = np.array(classes)[[0, 1, 0]]
+        found = evaluate(decided(candidate, [0.1, 0.1, 0.9]), truth, classes)
+        assert (found.names, found.strangers) == (("3", "7"), ("8",))
+        assert found.measures["accuracy"].value == 1.0
+    assert class_text(np.float64(2.5)) == "2.5" and class_text(np.True_) == "True"
+
+
+def test_an_unexpected_label_is_refused_by_name_and_row_when_the_unknown_ones_are_given():
+    truth, candidate, score = zip(*HAND, strict=True)
+    given = decided(candidate, score)
+    assert evaluate(given, truth, ["cat", "dog"], unknown=["fox", "elk"]).n_unknown == 3
+    with pytest.raises(UnexpectedLabel, match=r"row 7 is labelled 'elk'.*--unknown"):
+        evaluate(given, truth, ["cat", "dog"], unknown=["fox"])
+    with pytest.raises(UnexpectedLabel, match="'dog' is a class of the model"):
+        Gathering(np.array(["cat", "dog"]), ["dog"])
+
+
+def test_batches_give_what_the_whole_gives():
+    truth, candidate, score = random_case(2)
+    whole = evaluate(decided(candidate, score), truth, range(4))
+    gathering = Gathering(np.arange(4))
+    for rows in np.array_split(np.arange(len(truth)), 7):
+        gathering.add(truth[rows].astype(str), decided(candidate[rows], score[rows]), rows)
+    assert gathering.evaluation().as_dict()["metrics"] == whole.as_dict()["metrics"]
+    assert gathering.evaluation().worst == whole.worst
+
+
+def test_labels_that_are_no_samples_are_refused():
+    with pytest.raises(ValueError, match="3 labels for 2 decisions"):
+        evaluate(decided([0, 1], [0.1, 0.2]), [0, 1, 1], [0, 1])
+    with pytest.raises(ValueError, match="no samples"):
+        Gathering(np.arange(2)).evaluation()
+
+
+def test_a_sample_without_a_score_counts_as_the_strangest():
+    found = evaluate(decided([0, 1, 0], [0.1, 0.2, np.nan]), [0, 1, 5], [0, 1])
+    assert found.measures["auroc"].value == 1.0 and found.refused.tolist() == [False, False, True]
+    assert json.dumps(found.as_dict(), allow_nan=False)
+
+
+# --- class by class, thresholds, mistakes ---
+
+
+def test_a_line_a_label_says_what_became_of_its_samples():
+    cat, dog, fox, elk = by_hand().lines
+    assert (cat.samples, cat.right, cat.refused, cat.wrong, cat.mistaken_for) == (3, 2, 0, 1, "dog")
+    assert (dog.samples, dog.right, dog.refused, dog.wrong, dog.mistaken_for) == (2, 1, 1, 0, None)
+    assert (fox.samples, fox.right, fox.refused, fox.wrong, fox.mistaken_for) == (2, 1, 1, 1, "cat")
+    assert (elk.samples, elk.right, elk.wrong, elk.known) == (1, 1, 0, False)
+
+
+def test_lines_and_confusion_count_every_sample_once():
+    found = evaluated(3)
+    assert sum(line.samples for line in found.lines) == sum(found.confusion.values()) == len(found.truth)
+    assert all(line.right + line.refused + line.wrong == line.samples for line in found.lines if line.known)
+    labels, matrix = metrics.open_set_confusion(found.true, found.answered, unknown_label=-1, classes=range(4))
+    for (label, answer), n in found.confusion.items():
+        if label < 4:
+            assert matrix[label, answer] == n
+    assert len(labels) == 5
+
+
+def test_traded_thresholds_keep_to_their_share_and_are_the_lowest_that_do():
+    found = evaluated(5)
+    known, strange = found.score[~found.unknown], found.score[found.unknown]
+    for trade in found.trades:
+        assert trade.target in TARGETS
+        assert trade.known_refused == np.mean(known > trade.threshold) <= trade.target
+        assert trade.unknown_refused == np.mean(strange > trade.threshold)
+        assert np.mean(known >= trade.threshold) > trade.target  # one score lower refuses too many
+    assert found.now.known_refused == np.mean(known > 0.55)
+
+
+def test_the_worst_mistakes_are_named_by_row_the_worst_first():
+    found = by_hand()
+    assert [(one.row, one.label, one.candidate) for one in found.worst["accepted"]] == [(5, "fox", "cat")]
+    assert [(one.row, one.label) for one in found.worst["refused"]] == [(4, "dog")]
+    assert [(one.row, one.label, one.candidate) for one in found.worst["mistaken"]] == [(2, "cat", "dog")]
+    many = evaluated(6)
+    scores = [one.unknown_score for one in many.worst["accepted"]]
+    accepted = np.sort(many.score[many.unknown & ~many.refused])
+    assert scores == accepted[:10].tolist()
+
+
+def test_remarks_warn_of_what_is_easily_overlooked():
+    found = evaluate(decided(["Cat", "dog"], [0.1, 0.2]), ["cat", "dog"], ["Cat", "dog", "elk"])
+    said = " ".join(remarks(found, None, "x.csv"))
+    assert "'cat' was taken as unknown, for the model's class is called 'Cat'" in said
+    assert "2 classes of the model have no sample in x.csv: Cat, elk" in said
+    nothing = evaluate(decided(["a"], [0.1]), ["z"], ["a", "b"])
+    assert "No label of x.csv is a class of the model" in remarks(nothing, None, "x.csv")[0]
+    assert "No sample is labelled 'q', given with --unknown." in remarks(nothing, ["z", "q"], "x.csv")
+
+
+def test_sentences_and_scores_say_no_more_than_is_so():
+    assert sentences(by_hand()) == [
+        "Of 5 known samples 60.0 % were recognised, 20.0 % refused and 20.0 % taken for another class, most often cat "
+        "for dog (1).",
+        "Of 3 unknown samples 66.7 % were refused; let in were most often fox, taken for cat (1).",
+        "Whatever the threshold: an unknown sample scores above a known one in 86.7 % of all pairs (AUROC), and a "
+        "known one is named right and scores below an unknown one in 66.7 % (OSCR).",
+    ]
+    shown = {0.99996: "0.999960", 0.957: "0.957", 1.0: "1.00", -2.5: "−2.50", np.inf: "∞", None: "–"}
+    assert {value: score_text(value) for value in shown} == shown
+
+
+# --- JSON ---
+
+
+@pytest.mark.parametrize("case", ["both", "known", "unknown"])
+def test_json_has_no_value_that_json_does_not_know(case):
+    if case == "both":
+        found = evaluated()
+    else:
+        found = evaluate(decided([0, 1], [0.1, np.inf]), [0, 1] if case == "known" else [7, 8], [0, 1])
+    read = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert read["samples"]["all"] == read["samples"]["known"] + read["samples"]["unknown"]
+    assert set(read["metrics"]) == set(MEASURES)
+
+
+# --- figure ---
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("png", PNG_SIGNATURE), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_the_figure_has_the_format_asked_for_and_is_the_same_each_time(kind, begins):
+    found = by_hand()
+    drawn = evaluation_figure(found, file_format=kind)
+    assert drawn.startswith(begins)
+    assert drawn == evaluation_figure(found, file_format=kind)
+
+
+@pytest.mark.parametrize("spread", ["near one", "unbounded", "one value", "infinite"])
+def test_scores_on_any_scale_are_drawn(spread):
+    truth, candidate, score = random_case(0, n=60)
+    score, threshold, scale = {
+        "near one": (1 - 10 ** (-8 * score), 0.98, (0.0, 1.0)),
+        "unbounded": (np.exp(9 * score), 80.0, (0.0, np.inf)),
+        "one value": (np.full(60, 2.0), 2.0, (-np.inf, np.inf)),
+        "infinite": (np.full(60, np.inf), 2.0, (-np.inf, np.inf)),
+    }[spread]
+    found = evaluate(
+        decided(candidate, score, threshold), truth, range(4), thresholds=np.full(4, threshold), score_range=scale
+    )
+    assert evaluation_figure(found).startswith(PNG_SIGNATURE)
+
+
+def test_of_many_classes_the_most_confused_are_in_the_matrix():
+    k = MOST_CLASSES + 10
+    truth = np.repeat(np.arange(k), 3)
+    candidate = truth.copy()
+    candidate[truth == 33] = 2
+    found = evaluate(decided(candidate, np.full(len(truth), 0.1)), truth, range(k))
+    shown = shown_classes(found).tolist()
+    assert len(shown) == MOST_CLASSES and {2, 33} <= set(shown)
+    assert "the 30 with the most mistakes are shown" in page_of(found).text
+
+
+# --- page ---
+
+
+def test_the_page_stands_alone_and_has_every_figure():
+    page = page_of(evaluated(7))
+    outside = [
+        value
+        for _, attributes in page.tags
+        for key, value in attributes.items()
+        if key in ("src", "href", "xlink:href", "srcset", "data") and not value.startswith(("#", "data:"))
+    ]
+    assert outside == [] and not page.all("script") and not page.all("iframe")
+    assert [figure["id"] for figure in page.all("figure")] == list(PANELS)
+    assert len(page.all("svg")) == len(PANELS)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_shows_the_numbers_of_the_evaluation():
+    found = by_hand()
+    text = page_of(found).text
+    assert all(kind.label in text for kind in MEASURES.values())
+    assert "62.5 %" in text and "0.867" in text
+    for sentence in sentences(found):
+        assert sentence in text
+
+
+@pytest.mark.parametrize("strange", [True, False])
+def test_the_page_of_one_kind_of_samples_says_what_is_missing(strange):
+    found = evaluate(decided([0, 1], [0.1, 0.9]), [7, 8] if strange else [0, 1], [0, 1])
+    page = page_of(found)
+    assert [figure["id"] for figure in page.all("figure")] == ["scores", "confusion"]
+    assert f"there are no {'known' if strange else 'unknown'} samples" in page.text
+
+
+def test_names_are_shown_and_never_run():
+    found = evaluate(decided([NASTY, "$b"], [0.1, 0.2]), ["$b", f"{NASTY}{{{{ 7 * 7 }}}}"], [NASTY, "$b"])
+    page = page_of(found, title=NASTY, facts=[(NASTY, NASTY)], notes=[NASTY])
+    assert not page.all("script") and NASTY in page.text and "{{ 7 * 7 }}" in page.text
+
+
+def test_the_page_fits_a_telephone_and_a_laptop(tmp_path):
+    from test_report_browser import BROWSERS, missing
+
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright is not installed: pip install srosr[browser]")
+    if path is None:
+        missing(f"there is no browser: none of {', '.join(BROWSERS)} is on the path")
+    long = "a-class-with-a-name-that-is-much-longer-than-any-other-name-here"
+    truth, candidate, score = random_case(0)
+    classes = np.array(["a", "b", "c", long])
+    truth = np.append(classes, [long.upper(), "x", "y"])[truth]
+    found = evaluate(decided(classes[candidate], score), truth, classes, thresholds=np.array([0.4, 0.5, 0.5, 0.5]))
+    page = tmp_path / "report.html"
+    page.write_bytes(evaluation_page(found, title=long * 3, facts=[("data", long * 5)], notes=[long * 4]))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for width in (360, 1280):
+            tab = browser.new_page(viewport={"width": width, "height": 900})
+            asked = []
+            tab.on("request", lambda request, asked=asked: asked.append(request.url))
+            tab.goto(page.as_uri())
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        browser.close()
+
+
+# --- the command ---
+
+
+def write_table(path, X, y, label="kind"):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"x{i}" for i in range(X.shape[1])), label])
+        writer.writerows([*row, name] for row, name in zip(X.tolist(), y, strict=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A model of three numbered classes, one of text, and tables of known and unknown samples."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    world = World(0, n_known=3, n_unknown=2)
+    X, y = world.known(25)
+    KNNDistance().fit(X, y).save(folder / "numbers.srosr")
+    X_test, y_test = world.known(15)
+    strange = world.of(np.repeat([3, 4], 12))
+    X_all, y_all = np.concatenate([X_test, strange]), [*map(str, y_test), *["weed"] * 12, *["soil"] * 12]
+    write_table(folder / "test.csv", X_all, y_all)
+    write_table(folder / "known.csv", X_test, y_test)
+    write_table(folder / "strange.csv", strange, ["weed"] * 24)
+    folder.joinpath("arrays.npz").write_bytes(_npz(X=X_all, y=np.array(y_all)))
+    SROSRClassifier(n_repeats=5, random_state=0).fit(X, np.array(["a", "b", "c"])[y]).save(folder / "text.srosr")
+    write_table(folder / "letters.csv", X_test, np.array(["a", "b", "c"])[y_test])
+    return folder
+
+
+def _npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["evaluate", *map(str, arguments)])
+
+
+def refused(answer, *words):
+    """Status 2, one sentence, no traceback."""
+    assert answer.exit_code == 2, answer.output
+    text = answer.stderr.strip().splitlines()
+    assert len(text) == 1 and text[0].startswith("Error: "), answer.stderr
+    assert all(word in text[0] for word in words), text[0]
+
+
+def test_the_command_prints_what_the_library_measures(made):
+    from srosr import load
+
+    answer = run(made / "numbers.srosr", made / "test.csv", "--label", "kind", "--json")
+    assert answer.exit_code == 0, answer.output
+    read = json.loads(answer.stdout)
+    clf = load(made / "numbers.srosr")
+    with open(made / "test.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    X = np.array([row[:-1] for row in rows], dtype=float)
+    true = np.array([int(row[-1]) if row[-1].isdigit() else -1 for row in rows])
+    accuracy = metrics.open_set_accuracy(true, clf.predict(X), unknown_label=-1)
+    auroc = metrics.open_set_auroc(true, clf.unknown_score(X), unknown_label=-1)
+    assert read["metrics"]["accuracy"]["value"] == pytest.approx(accuracy)
+    assert read["metrics"]["auroc"]["value"] == pytest.approx(auroc)
+    assert read["samples"] == {"all": 69, "known": 45, "unknown": 24}
+    assert read["unknown_labels"] == ["weed", "soil"]
+
+
+def test_arrays_are_as_good_as_a_table(made):
+    table = run(made / "numbers.srosr", made / "test.csv", "--label", "kind", "--json")
+    arrays = run(made / "numbers.srosr", made / "arrays.npz", "--json")
+    assert json.loads(arrays.stdout)["metrics"] == json.loads(table.stdout)["metrics"]
+
+
+def test_the_screen_shows_metrics_with_meaning_and_a_line_a_class(made):
+    answer = run(made / "numbers.srosr", made / "test.csv", "--label", "kind")
+    assert answer.exit_code == 0
+    for kind in MEASURES.values():
+        assert kind.label in answer.stdout and kind.meaning in answer.stdout
+    assert "unknown    24 samples: weed, soil" in answer.stdout
+    assert "\x1b" not in answer.output
+
+
+def test_a_model_on_sparse_codes_and_text_classes_is_evaluated_without_strangers(made):
+    answer = run(made / "text.srosr", made / "letters.csv")
+    assert answer.exit_code == 0, answer.output
+    assert "Every label of" in answer.stderr and "there are no unknown samples" in answer.stdout
+
+
+def test_labels_marked_as_unknown_are_taken_and_any_other_is_refused(made, tmp_path):
+    given = (made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", tmp_path / "new")
+    refused(run(*given, "--unknown", "weed"), "test.csv", "row 57", "'soil'", "--unknown")
+    assert not (tmp_path / "new").exists()
+    answer = run(*given, "--unknown", "weed", "--unknown", "soil", "--unknown", "rock")
+    assert answer.exit_code == 0 and "'rock'" in answer.stderr
+    refused(run(*given[:4], "--unknown", "2"), "'2' is a class of the model")
+
+
+def test_a_folder_gets_report_figure_and_numbers(made, tmp_path):
+    out = tmp_path / "a" / "b"
+    answer = run(made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", out)
+    assert answer.exit_code == 0, answer.output
+    assert sorted(os.listdir(out)) == ["evaluation.json", "figure.png", "report.html"]
+    assert (out / "figure.png").read_bytes().startswith(PNG_SIGNATURE)
+    read = json.loads((out / "evaluation.json").read_text("utf-8"))
+    page = Page((out / "report.html").read_text("utf-8"))
+    assert "How well numbers.srosr does on test.csv" in page.text
+    assert f"{100 * read['metrics']['accuracy']['value']:.1f} %" in page.text
+    assert f"Report: {out / 'report.html'}" in answer.stdout
+
+
+def test_the_figure_alone_can_be_had(made, tmp_path):
+    figure = tmp_path / "scores.pdf"
+    assert run(made / "numbers.srosr", made / "known.csv", "--label", "kind", "--figure", figure, "-q").output == ""
+    assert figure.read_bytes().startswith(b"%PDF") and os.listdir(tmp_path) == ["scores.pdf"]
+
+
+def test_nothing_is_left_when_a_file_cannot_be_written(made, tmp_path, monkeypatch):
+    real = atomic_file.write_atomically
+
+    def full(path, data):
+        if path.name == "report.html":
+            raise OSError(28, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(atomic_file, "write_atomically", full)
+    out = tmp_path / "new"
+    answer = run(made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", out)
+    refused(answer, "report.html", "No space left on device")
+    assert os.listdir(tmp_path) == []
+
+
+def test_bad_input_is_refused_in_one_sentence(made, tmp_path):
+    model, test = made / "numbers.srosr", made / "test.csv"
+    refused(run(tmp_path / "none.srosr", test), "none.srosr does not exist")
+    refused(run(test, test), "test.csv")
+    refused(run(model, tmp_path / "none.csv"), "none.csv")
+    refused(run(model, test, "--label", "species"), "species")
+    refused(run(model, test, "--label", "kind", "--figure", tmp_path / "a.txt"), "--figure", ".png")
+    refused(run(model, test, "--label", "kind", "--out", test), "is a file", "--out")
+    (tmp_path / "narrow.csv").write_text("x0,kind\n1,2\n")
+    refused(run(model, tmp_path / "narrow.csv", "--label", "kind"), "narrow.csv")
+    (tmp_path / "empty.csv").write_text("")
+    refused(run(model, tmp_path / "empty.csv", "--out", tmp_path / "out"), "empty.csv")
+    assert sorted(os.listdir(tmp_path)) == ["empty.csv", "narrow.csv"]
+
+
+def test_help_teaches_by_example():
+    answer = run("--help")
+    assert answer.exit_code == 0
+    for word in ("Examples:", "--unknown weed --unknown soil", "--out", "--figure", "--json"):
+        assert word in answer.output
