@@ -1,6 +1,6 @@
-"""``srosr predict`` on a file larger than it needs to hold: how much memory, how long, and how much of it is not deciding.
+"""``srosr predict`` on a file larger than it holds at a time: how much memory, how long, and how much is not deciding.
 
-A model of 500 atoms in 64 dimensions (ten classes, each in a subspace of its own) judges a CSV of a million rows, a part
+A model of 500 atoms in 64 dimensions (ten classes, each in a subspace of its own) judges a CSV of a million rows, some
 of them from a class that it does not know. The command runs in a process of its own, as a user starts it; the peak of
 its memory is what the system reports. Reading and writing alone are timed in this process: the same file through the
 same reader, and as many decisions through the same writer.
@@ -11,7 +11,6 @@ same reader, and as many decisions through the same writer.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 
 from srosr import SROSRClassifier, load
@@ -46,21 +46,26 @@ def write_table(path: Path, bases: np.ndarray, rng: np.random.Generator, n: int)
             np.savetxt(file, X, fmt="%.6f", delimiter=",")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, help="where the files go (about 0.6 GB); removed afterwards")
-    arguments = parser.parse_args()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rows", type=click.IntRange(1), default=1_000_000, show_default=True)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where the files go, 0.6 KB a row; they are removed afterwards.  [the system's temporary folder]",
+)
+def main(rows: int, folder: Path | None) -> None:
+    """Memory and time of srosr predict on a table of many rows, and of reading and writing alone."""
     rng = np.random.default_rng(0)
     bases = np.linalg.qr(rng.normal(size=(N_CLASSES + 1, N_FEATURES, DIMENSION)))[0]
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        place = Path(name)
         X, y = samples(bases[:-1], rng, N_ATOMS)
-        model = folder / "model.srosr"
+        model = place / "model.srosr"
         SROSRClassifier(n_repeats=5, random_state=0, n_jobs=-1).fit(X, y).save(model)
-        table, decisions = folder / "rows.csv", folder / "decisions.csv"
-        write_table(table, bases, rng, arguments.rows)
-        print(f"{arguments.rows:,} rows × {N_FEATURES} features, {table.stat().st_size / 1e6:,.0f} MB of CSV; {N_ATOMS} atoms")
+        table, decisions = place / "rows.csv", place / "decisions.csv"
+        write_table(table, bases, rng, rows)
+        size = f"{table.stat().st_size / 1e6:,.0f} MB of CSV"
+        print(f"{rows:,} rows × {N_FEATURES} features, {size}; {N_ATOMS} atoms")
         start = time.perf_counter()
         command = [sys.executable, "-m", "srosr", "predict", str(model), str(table), "-o", str(decisions)]
         answer = subprocess.run(command, capture_output=True, text=True)
@@ -72,10 +77,11 @@ def main() -> None:
         print(f"the whole command      {whole:8.1f} s")
         print(f"peak of its memory     {peak:8.0f} MiB (target: under 1,024)")
         read = reading_time(table)
-        write = writing_time(folder / "again.csv", arguments.rows, load(model).classes_)
+        write = writing_time(place / "again.csv", rows, load(model).classes_)
         print(f"reading alone          {read:8.1f} s")
         print(f"writing alone          {write:8.1f} s")
-        print(f"reading and writing    {read + write:8.1f} s (target: under 30 s), {(read + write) / whole:.1%} of the whole")
+        share = (read + write) / whole
+        print(f"reading and writing    {read + write:8.1f} s (target: under 30 s), {share:.1%} of the whole")
 
 
 def reading_time(table: Path) -> float:
