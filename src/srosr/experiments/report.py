@@ -221,7 +221,7 @@ def _extent(
         "complete": complete,
         "begun": sum(bool(pairs & there) for pairs in due) - complete,
         "methods": methods,
-        "levels": opening or _levels(steps),
+        "levels": opening.removeprefix("openness ") if opening else _levels(steps),
         "largest": opening or (level_text(steps[-1]) if steps else "the largest openness"),
     }
 
