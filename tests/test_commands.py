@@ -39,6 +39,7 @@ def refusal(*arguments, given=None):
     assert isinstance(done.exception, SystemExit)
     message = done.output.strip()
     assert message.startswith("Error: ") or "Error: " in message
+    # click puts the usage before errors of its own.
     text = message.split("Error: ", 1)[1]
     assert "\n" not in text and text.endswith((".", "?")), text
     return text
@@ -166,6 +167,75 @@ def test_the_same_samples_in_another_format_make_the_same_model(kind, folder, mo
     assert [str(label)[-1] for label in mine.classes_] == [str(label)[-1] for label in other.classes_]
 
 
+def test_a_model_is_written_even_if_nobody_reads_what_is_said(folder, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "srosr",
+        "fit",
+        str(folder / "train.csv"),
+        "-o",
+        str(tmp_path / "m"),
+        "--method",
+        "knn",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.wait(timeout=120) == 0
+        assert b"Traceback" not in process.stderr.read()
+    assert srosr.load(tmp_path / "m").classes_.tolist() == ["d0", "d1", "d2", "d3"]
+
+
+def test_a_constant_column_that_is_not_a_round_number_does_not_explode_when_standardised(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv").assign(same=0.1)
+    table.to_csv(tmp_path / "in.csv", index=False)
+    right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "-q", "--standardise", *QUICK)
+    right("fit", folder / "train.csv", "-o", tmp_path / "without", "-q", "--standardise", *QUICK)
+    new = pd.read_csv(folder / "test.csv").assign(same=0.1000001)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    right("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "with.csv")
+    right("predict", tmp_path / "without", folder / "test.csv", "-o", tmp_path / "without.csv")
+    scores = [
+        [float(row["unknown_score"]) for row in rows_of(tmp_path / f"{name}.csv")] for name in ("with", "without")
+    ]
+    assert np.allclose(*scores, atol=1e-4)
+
+
+def test_numbers_too_large_to_be_standardised_are_refused(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv").assign(vast=lambda t: 1e200 * t["p20"])
+    table.to_csv(tmp_path / "in.csv", index=False)
+    assert "'vast'" in refusal("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--standardise")
+
+
+def test_a_column_that_numbers_the_samples_is_remarked_on_and_is_no_column_of_classes(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv")
+    table.insert(0, "id", np.arange(len(table)))
+    table.to_csv(tmp_path / "in.csv", index=False)
+    assert "another whole number in id" in right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--method", "knn")
+    text = refusal("fit", tmp_path / "in.csv", "-o", tmp_path / "n", "--label", "id", "--ignore", "digit")
+    assert "class of its own in 'id'" in text
+
+
+def test_a_poor_model_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(90, 5)), columns=list("abcde")).assign(label=["x", "y", "z"] * 30)
+    table.to_csv(tmp_path / "noise.csv", index=False)
+    output = right("fit", tmp_path / "noise.csv", "-o", tmp_path / "m", *QUICK)
+    assert "the wrong one for" in output and "srosr compare" in output
+    table[table["label"] != "z"].to_csv(tmp_path / "two.csv", index=False)
+    assert "With two classes" in right("fit", tmp_path / "two.csv", "-o", tmp_path / "m", *QUICK)
+
+
+def test_missing_values_are_counted_before_rows_are_given_up(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv")
+    table.loc[[3, 50], "p7"] = np.nan
+    table.loc[50, "p8"] = np.nan
+    table.to_csv(tmp_path / "in.csv", index=False)
+    text = refusal("fit", tmp_path / "in.csv", "-o", tmp_path / "m")
+    assert "line 5, column 'p7' (in all 3 values are missing, in 2 of 160 rows)" in text
+
+
 # --- predict ---
 
 
@@ -261,7 +331,7 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(folder, model):
         process.stdout.close()
         process.stdin.write("\n".join([lines[0], *(lines[1:] * 20)]).encode())
         process.stdin.close()
-        assert process.wait(timeout=120) != 0
+        assert process.wait(timeout=120) == 0
         assert b"Traceback" not in process.stderr.read()
 
 
@@ -275,6 +345,23 @@ def test_explain_says_why_in_words_figure_and_json(folder, model, tmp_path):
     assert told.text in output and (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(right("explain", model, folder / "test.csv", "--row", "70", "--json", "--no-figure"))
     assert found["row"] == 70 and found["refused"] == told.refused and found["figure"] is None
+
+
+def test_training_rows_are_numbered_as_in_their_file_and_gaps_elsewhere_do_not_matter(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv")
+    table.loc[range(0, 80, 2), "p7"] = np.nan
+    table.to_csv(tmp_path / "train.csv", index=False)
+    right("fit", tmp_path / "train.csv", "-o", tmp_path / "m", "-q", "--drop-missing", *QUICK)
+    new = pd.read_csv(folder / "test.csv")
+    new.loc[[0, 99], "p3"] = np.nan
+    new.to_csv(tmp_path / "new.csv", index=False)
+    found = json.loads(right("explain", tmp_path / "m", tmp_path / "new.csv", "--row", "5", "--json", "--no-figure"))
+    assert found["atoms"] and all(table["digit"][atom["row"]] == atom["label"] for atom in found["atoms"])
+    assert all(not pd.isna(table["p7"][atom["row"]]) for atom in found["atoms"])
+    assert f"row {found['atoms'][0]['row']} (class" in found["text"]
+    for row in (0, 99):
+        assert "missing values" in refusal("explain", tmp_path / "m", tmp_path / "new.csv", "--row", row, "--no-figure")
+    assert "100 rows" in refusal("explain", tmp_path / "m", tmp_path / "new.csv", "--row", 100, "--no-figure")
 
 
 def test_a_rival_is_explained_by_scores(folder, tmp_path):
@@ -319,15 +406,53 @@ def test_classes_come_and_go(folder, model, tmp_path):
     assert np.mean(clf.candidate(twos) == "d2") > 0.9
 
 
+def test_a_class_is_added_from_its_own_rows_only(folder, model, tmp_path):
+    right("remove-class", model, "d2", "-o", tmp_path / "three.srosr")
+    right("add-class", tmp_path / "three.srosr", folder / "train.csv", "--name", "d2")
+    sizes = json.loads(right("info", tmp_path / "three.srosr", "--json"))["class_sizes"]
+    assert sizes["d2"] == (pd.read_csv(folder / "train.csv")["digit"] == "d2").sum()
+
+
+def test_numbers_as_classes_have_one_spelling(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv")
+    X, y = table.drop(columns="digit").to_numpy(np.float64), table["digit"].str[1:].astype(float).to_numpy()
+    srosr.SROSRClassifier(n_repeats=2, random_state=0).fit(X, y).save(tmp_path / "m")
+    np.save(tmp_path / "X.npy", X[:4])
+    rows = rows_of_text(right("predict", tmp_path / "m", tmp_path / "X.npy"))
+    assert [row["candidate"] for row in rows] == [f"{value:.0f}" for value in y[:4]]
+    right("remove-class", tmp_path / "m", "3", "-o", tmp_path / "three")
+    assert srosr.load(tmp_path / "three").classes_.tolist() == [0.0, 1.0, 2.0]
+    assert "must be one" in refusal("add-class", tmp_path / "three", tmp_path / "X.npy", "--name", "three")
+
+
+def test_thresholds_by_class_are_told_as_such(folder, model, tmp_path):
+    right("set-threshold", model, "--target-rejection", "0.3", "--per-class", "-o", tmp_path / "m")
+    found = json.loads(right("info", tmp_path / "m", "--json"))
+    assert found["threshold"] is None and len(set(found["thresholds"])) > 1
+    assert found["held_out"]["strangers_refused"] is None
+    assert "by class" in right("info", tmp_path / "m") and "by class" in right(
+        "evaluate", tmp_path / "m", folder / "test.csv"
+    )
+
+
+def test_labels_are_found_where_a_later_file_has_them(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv")
+    X, y = table.drop(columns="digit").to_numpy(np.float64), table["digit"].to_numpy().astype(str)
+    np.savez(tmp_path / "train.npz", X=X, y=y)
+    right("fit", tmp_path / "train.npz", "-o", tmp_path / "m", "-q", "--method", "knn")
+    found = json.loads(right("evaluate", tmp_path / "m", folder / "test.csv", "--json"))
+    assert found["labels"] == "digit"
+
+
 @pytest.mark.parametrize("arguments, words", [
     (("set-threshold", "M"), "--target-rejection"),
     (("set-threshold", "M", "--threshold", "f", "--target-rejection", "0.1"), "one of the two"),
     (("set-threshold", "M", "--threshold", "2"), "2"),
     (("set-threshold", "M", "--threshold", "wild"), "wild"),
-    (("set-threshold", "M", "--target-rejection", "1.5"), "target_rejection"),
+    (("set-threshold", "M", "--target-rejection", "1.5"), "--target-rejection"),
     (("remove-class", "M", "d9"), "it knows d0, d1"),
     (("add-class", "M", "T", "--name", "d1", "--label", "digit"), "is a class already"),
-    (("add-class", "M", "T", "--name", "d7", "--label", "digit"), "no row of the class d7"),
+    (("add-class", "M", "T", "--name", "d7", "--label", "digit"), "no sample of the class d7"),
 ])  # fmt: skip
 def test_changes_that_make_no_sense_are_refused(arguments, words, folder, model, tmp_path):
     before = model.read_bytes()
@@ -451,6 +576,35 @@ def test_a_broken_picture_is_named_or_left_out(pictures, tmp_path):
     assert [row["row"] for row in rows_of(tmp_path / "out.csv")] == ["0", "1", "3", "4", "5"]
 
 
+@pytest.mark.parametrize("option", [("--label", "x"), ("--ignore", "x"), ("--drop-missing",), ("--no-header",)])
+def test_options_of_tables_are_refused_for_pictures(option, pictures, tmp_path):
+    assert "for tables" in refusal("fit", pictures / "known", "-o", tmp_path / "m", *option)
+
+
+def test_a_class_added_in_python_has_no_pictures_and_does_no_harm(pictures, tmp_path):
+    clf = srosr.load(pictures / "m.srosr")
+    rng = np.random.default_rng(0)
+    paths = []
+    for i in range(10):
+        paths.append(tmp_path / f"s{i}.png")
+        drawn("stripes", rng).save(paths[-1])
+    clf.add_class(clf.intake_.features_of(paths), "stripes").save(tmp_path / "m")
+    output = right("explain", tmp_path / "m", pictures / "new", "--file", "stripes0.png", "--out", tmp_path / "why.png")
+    assert "class stripes" in output
+
+
+def test_names_of_files_that_are_not_text_do_not_stop_the_rest(pictures, tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff.png"
+    try:
+        with open(name, "wb") as file:
+            file.write((pictures / "new" / "disc0.png").read_bytes())
+    except OSError:
+        pytest.skip("the file system wants names that are text")
+    for kind in ("csv", "jsonl", "parquet"):
+        right("predict", pictures / "m.srosr", tmp_path, "-o", tmp_path / f"out.{kind}")
+    assert rows_of(tmp_path / "out.csv")[0]["file"] == "\\udcff.png"
+
+
 def test_pictures_and_tables_are_not_mixed_up(folder, model, pictures, tmp_path):
     assert "fitted to a table" in refusal("predict", model, pictures / "new")
     assert "fitted to pictures" in refusal("predict", pictures / "m.srosr", folder / "test.csv")
@@ -496,7 +650,7 @@ def test_a_bad_table_is_refused_by_name_and_nothing_is_written(what, tmp_path):
     (("fit", "T", "--alpha", "0.1", "--epsilon", "0.1"), "one of them"),
     (("fit", "T", "--alpha", "-1"), "--alpha"),
     (("fit", "T", "--method", "w-svm", "--alpha", "0.1"), "w-svm"),
-    (("fit", "T", "--target-rejection", "2"), "target_rejection"),
+    (("fit", "T", "--target-rejection", "2"), "--target-rejection"),
     (("fit", "T", "--size", "9x9"), "for pictures"),
     (("fit", "T", "-o", "absent/m.srosr"), "no folder absent"),
     (("fit", "notes.docx"), "notes.docx"),
@@ -521,6 +675,78 @@ def test_what_cannot_be_done_is_said_in_one_sentence(arguments, words, folder, m
     names = {"M": model, "T": folder / "train.csv"}
     assert words in refusal(*(names.get(argument, argument) for argument in arguments))
     assert sorted(os.listdir()) == there
+
+
+def test_what_is_read_is_never_written_over(folder, model, pictures, tmp_path):
+    for name in ("train.csv", "test.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "m").write_bytes(model.read_bytes())
+    (tmp_path / "p.png").write_bytes((pictures / "new" / "disc0.png").read_bytes())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    table, m = tmp_path / "train.csv", tmp_path / "m"
+    for arguments in (
+        ("fit", table, "-o", table),
+        ("fit", table, "-o", tmp_path / "test.csv"),
+        ("set-threshold", m, "--threshold", "0.5", "-o", table),
+        ("add-class", m, table, "--name", "z", "--ignore", "digit", "-o", table),
+        ("predict", m, table, "-o", table),
+        ("explain", pictures / "m.srosr", tmp_path / "p.png", "--out", tmp_path / "p.png"),
+        ("evaluate", pictures / "m.srosr", tmp_path / "p.png", "--figure", tmp_path / "p.png"),
+    ):
+        assert "cannot write" in refusal(*arguments)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_model_of_a_gram_matrix_is_for_python_alone(folder, tmp_path):
+    X = pd.read_csv(folder / "train.csv").drop(columns="digit").to_numpy(np.float64)
+    y = pd.read_csv(folder / "train.csv")["digit"].to_numpy().astype(str)
+    srosr.SROSRClassifier(kernel="precomputed", n_repeats=2, random_state=0).fit(X @ X.T, y).save(tmp_path / "m")
+    np.save(tmp_path / "X.npy", (X @ X.T)[:5])
+    assert "Gram matrix" in refusal("predict", tmp_path / "m", tmp_path / "X.npy")
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv").replace({"digit": {"d0": r"$\frac{1}$"}})
+    table.to_csv(tmp_path / "in.csv", index=False)
+    right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "-q", *QUICK)
+    right("explain", tmp_path / "m", tmp_path / "in.csv", "--row", "0", "--out", tmp_path / "why.png")
+    right("evaluate", tmp_path / "m", tmp_path / "in.csv", "--figure", tmp_path / "how.png")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_is_said_in_one_sentence(model):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "srosr", "info", str(model)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 2 and done.stderr.strip() == "Error: standard output: No space left on device."
+
+
+def test_a_request_to_end_leaves_nothing_behind(folder, model, tmp_path):
+    import signal
+
+    lines = (folder / "test.csv").read_text().splitlines()
+    command = [sys.executable, "-m", "srosr", "predict", str(model), "-", "-o", str(tmp_path / "out.csv")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdin is not None
+        process.stdin.write(("\n".join([lines[0], *(lines[1:] * 1000)]) + "\n").encode())
+        process.stdin.flush()
+        while not list(tmp_path.glob(".out.csv*")):  # it has begun to write, and waits for more rows
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 143
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(folder, model, tmp_path):
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    right("predict", model, folder / "test.csv", "-o", tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink() and len(rows_of(tmp_path / "real.csv")) == 100
 
 
 # --- the whole command line ---

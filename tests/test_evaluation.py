@@ -17,12 +17,13 @@ from srosr import KNNDistance, SROSRClassifier, metrics
 from srosr.base import Decisions
 from srosr.cli import main
 from srosr.evaluation.figure import MOST_CLASSES, PANELS, evaluation_figure, shown_classes
-from srosr.evaluation.gathering import TARGETS, Gathering, UnexpectedLabel, class_text, evaluate
+from srosr.evaluation.gathering import TARGETS, Gathering, UnexpectedLabel, evaluate
 from srosr.evaluation.intervals import Weighted, bootstrap, wilson
 from srosr.evaluation.metrics import MEASURES
 from srosr.evaluation.report import evaluation_page
 from srosr.evaluation.text import remarks, score_text, sentences
 from srosr.experiments import atomic_file
+from srosr.labels import label_text
 
 NASTY = "<script>alert('&')</script>"
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -229,7 +230,7 @@ def test_labels_are_compared_with_classes_as_text():
         found = evaluate(decided(candidate, [0.1, 0.1, 0.9]), truth, classes)
         assert (found.names, found.strangers) == (("3", "7"), ("8",))
         assert found.measures["accuracy"].value == 1.0
-    assert class_text(np.float64(2.5)) == "2.5" and class_text(np.True_) == "True"
+    assert label_text(np.float64(2.5)) == "2.5" and label_text(np.True_) == "True"
 
 
 def test_an_unexpected_label_is_refused_by_name_and_row_when_the_unknown_ones_are_given():
@@ -327,7 +328,7 @@ def test_sentences_and_scores_say_no_more_than_is_so():
         "Whatever the threshold: an unknown sample scores above a known one in 86.7 % of all pairs (AUROC), and a "
         "known one is named right and scores below an unknown one in 66.7 % (OSCR).",
     ]
-    shown = {0.99996: "0.999960", 0.957: "0.957", 1.0: "1.00", -2.5: "−2.50", np.inf: "∞", None: "–"}
+    shown = {0.99996: "0.9999600", 0.957: "0.9570", 1.0: "1.00", -2.5: "−2.50", np.inf: "∞", None: "–"}
     assert {value: score_text(value) for value in shown} == shown
 
 

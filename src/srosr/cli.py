@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import io
+import signal
+import sys
+import threading
+import warnings
+from typing import Any
 
 import click
 
@@ -44,12 +50,25 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; Ctrl-C ends it with a word and the status that shells expect."""
+        """Run the command; Ctrl-C ends it with a word and the status that shells expect, a closed pipe quietly."""
+        before = _prepare()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(130) from None
+        except BrokenPipeError:
+            from srosr.commands.console import nobody_listens
+
+            nobody_listens()
+            return None
+        except OSError as error:  # of standard output, say, where a disk is full
+            from srosr.commands.bad_input import BadInput
+
+            raise BadInput(f"{error.filename or 'standard output'}: {error.strerror or error}.") from None
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGTERM, before)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -66,6 +85,20 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _prepare() -> Any:
+    """Let names that the terminal cannot show be spelt out, and a kind request to end clean up as Ctrl-C does.
+
+    What such a request led to before is returned.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")  # such pictures are refused, in our words
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)

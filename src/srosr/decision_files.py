@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from ._types import AnyArray
 from .base import Decisions
+from .labels import label_text
 
 __all__ = ["FORMATS", "DecisionWriter", "format_of"]
 
@@ -35,6 +37,10 @@ class DecisionWriter:
     format : {"csv", "jsonl", "parquet"}
     kept : sequence of str
         Names of further columns, which come after ``row``; one that is also a name of ours gets ``data_`` before it.
+
+    Notes
+    -----
+    A score that is not finite (of numbers too large to be compared) is ``null`` in JSON.
     """
 
     def __init__(self, stream: BinaryIO, format: str, kept: Sequence[str] = ()) -> None:
@@ -44,7 +50,7 @@ class DecisionWriter:
         text = pa.string()
         own = {"row": pa.int64(), "label": text, "unknown_score": pa.float64(), "candidate": text, "verdict": text}
         fields = list(own.items())
-        fields[1:1] = [(f"data_{name}" if name in own else name, text) for name in kept]
+        fields[1:1] = [(name, text) for name in _free_names(kept, set(own))]
         self._schema = pa.schema(fields)
         self._writer: Any = None
         if format == "csv":
@@ -70,7 +76,7 @@ class DecisionWriter:
         import pyarrow as pa
 
         verdict = [REFUSED if refused else RECOGNISED for refused in decisions.refused.tolist()]
-        columns = [
+        columns: list[Any] = [
             numbers,
             *(kept[name] for name in self._kept),
             _texts(decisions.label),
@@ -82,18 +88,23 @@ class DecisionWriter:
             # pyarrow's writer puts every text in quotes; this one only where they are needed, at 1 µs a value.
             self._lines(zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True))
             return
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, self._schema, strict=True)]
-        batch = pa.record_batch(arrays, schema=self._schema)
-        if self._writer is not None:
-            self._writer.write_batch(batch)
+        if self._format == "jsonl":
+            names, scores = self._schema.names, decisions.unknown_score.tolist()
+            columns[-3] = [score if math.isfinite(score) else None for score in scores]
+            rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True)
+            lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows)
+            self._stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
             return
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
-        self._stream.write("".join(lines).encode())
+        arrays = [
+            pa.array(_sound(column) if field.type == pa.string() else column, type=field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
 
     def _lines(self, rows: Iterable[Sequence[Any]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(rows)
-        self._stream.write(text.getvalue().encode())
+        self._stream.write(text.getvalue().encode("utf-8", "backslashreplace"))
 
     def close(self) -> None:
         """Finish the file."""
@@ -103,4 +114,23 @@ class DecisionWriter:
 
 def _texts(labels: AnyArray) -> list[str]:
     """Labels as text."""
-    return [str(label) for label in labels.tolist()]
+    values = labels.tolist()
+    text = {label: label_text(label) for label in set(values)}
+    return [text[label] for label in values]
+
+
+def _free_names(kept: Sequence[str], taken: set[str]) -> list[str]:
+    """Names for columns that are kept: their own, with ``data_`` before it until nothing else has it."""
+    out = []
+    for name in kept:
+        free = name
+        while free in taken or (free != name and free in kept):
+            free = f"data_{free}"
+        taken.add(free)
+        out.append(free)
+    return out
+
+
+def _sound(texts: Sequence[str]) -> list[str]:
+    """Texts that UTF-8 can hold; names of files may have bytes in them that it cannot."""
+    return [text.encode("utf-8", "backslashreplace").decode() for text in texts]

@@ -22,8 +22,8 @@ __all__ = ["ExplanationDisplay"]
 
 #: Of more classes than this those that matter most are drawn.
 MAX_CLASSES = 15
-# Training samples shown as pictures, two by two.
-_N_SHOWN = 4
+# Training samples shown as pictures, two by two, and letters of a class under one.
+_N_SHOWN, _LETTERS = 4, 9
 
 
 class ExplanationDisplay:
@@ -193,7 +193,9 @@ class ExplanationDisplay:
             left, bottom = 4.0 * aspect + 0.6 + (i % 2) * (height * aspect + 0.5), 2.28 * (1 - i // 2)
             frame = self.colour if atom.label == e.candidate else PALE
             _picture(ax, picture, left, bottom, height, aspect, frame, colours)
-            text = f"{atom.label}: {atom.coefficient:+.2f}".replace("-", "−")
+            name = str(atom.label)
+            name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+            text = f"{name}: {atom.coefficient:+.2f}".replace("-", "−")
             ax.text(left + height * aspect / 2, bottom - 0.08, text, ha="center", va="top", fontsize="x-small")
         ax.set_xlim(-0.1, 4.0 * aspect + 1.1 + 2 * height * aspect + 0.1)
         ax.set_ylim(-0.75, 4.1)

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ._types import AnyArray, Array
+from ._types import AnyArray, Array, IntArray
 from .features import SpatialPyramid, read_picture
 
-__all__ = ["THUMBNAIL", "Intake", "pixels_of", "thumbnail_of"]
+__all__ = ["THUMBNAIL", "Intake", "pixels_of", "standard_scale", "thumbnail_of"]
 
 #: Side of the small copies of training pictures.
 THUMBNAIL = 64
 KINDS = ("table", "pixels", "pyramid")
-# Numbers of a SIFT descriptor; a pyramid of more levels is none of ours.
-_DESCRIPTOR, _MOST_LEVELS = 128, 8
+# Numbers of a SIFT descriptor; a pyramid of more levels, patches or pictures larger than this are none of ours.
+_DESCRIPTOR, _MOST_LEVELS, _MOST_PIXELS = 128, 8, 4096
 _OF_PYRAMID = ("n_words", "levels", "step", "patch", "max_side", "square_root")
 
 
@@ -45,6 +45,8 @@ class Intake:
         Of pictures whose features are pixels.
     pyramid : SpatialPyramid or None
         Fitted, for pictures whose features are counts of visual words.
+    rows : ndarray of int (n_rows,) or None
+        Rows of the table that became training samples, where some were left out.
     names : ndarray of str (n_rows,) or None
         Of training pictures, relative to their folder.
     thumbnails : ndarray of uint8 (n_rows, 64, 64) or None
@@ -60,6 +62,7 @@ class Intake:
     pyramid: SpatialPyramid | None = None
     names: AnyArray | None = None
     thumbnails: AnyArray | None = None
+    rows: IntArray | None = None
 
     @property
     def of_pictures(self) -> bool:
@@ -91,6 +94,18 @@ class Intake:
         joined = np.concatenate([self.thumbnails, thumbnails])
         return replace(self, names=np.array([*self.names.tolist(), *names]), thumbnails=joined)
 
+    def padded(self, n_rows: int) -> Intake:
+        """The same for so many training samples, those that came later numbered on.
+
+        Those that came without a picture have a white one without a name.
+        """
+        if self.rows is not None:
+            return replace(self, rows=np.concatenate([self.rows, np.arange(len(self.rows), n_rows, dtype=np.int64)]))
+        if self.names is None or len(self.names) >= n_rows:
+            return self
+        more = n_rows - len(self.names)
+        return self.with_pictures([""] * more, np.full((more, THUMBNAIL, THUMBNAIL), 255, np.uint8))
+
     # -- files -------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
@@ -113,12 +128,23 @@ class Intake:
             "vocabulary": words,
             "names": self.names,
             "thumbnails": self.thumbnails,
+            "rows": self.rows,
         }
         return {f"intake/{name}": array for name, array in parts.items() if array is not None}
 
     @classmethod
-    def restored(cls, settings: dict[str, Any], arrays: dict[str, AnyArray], n_features: int) -> Intake:
+    def restored(
+        cls, settings: dict[str, Any], arrays: dict[str, AnyArray], n_features: int, n_rows: int | None = None
+    ) -> Intake:
         """What :meth:`settings` and :meth:`arrays` were taken from.
+
+        Parameters
+        ----------
+        settings, arrays : dict
+        n_features : int
+            Of the classifier.
+        n_rows : int, optional
+            Training samples of the classifier, where it numbers them.
 
         Raises
         ------
@@ -126,7 +152,7 @@ class Intake:
             If they do not fit together.
         """
         kind, label, ignored, shape = (settings[name] for name in ("kind", "label", "ignored", "shape"))
-        found = {name: arrays.get(f"intake/{name}") for name in ("centre", "scale", "names", "thumbnails")}
+        found = {name: arrays.get(f"intake/{name}") for name in ("centre", "scale", "names", "thumbnails", "rows")}
         _expect(kind in KINDS and (label is None or isinstance(label, str)), "kind")
         _expect(isinstance(ignored, list) and all(isinstance(name, str) for name in ignored), "columns")
         _expect((found["centre"] is None) == (found["scale"] is None), "scales")
@@ -140,14 +166,19 @@ class Intake:
         if kind == "pixels":
             _expect(isinstance(shape, list) and len(shape) == 2 and all(type(side) is int for side in shape), "shape")
             _expect(min(shape) >= 1 and shape[0] * shape[1] == n_features, "shape")
+        rows = found["rows"]
+        if rows is not None:
+            right = kind == "table" and rows.dtype == np.int64 and rows.shape == (n_rows,)
+            _expect(right and bool((rows >= 0).all()), "rows")
         names, small = found["names"], found["thumbnails"]
         if kind != "table":
             _expect(names is not None and names.ndim == 1 and names.dtype.kind == "U", "names")
+            _expect(n_rows is None or len(names) == n_rows, "names")  # type: ignore[arg-type]
             right = small is not None and small.dtype == np.uint8 and names is not None
             _expect(right and small.shape == (len(names), THUMBNAIL, THUMBNAIL), "pictures")  # type: ignore[union-attr,arg-type]
         return cls(
             kind, label, tuple(ignored), found["centre"], found["scale"],
-            tuple(shape) if kind == "pixels" else None, pyramid, names, small,
+            tuple(shape) if kind == "pixels" else None, pyramid, names, small, rows,
         )  # fmt: skip
 
 
@@ -155,9 +186,12 @@ def _restored_pyramid(settings: Any, arrays: dict[str, AnyArray], n_features: in
     _expect(isinstance(settings, dict) and set(settings) == set(_OF_PYRAMID), "pyramid")
     pyramid = SpatialPyramid(**settings)
     pyramid._check_parameters()
+    sizes = (pyramid.patch, pyramid.step, pyramid.max_side or 1)
+    _expect(all(size <= _MOST_PIXELS for size in sizes), "pyramid")
     words = arrays["intake/vocabulary"]
     right = words.ndim == 2 and words.shape[1] == _DESCRIPTOR and words.dtype == np.float64
     _expect(right and bool(np.isfinite(words).all()) and pyramid.levels <= _MOST_LEVELS, "visual words")
+    _expect(len(words) == pyramid.n_words, "visual words")
     _expect(words.shape[0] * sum(4**level for level in range(pyramid.levels)) == n_features, "visual words")
     pyramid.vocabulary_ = words
     return pyramid
@@ -166,6 +200,27 @@ def _restored_pyramid(settings: Any, arrays: dict[str, AnyArray], n_features: in
 def _expect(holds: Any, what: str) -> None:
     if not holds:
         raise ValueError(f"the {what} of its intake make no sense.")
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def standard_scale(X: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of every column; one for the deviation of columns that are constant but for rounding.
+
+    Raises
+    ------
+    OverflowError
+        If a column's numbers are too large for it: its argument is the number of the column.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre, scale = X.mean(axis=0), X.std(axis=0)
+    bad = ~(np.isfinite(centre) & np.isfinite(scale))
+    if bad.any():
+        raise OverflowError(int(np.argmax(bad)))
+    # Sums over rows round once a row; a deviation that small beside the numbers themselves is rounding.
+    scale[scale <= len(X) * np.finfo(np.float64).eps * np.abs(X).max(axis=0)] = 1.0
+    return centre, scale
 
 
 # -- pictures --------------------------------------------------------------------------------------------

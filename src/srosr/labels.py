@@ -10,7 +10,7 @@ import numpy as np
 
 from ._types import AnyArray
 
-__all__ = ["is_text", "resolve_unknown_label", "with_unknown"]
+__all__ = ["is_text", "label_text", "resolve_unknown_label", "with_unknown"]
 
 UNKNOWN_NUMBER = -1
 UNKNOWN_TEXT = "unknown"
@@ -19,6 +19,18 @@ UNKNOWN_TEXT = "unknown"
 def is_text(classes: AnyArray) -> bool:
     """Whether labels are text, not numbers."""
     return classes.dtype.kind == "U" or (classes.dtype.kind == "O" and isinstance(classes[0], str))
+
+
+def label_text(label: Any) -> str:
+    """A class as files of labels have it: a whole number without a point.
+
+    Examples
+    --------
+    >>> [label_text(label) for label in ("a", 7, 7.0, 0.5)]
+    ['a', '7', '7', '0.5']
+    """
+    value = label.item() if isinstance(label, np.generic) else label
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:

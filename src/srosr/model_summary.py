@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from .base import OpenSetClassifier
 from .dictionary_classifier import DictionaryClassifier
+from .labels import label_text
 from .methods import method_name
 
-__all__ = ["HeldOut", "ModelSummary", "summary_of"]
+__all__ = ["HeldOut", "ModelSummary", "summary_of", "threshold_text"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class ModelSummary:
         How files became features, where the command line fitted it.
     problem, kernel : str or None
         Of methods on sparse codes.
-    threshold : float
+    threshold : float or None
+        None where classes have thresholds of their own.
+    thresholds : list of float
+        One a class.
     threshold_detail : str
     held_out : HeldOut
     """
@@ -75,7 +80,8 @@ class ModelSummary:
     intake: dict[str, Any] | None
     problem: str | None
     kernel: str | None
-    threshold: float
+    threshold: float | None
+    thresholds: list[float]
     threshold_detail: str
     held_out: HeldOut
 
@@ -90,7 +96,7 @@ def summary_of(clf: OpenSetClassifier) -> ModelSummary:
     if isinstance(clf, DictionaryClassifier):
         dictionary = clf.dictionary_
         sizes = {
-            str(label): part.stop - part.start
+            label_text(label): part.stop - part.start
             for label, part in zip(clf.classes_.tolist(), dictionary.class_slices, strict=True)
         }
         problem, kernel = repr(clf.problem_), str(dictionary.kernel)
@@ -106,10 +112,23 @@ def summary_of(clf: OpenSetClassifier) -> ModelSummary:
         intake=None if clf.intake_ is None else clf.intake_.settings(),
         problem=problem,
         kernel=kernel,
-        threshold=float(clf.threshold_),
+        threshold=float(clf.thresholds_[0]) if _is_one(clf) else None,
+        thresholds=clf.thresholds_.tolist(),
         threshold_detail=clf.threshold_info_.detail,
         held_out=_held_out(clf),
     )
+
+
+def threshold_text(thresholds: Sequence[float]) -> str:
+    """The threshold, or the least and the largest where each class has its own.
+
+    Examples
+    --------
+    >>> threshold_text([0.95, 0.95]), threshold_text([0.9, 0.95])
+    ('0.95', '0.9 to 0.95 by class')
+    """
+    low, high = min(thresholds), max(thresholds)
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g} by class"
 
 
 def _held_out(clf: OpenSetClassifier) -> HeldOut:
@@ -120,7 +139,8 @@ def _held_out(clf: OpenSetClassifier) -> HeldOut:
         scores, candidate, truth = aside.scores, aside.candidate, aside.truth
     refused = scores > clf.thresholds_[candidate]
     right = candidate == truth
-    strange = found.simulated[found.stranger] > clf.threshold_
+    # Which class a pretended stranger came nearest to is not kept, so that thresholds by class say nothing of it.
+    strange = found.simulated[found.stranger] > clf.thresholds_[0] if _is_one(clf) else np.empty(0, bool)
     return HeldOut(
         samples=len(scores),
         accuracy=_share(right),
@@ -129,6 +149,11 @@ def _held_out(clf: OpenSetClassifier) -> HeldOut:
         strangers=len(strange),
         strangers_refused=_share(strange),
     )
+
+
+def _is_one(clf: OpenSetClassifier) -> bool:
+    """Whether all classes have the same threshold."""
+    return len(np.unique(clf.thresholds_)) == 1
 
 
 def _share(mask: Any) -> float | None:

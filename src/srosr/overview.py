@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -37,6 +38,10 @@ class Overview:
         Columns with one value only.
     empty : int
         Samples that are all zero.
+    numbering : tuple of str
+        Columns with a different whole number in every row, which may number the samples.
+    alike : tuple of str
+        Classes whose names differ only in capitals from another's.
     spread : float
         Largest standard deviation of a column, divided by the median of those that are not constant.
     """
@@ -50,11 +55,14 @@ class Overview:
     contradictions: int
     constant: tuple[str, ...]
     empty: int
+    numbering: tuple[str, ...]
+    alike: tuple[str, ...]
     spread: float
 
     def to_dict(self) -> dict[str, Any]:
         """In types that JSON has."""
-        return asdict(self) | {"constant": list(self.constant), "spread": float(self.spread)}
+        lists = {name: list(getattr(self, name)) for name in ("constant", "numbering", "alike")}
+        return asdict(self) | lists | {"spread": float(self.spread)}
 
     def remarks(self, *, scaled: bool = False, pictures: bool = False) -> list[str]:
         """What may surprise, a sentence each, with what to do.
@@ -79,7 +87,16 @@ class Overview:
         few = [name for name, n in self.classes.items() if n < FEW]
         if few:
             shown = ", ".join(few[:5]) + (" …" if len(few) > 5 else "")
-            out.append(f"{len(few)} of {len(self.classes)} classes have fewer than {FEW} samples ({shown}).")
+            have = "has" if len(few) == 1 else "have"
+            out.append(f"{len(few)} of {len(self.classes)} classes {have} fewer than {FEW} samples ({shown}).")
+        if self.alike:
+            out.append(f"Classes that differ only in capitals are different classes: {', '.join(self.alike[:6])}.")
+        if self.numbering and not pictures:
+            names = ", ".join(self.numbering[:5])
+            out.append(
+                f"Every row has another whole number in {names}: if that only numbers the samples, leave it out with "
+                "--ignore."
+            )
         if self.empty:
             out.append(f"{self.empty:,} samples are all zero: there is nothing in them to recognise.")
         if self.constant and not pictures:
@@ -88,7 +105,7 @@ class Overview:
         if self.spread > UNEVEN and not scaled and not pictures:
             out.append(
                 f"The widest column spreads {self.spread:,.0f} times as far as the middle one and decides almost "
-                "alone; --standardise lets all columns count the same."
+                "alone; --standardise lets all columns count the same: try both."
             )
         return out
 
@@ -119,7 +136,8 @@ def overview_of(
     first = _first_of_equals(X)
     again = first != np.arange(len(X))
     flat = X.max(axis=0) == X.min(axis=0)
-    spreads = X.std(axis=0)[~flat]
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = X.std(axis=0)[~flat]
     columns = [str(j) for j in range(X.shape[1])] if names is None else list(names)
     return Overview(
         samples=len(X),
@@ -131,6 +149,8 @@ def overview_of(
         contradictions=int((number[first] != number).sum()),
         constant=tuple(columns[j] for j in np.flatnonzero(flat)),
         empty=int((~X.any(axis=1)).sum()),
+        numbering=tuple(columns[j] for j in range(X.shape[1]) if _numbers_rows(X[:, j])),
+        alike=_alike(classes.tolist()),
         spread=_ratio(spreads),
     )
 
@@ -144,8 +164,21 @@ def _first_of_equals(X: Array) -> AnyArray:
     return first[same.ravel()]
 
 
+def _numbers_rows(column: Array) -> bool:
+    """Whether a column has a different whole number in every row."""
+    if len(column) < FEW or (column != np.round(column)).any():
+        return False
+    return len(np.unique(column)) == len(column)
+
+
+def _alike(classes: list[str]) -> tuple[str, ...]:
+    small = [name.casefold() for name in classes]
+    n = Counter(small)
+    return tuple(name for name, folded in zip(classes, small, strict=True) if n[folded] > 1)
+
+
 def _ratio(spreads: Array) -> float:
-    positive = spreads[spreads > 0]
+    positive = spreads[(spreads > 0) & np.isfinite(spreads)]
     with np.errstate(over="ignore"):
         ratio = float(positive.max() / np.median(positive)) if len(positive) else 1.0
     return ratio if np.isfinite(ratio) else float(np.finfo(float).max)

@@ -42,7 +42,9 @@ def _restored(state: ModelState) -> OpenSetClassifier | None:
     else:
         return None
     if state.settings.get("intake") is not None:
-        clf.intake_ = Intake.restored(state.settings["intake"], state.arrays, clf.n_features_in_)
+        clf.intake_ = Intake.restored(
+            state.settings["intake"], state.arrays, clf.n_features_in_, getattr(clf, "_n_rows", None)
+        )
     return clf
 
 

@@ -427,6 +427,8 @@ class SROSRClassifier(DictionaryClassifier):
 
         check_is_fitted(self, "calibration_")
         with_class(self, X, label, recalibrate)
+        if self.intake_ is not None:
+            self.intake_ = self.intake_.padded(self._n_rows)
         return self
 
     def remove_class(self, label: Any, *, recalibrate: str = "none") -> SROSRClassifier:

@@ -61,19 +61,26 @@ class Verdict:
     def text(self) -> str:
         """In sentences, a paragraph a line."""
         score, threshold = apart(self.unknown_score, self.threshold)
-        if self.refused:
+        if self.refused and not self.unknown_score > self.threshold:
+            first = "Refused: there is nothing in it to recognise, or its numbers are too large to be compared."
+        elif self.refused:
             first = f"Refused: the unknown score {score} is above the threshold {threshold}."
         else:
             first = f"Recognised as class {self.candidate}: the unknown score {score} is not above {threshold}."
         lines = [f"{first} (Threshold: {self.threshold_detail}.)"]
+        told = []
         if len(self.held_out):
-            lines.append(
+            told.append(
                 f"{_share(self.held_out >= self.unknown_score)} of held-out known samples are at least as strange."
             )
         if len(self.strangers):
-            lines[-1] += f" So are {_share(self.strangers >= self.unknown_score)} of samples whose class was left out."
-        best = [f"{label} ({value:.3g})" for label, value in list(self.class_scores.items())[:_NAMED]]
-        lines.append(f"Scores of the classes, larger is more of it: {', '.join(best)}.".replace("(-", "(−"))
+            which = "of samples whose class was left out are" + ("" if told else " at least as strange")
+            told.append(f"{_share(self.strangers >= self.unknown_score)} {which}.")
+        if told and math.isfinite(self.unknown_score):
+            lines.append(" ".join(told))
+        if all(math.isfinite(value) for value in self.class_scores.values()):
+            best = [f"{label} ({value:.3g})" for label, value in list(self.class_scores.items())[:_NAMED]]
+            lines.append(f"Scores of the classes, larger is more of it: {', '.join(best)}.".replace("(-", "(−"))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

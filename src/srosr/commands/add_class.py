@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ def add_class(
     """Teach a model one more class, without fitting again.
 
     DATA has samples of the new class, with the features of the model's training data: a table, arrays, or a folder of
-    pictures. With --label (or --labels) only the rows of that class are taken; otherwise all are.
+    pictures. Where it says of which class each sample is (a column of classes, or sub-folders), those of LABEL are
+    taken; otherwise all are.
 
     \b
     Examples:
@@ -43,20 +45,14 @@ def add_class(
     from srosr.commands.bad_input import refusing
     from srosr.commands.changed_model import recogniser, save_changed
     from srosr.commands.console import warnings_shown
-    from srosr.commands.figures import check_output_path
-    from srosr.labels import is_text
+    from srosr.commands.figures import check_model_path
 
     if output is not None:
-        check_output_path(output, "the model", "-o")
+        check_model_path(output, data)
     clf = recogniser(model, "add-class")
     with refusing():
         X, files = _samples(clf, data, name, options)
-    label: Any = name
-    if not is_text(clf.classes_):
-        try:
-            label = int(name) if name.lstrip("-").isdigit() else float(name)
-        except ValueError:
-            raise BadInput(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
+    label = _like_the_classes(name, clf, model)
     intake = clf.intake_
     with warnings_shown():
         try:
@@ -68,6 +64,24 @@ def add_class(
     save_changed(clf, model, output, as_json)
 
 
+def _like_the_classes(name: str, clf: OpenSetClassifier, model: Path) -> Any:
+    """The new label in the type of the others."""
+    from srosr.labels import is_text
+
+    kind = clf.classes_.dtype.kind
+    if is_text(clf.classes_):
+        return name
+    whole = re.fullmatch(r"-?[0-9]{1,18}", name, re.ASCII) is not None
+    if kind in "iu" and not whole:
+        raise BadInput(f"--name {name}: the classes of {model} are whole numbers, so the new one must be one.")
+    if kind == "b":
+        raise BadInput(f"--name {name}: the classes of {model} are true and false, and there is no third.")
+    try:
+        return int(name) if whole and kind != "f" else float(name)
+    except ValueError:
+        raise BadInput(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
+
+
 def _samples(clf: OpenSetClassifier, data: str, name: str, options: DataOptions) -> tuple[Any, Any]:
     """The samples of the new class, and names and small copies of pictures."""
     import numpy as np
@@ -75,13 +89,15 @@ def _samples(clf: OpenSetClassifier, data: str, name: str, options: DataOptions)
     from srosr.commands.samples import is_picture_data, open_for
 
     chosen = options.label is not None or options.labels_file is not None
-    source = open_for(clf, data, options, "required" if chosen else "no")
+    source = open_for(clf, data, options, "required" if chosen else "optional")
     rows = source.read()
     own = np.arange(len(rows.X))
-    if chosen:
-        own = np.flatnonzero(np.asarray(rows.labels) == name)
+    if rows.labels is not None:
+        own = np.flatnonzero(rows.labels == name)
         if not len(own):
-            raise BadInput(f"{data} has no row of the class {name} in {source.label!r}.")
+            some = ", ".join(dict.fromkeys(rows.labels[:1000].tolist()).keys())[:100]
+            where = "give the folder of its own" if is_picture_data(data) else f"--ignore {source.label} takes all rows"
+            raise BadInput(f"{data} has no sample of the class {name} (it has {some}); {where}.")
     X: Any = rows.X[own] if clf.intake_ is None else clf.intake_.scaled(rows.X[own])
     names = getattr(clf, "feature_names_in_", None)
     if names is not None:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-__all__ = ["BadInput", "refusing"]
+__all__ = ["BadInput", "refusing", "spelt_out"]
+
+
+def spelt_out(text: str) -> str:
+    """A text in one line: line breaks, control characters and halves of characters as Python writes them."""
+    return "".join(
+        repr(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") else sign for sign in text
+    )
 
 
 class BadInput(click.ClickException):
     """What the user asked for cannot be done: one sentence, exit status 2."""
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        # A name with a line break in it does not make two lines of a sentence.
+        super().__init__(spelt_out(message))
 
 
 @contextmanager

@@ -67,8 +67,8 @@ HEADINGS = {"oscr": "OSCR", "auroc": "AUROC", "f": "F", "accuracy": "accuracy"}
     "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the trials and the methods."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("srosr-compare"), show_default=True,
-    help="Where report, tables and figures go.",
+    "--out", type=click.Path(path_type=Path, file_okay=False),
+    help="Where report, tables and figures go.  [srosr-compare; with --standardise srosr-compare-standardised]",
 )  # fmt: skip
 @click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run into the same folder.")
 @json_option
@@ -84,7 +84,7 @@ def compare(
     by: str,
     jobs: int | None,
     seed: int,
-    out: Path,
+    out: Path | None,
     retry_failed: bool,
     as_json: bool,
     quiet: bool,
@@ -120,6 +120,7 @@ def compare(
     from srosr.experiments.rotation import rotation_of
     from srosr.experiments.run_identity import ResultsFolderError
 
+    out = out or Path("srosr-compare-standardised" if standardise else "srosr-compare")
     wanted = _chosen(methods)
     console = err()
     try:
@@ -153,7 +154,7 @@ def compare(
         print_json(_as_json(rotation, found, outcome, ranking, advice, notes, by, command))
     elif not quiet:
         _show(rotation, outcome, ranking, advice, by, command)
-    if not outcome.tables["failures"].empty:
+    if not _failures(rotation, outcome).empty:
         raise click.exceptions.Exit(1)
 
 
@@ -254,10 +255,18 @@ def _advice(
 ) -> tuple[list[Standing], Recommendation | None]:
     from srosr.experiments.recommendation import recommend, standings
 
-    results = tables["results"]
-    ranking = standings(results, tables["times"], rotation.methods, by)
+    # An earlier run into the same folder may have had other methods.
+    asked = [setting.name for setting in rotation.methods]
+    results, times = (tables[name][tables[name]["method"].isin(asked)] for name in ("results", "times"))
+    ranking = standings(results, times, rotation.methods, by)
     n_classes = len(found.dataset.class_names)
     return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=rotation.folds)
+
+
+def _failures(rotation: Rotation, outcome: Outcome) -> Any:
+    """What failed of the methods that were asked for."""
+    failures = outcome.tables["failures"]
+    return failures[failures["method"].isin([setting.name for setting in rotation.methods])]
 
 
 # -- what is said ------------------------------------------------------------------------------------------
@@ -283,7 +292,7 @@ def _show(
         console.print(first, style="bold")
         for sentence in (*rest, *advice.cautions, rule_text(by)):
             console.print(sentence)
-    failures = outcome.tables["failures"]
+    failures = _failures(rotation, outcome)
     for method, own in failures.groupby("method", sort=False):
         console.print(
             f"FAILED {method} in {len(own)} of {_n_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
@@ -413,7 +422,7 @@ def _as_json(
             "rule": rule_text(by),
             "fit": fit,
         }
-    failures = outcome.tables["failures"]
+    failures = _failures(rotation, outcome)
     return {
         "data": {
             "name": data.name, "samples": found.n_seen, "samples_used": len(data.y),

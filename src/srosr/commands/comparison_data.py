@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srosr.commands.bad_input import BadInput
-from srosr.commands.picture_options import chosen_features, usual_shape
-from srosr.commands.samples import DataOptions, is_picture_data
+from srosr.commands.picture_options import SMALL_PICTURE, USUAL_SHAPE, chosen_features, usual_shape
+from srosr.commands.samples import DataOptions, check_kind_of_options, is_picture_data
 
 if TYPE_CHECKING:
     from srosr.datasets import Dataset
@@ -74,6 +74,7 @@ def read_comparison_data(
     shown : bool
         Whether progress may be shown on a terminal.
     """
+    check_kind_of_options(data, options)
     if is_picture_data(data):
         if standardise:
             raise BadInput("--standardise is for tables: the features of pictures have a common scale.")
@@ -89,6 +90,7 @@ def _of_table(
     from srosr.commands.console import progress
     from srosr.datasets import Dataset
     from srosr.experiments.sampled_classes import SampledClasses, numbered
+    from srosr.intake import standard_scale
     from srosr.overview import overview_of
     from srosr.readers import open_rows
 
@@ -104,6 +106,12 @@ def _of_table(
             update(sum(drawn.n_seen.values()), source.fraction)
     n_each = _of_each(drawn.n_seen, most)
     X, labels = drawn.taken(n_each)
+    if standardise:
+        try:
+            standard_scale(X)
+        except OverflowError as error:
+            column = error.args[0] if source.feature_names is None else repr(source.feature_names[error.args[0]])
+            raise BadInput(f"{data}: the numbers in column {column} are too large to be standardised.") from None
     y, names = numbered(labels.tolist())
     notes = [note[:1].upper() + note[1:].rstrip(".") + "." for note in source.notes]
     if source.dropped:
@@ -136,7 +144,14 @@ def _of_pictures(
     n_each = _of_each(drawn.n_seen, most)
     X, labels = drawn.taken(n_each)
     notes = _sampled(drawn.n_seen, n_each)
-    look: Any = (lambda grey: grey) if kind == "pixels" else (lambda grey: None)
+
+    def look(grey: Any) -> Any:
+        """What is kept of a picture: itself where it is small, and a copy of the size that is wanted or usual."""
+        if kind != "pixels":
+            return None
+        whole = grey if shape is None and grey.size <= SMALL_PICTURE else None
+        return whole, pixels_of(grey, shape or USUAL_SHAPE)
+
     with progress("Reading pictures", unit="pictures", shown=shown) as update:
         shapes, greys, kept = read_all([Path(path) for path in X.tolist()], look, options.skip_broken, update)
     if not kept:
@@ -147,7 +162,9 @@ def _of_pictures(
     made = "spatial pyramids of visual words, learnt on the training pictures of each trial"
     if kind == "pixels":
         shape = shape or usual_shape(shapes)
-        X = np.stack([pixels_of(grey, shape).ravel() for grey in greys])
+        X = np.stack(
+            [(whole if whole is not None and whole.shape == shape else small).ravel() for whole, small in greys]
+        )
         made = f"grey values at {shape[0]} × {shape[1]} pixels"
     y, names = numbered(labels.tolist())
     name = Path(data).resolve().name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ __all__ = [
     "count",
     "err",
     "json_option",
+    "nobody_listens",
     "out",
     "percent",
     "print_json",
@@ -39,7 +41,13 @@ def out() -> Console:
     """Standard output; colours only on a terminal."""
     from rich.console import Console
 
-    return Console(soft_wrap=True, **_PLAIN)
+    class Patient(Console):
+        """Whoever read our output may have seen enough; the work goes on."""
+
+        def on_broken_pipe(self) -> None:
+            nobody_listens()
+
+    return Patient(soft_wrap=True, **_PLAIN)
 
 
 def err() -> Console:
@@ -47,6 +55,14 @@ def err() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=True, **_PLAIN)
+
+
+def nobody_listens() -> None:
+    """Let standard output lead nowhere from now on."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def print_json(value: Any) -> None:

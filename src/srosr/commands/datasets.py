@@ -131,6 +131,8 @@ def _list(names: list[str], as_json: bool) -> None:
             style="" if here else "dim",
         )
     out().print(table)
+    if not all(line["at_hand"] for line in found):
+        out().print("srosr datasets NAME --fetch downloads one that is not at hand, where it has a home.", style="dim")
     for line in found:
         if "damaged" in line:
             out().print(f"Note: {line['damaged']}", style="yellow")
@@ -142,6 +144,7 @@ def _export(data: Dataset, folder: Path) -> dict[Path, int]:
     from pandas import DataFrame
 
     from srosr.commands.bad_input import BadInput, refusing
+    from srosr.commands.figures import check_output_path
     from srosr.experiments.atomic_file import make_folder, write_atomically
 
     if data.pictures:
@@ -153,13 +156,13 @@ def _export(data: Dataset, folder: Path) -> dict[Path, int]:
         rows = order[data.y[order] == k]
         learnt[rows[: (len(rows) + 1) // 2]] = True
     names = np.array(data.class_names)
-    files: dict[Path, int] = {}
+    files = {folder / "known.csv": order[learnt[order]], folder / "new.csv": order[~learnt[order]]}
     with refusing():
         make_folder(folder)
-        for name, mask in (("known.csv", learnt), ("new.csv", ~learnt)):
-            rows = order[mask[order]]
+        for file in files:
+            check_output_path(file, "the table", "--export")
+        for file, rows in files.items():
             table = DataFrame(data.X[rows], columns=[f"f{j}" for j in range(data.X.shape[1])])
             table["label"] = names[data.y[rows]]
-            write_atomically(folder / name, table.to_csv(index=False).encode())
-            files[folder / name] = len(rows)
-    return files
+            write_atomically(file, table.to_csv(index=False).encode())
+    return {file: len(rows) for file, rows in files.items()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,17 +85,21 @@ def evaluate(
     from srosr.commands.console import print_json
     from srosr.commands.figures import check_figure_path
     from srosr.commands.samples import load_model, open_for
+    from srosr.commands.trials import writable
     from srosr.evaluation.text import remarks
+    from srosr.experiments.run_identity import ResultsFolderError
 
     if figure is not None:
-        check_figure_path(figure, "--figure")
-    with _folder(out):
+        check_figure_path(figure, "--figure", data, model)
+    with ExitStack() as stack:
+        stack.enter_context(refusing(ResultsFolderError))
+        if out is not None:
+            stack.enter_context(writable(out))
         clf = load_model(model)
         if hasattr(clf, "n_jobs"):
             clf.n_jobs = jobs or -1
-        with refusing():
-            source = open_for(clf, data, options, labels="required")
-            found = _judged(clf, source, unknown or None, seed, shown=not (quiet or as_json))
+        source = open_for(clf, data, options, labels="required")
+        found = _judged(clf, source, unknown or None, seed, shown=not (quiet or as_json))
         notes = [*source.notes, *remarks(found, unknown or None, source.name)]
         if source.dropped:
             notes.append(f"{source.dropped:,} rows of {source.name} were left out.")
@@ -142,45 +146,20 @@ def _about(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, 
 
     from srosr.methods import method_name
 
-    value = float(clf.threshold_)
+    values = clf.thresholds_.tolist()
+    one = len(set(values)) == 1
     return {
         "model": str(model),
         "data": source.name,
         "method": method_name(clf),
         "labels": source.label,
-        "threshold": value if math.isfinite(value) else None,
+        "threshold": values[0] if one and math.isfinite(values[0]) else None,
+        "class_thresholds": None if one else [value if math.isfinite(value) else None for value in values],
         "threshold_from": clf.threshold_info_.detail,
     }
 
 
 # -- files -------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _folder(out: Path | None) -> Iterator[None]:
-    """A folder that is made, and can be written to, before any work; where that fails and leaves nothing, it goes."""
-    import os
-
-    from srosr.commands.figures import unwritable
-    from srosr.experiments.atomic_file import make_folder
-
-    if out is None:
-        yield
-        return
-    made = [path for path in (out, *out.parents) if not path.exists()]
-    try:
-        try:
-            make_folder(out)
-        except OSError as error:
-            raise unwritable("the report", out, error.strerror or str(error), "--out") from None
-        if not os.access(out, os.W_OK | os.X_OK):
-            raise unwritable("the report", out, "the folder is not writable", "--out")
-        yield
-    except BaseException:
-        for path in made:
-            with suppress(OSError):  # not empty, or never made
-                path.rmdir()
-        raise
 
 
 def _files(
@@ -193,7 +172,8 @@ def _files(
         return {}
     from srosr.evaluation.figure import evaluation_figure
 
-    names = (Path(whole["model"]).name, Path(whole["data"]).name)
+    paths = (Path(whole["model"]), Path(whole["data"]))
+    names = [path.name.encode("utf-8", "backslashreplace").decode() for path in paths]
     files = {}
     if figure is not None:
         files[figure] = evaluation_figure(
@@ -243,6 +223,11 @@ def _facts(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) 
 
 
 def _threshold(whole: Mapping[str, Any]) -> str:
+    from srosr.model_summary import threshold_text
+
+    if whole["class_thresholds"] is not None:
+        known = [value for value in whole["class_thresholds"] if value is not None]
+        return f"{threshold_text(known)} on the unknown score: {whole['threshold_from']}"
     from srosr.evaluation.text import score_text
 
     return f"{score_text(whole['threshold'])} on the unknown score: {whole['threshold_from']}"

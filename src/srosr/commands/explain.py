@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,34 +63,42 @@ def explain(
     from srosr.commands.console import out as stdout
     from srosr.commands.console import print_json
     from srosr.commands.figures import check_figure_path, unwritable
-    from srosr.commands.samples import load_model, open_for
+    from srosr.commands.samples import is_picture_data, load_model, open_for
 
     if row is not None and name is not None:
         raise BadInput("--row and --file both say which one to explain: give one of them.")
     if not no_figure:
-        check_figure_path(out)
+        check_figure_path(out, "--out", data, model)
     clf = load_model(model)
     with refusing():
-        source = open_for(clf, data, options)
+        # A value that is missing elsewhere is no reason not to explain this row.
+        source = open_for(clf, data, options if is_picture_data(data) else replace(options, drop_missing=True))
         number, X = _found(clf, source, row, name)
     from srosr.recognizer import SROSRClassifier
 
     told: Any
     if isinstance(clf, SROSRClassifier):
-        told = clf.explain(X)
+        told = _with_rows_of_file(clf.explain(X), clf)
     else:
         from srosr.verdict import verdict_of
 
         told = verdict_of(clf, X)
     pictures = _pictures(clf, source, number, told)
     if not no_figure:
-        from matplotlib import use
+        from io import BytesIO
+
+        from matplotlib import rc_context, use
+
+        from srosr.experiments.atomic_file import write_atomically
 
         use("agg")
-        drawn = told.plot(pictures=pictures)
-        figure = getattr(drawn, "figure_", drawn)
+        content = BytesIO()
+        with rc_context({"text.parse_math": False}):  # a class may have dollars in its name
+            drawn = told.plot(pictures=pictures)
+            figure = getattr(drawn, "figure_", drawn)
+            figure.savefig(content, format=out.suffix.lower().removeprefix("."), dpi=150, bbox_inches="tight")
         try:
-            figure.savefig(out, dpi=150, bbox_inches="tight")
+            write_atomically(out, content.getvalue())
         except OSError as error:
             raise unwritable("the figure", out, error.strerror or str(error), "--out") from None
     names = getattr(source, "names", None)
@@ -98,13 +107,22 @@ def explain(
         print_json(where | told.to_dict() | {"figure": None if no_figure else str(out)})
         return
     console = stdout()
-    console.print(f"Row {number} of {data}" if names is None else f"{names[number]} in {data}", style="bold")
+    title = f"Row {number} of {data}" if names is None else data if len(names) == 1 else f"{names[number]} in {data}"
+    console.print(title, style="bold")
     for line in told.text.split("\n"):
         console.print(line)
     if clf.intake_ is not None and clf.intake_.names is not None and isinstance(clf, SROSRClassifier):
         _name_pictures(clf.intake_.names, told)
     if not no_figure:
         console.print(f"Figure: {out}")
+
+
+def _with_rows_of_file(told: Explanation, clf: OpenSetClassifier) -> Explanation:
+    """The explanation with training samples numbered as in their file, where rows of it were left out."""
+    if clf.intake_ is None or clf.intake_.rows is None:
+        return told
+    rows = clf.intake_.rows.tolist()
+    return replace(told, atoms=tuple(replace(atom, row=rows[atom.row]) for atom in told.atoms))
 
 
 def _found(clf: OpenSetClassifier, source: RowSource, row: int | None, name: str | None) -> tuple[int, Any]:
@@ -126,16 +144,16 @@ def _found(clf: OpenSetClassifier, source: RowSource, row: int | None, name: str
         )
     if isinstance(source, PictureSource):
         return wanted, source.only(wanted).read().X
-    last = -1
     for rows, X in scaled_batches(clf, source, 4096):
         place = (rows.numbers == wanted).nonzero()[0]
         if len(place):
             start = int(place[0])
             return wanted, X[start : start + 1]
-        last = int(rows.numbers[-1])
-        if last > wanted:
-            raise BadInput(f"row {wanted} of {source.name} has missing values and was left out.")
-    raise BadInput(f"{source.name} has {last + 1} rows, from 0 to {last}: there is no row {wanted}.")
+        if int(rows.numbers[-1]) > wanted:
+            break
+    if wanted < source.seen:
+        raise BadInput(f"row {wanted} of {source.name} has missing values, so that it cannot be judged.")
+    raise BadInput(f"{source.name} has {source.seen} rows, from 0 to {source.seen - 1}: there is no row {wanted}.")
 
 
 def _pictures(clf: OpenSetClassifier, source: RowSource, number: int, told: Any) -> Any:

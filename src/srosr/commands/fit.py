@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,16 @@ if TYPE_CHECKING:
     from srosr._types import AnyArray
     from srosr.base import OpenSetClassifier
     from srosr.intake import Intake
+    from srosr.model_summary import ModelSummary
     from srosr.overview import Overview
 
 __all__ = ["fit"]
 
 LARGEST_SEED = 2**32 - 1
+#: A model is worth a word where it names fewer held-out samples rightly, or refuses fewer strangers; and a table where
+#: so many samples each have a class of their own.
+POOR_ACCURACY, POOR_REFUSAL, MANY = 0.8, 0.5, 20
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 
 
@@ -40,7 +46,7 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 @click.option("--kernel", type=click.Choice(KERNELS), help="Compare samples by a kernel.  [linear]")
 @click.option("--gamma", type=float, metavar="G", help="Of the kernel.  [1 / number of features]")
 @click.option(
-    "--target-rejection", type=float, metavar="SHARE", help="Share of known samples that may be refused.  [0.05]"
+    "--target-rejection", type=SHARE, metavar="SHARE", help="Share of known samples that may be refused.  [0.05]"
 )
 @click.option("--unknown-label", metavar="TEXT", help='What refused samples are called.  ["unknown"]')
 @click.option("--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the splits.")
@@ -77,15 +83,16 @@ def fit(
       srosr fit photos/ --features pyramid
       srosr fit faces/ --features pixels --size 48x42
     """
-    from srosr.commands.bad_input import refusing
+    from srosr.commands.bad_input import refusing, spelt_out
     from srosr.commands.console import err, print_json, warnings_shown
-    from srosr.commands.figures import check_output_path
-    from srosr.commands.samples import is_picture_data
+    from srosr.commands.figures import check_model_path
+    from srosr.commands.samples import check_kind_of_options, is_picture_data
     from srosr.model_summary import summary_of
 
-    check_output_path(output, "the model", "-o")
+    check_model_path(output, data)
     clf = _classifier(settings)
     speaks = not (quiet or as_json)
+    check_kind_of_options(data, options)
     with refusing():
         if is_picture_data(data):
             if standardise:
@@ -97,6 +104,14 @@ def fit(
             X, labels, intake, found, source = _from_table(data, options, standardise)
     if speaks:
         _show_data(found, source, intake)
+    for name in found.classes:
+        if spelt_out(name) != name:
+            raise BadInput(f"{data}: the class {name!r} has signs that cannot be shown: give it another name.")
+    if len(found.classes) == found.samples >= MANY:
+        where = f" in {intake.label!r}" if intake.label is not None else ""
+        raise BadInput(
+            f"{data}: every sample has a class of its own{where}; name the column of the classes with --label."
+        )
     if len(found.classes) < 2:
         only = next(iter(found.classes), "none")
         raise BadInput(
@@ -108,7 +123,7 @@ def fit(
             clf.fit(X, labels)
         except ValueError as error:
             raise BadInput(f"{data}: {_sentence(error)}") from None
-    clf.intake_ = intake
+    clf.intake_ = intake if hasattr(clf, "training_rows_") else replace(intake, rows=None)
     with refusing():
         clf.save(output)
     summary = summary_of(clf)
@@ -119,7 +134,26 @@ def fit(
         from srosr.commands.info import held_out_facts
 
         show_facts(held_out_facts(summary))
+        for note in _advice(summary, data):
+            out().print(f"Note: {note}", style="yellow")
         out().print(f"Model: {output}")
+
+
+def _advice(summary: ModelSummary, data: str) -> list[str]:
+    """What about the model should make one look for a better one."""
+    held, out = summary.held_out, []
+    compare = f"srosr compare {data} shows how other methods do"
+    if len(summary.classes) == 2:
+        out.append(
+            "With two classes none can be left out to see how strangers fare, and all evidence counts the same: three "
+            "or more are better."
+        )
+        compare = "try other features, --kernel rbf, --standardise or another --method"
+    if held.accuracy is not None and held.accuracy < POOR_ACCURACY:
+        out.append(f"The best class is the wrong one for {1 - held.accuracy:.0%} of held-out samples: {compare}.")
+    elif held.strangers_refused is not None and held.strangers_refused < POOR_REFUSAL:
+        out.append(f"Of the classes left out only {held.strangers_refused:.0%} of the samples are refused: {compare}.")
+    return out
 
 
 def _sentence(error: Exception) -> str:
@@ -179,7 +213,7 @@ def _from_table(data: str, options: DataOptions, standardise: bool) -> tuple[Any
     """Samples as the classifier takes them, labels, and what was found."""
     import numpy as np
 
-    from srosr.intake import Intake
+    from srosr.intake import Intake, standard_scale
     from srosr.overview import overview_of
     from srosr.readers import open_rows
 
@@ -192,9 +226,14 @@ def _from_table(data: str, options: DataOptions, standardise: bool) -> tuple[Any
     found = overview_of(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
     centre = scale = None
     if standardise:
-        centre, scale = rows.X.mean(axis=0), rows.X.std(axis=0)
-        scale[scale == 0] = 1.0
-    intake = Intake("table", source.label, options.ignore, centre, scale)
+        try:
+            centre, scale = standard_scale(rows.X)
+        except OverflowError as error:
+            column = error.args[0] if source.feature_names is None else repr(source.feature_names[error.args[0]])
+            raise BadInput(f"{data}: the numbers in column {column} are too large to be standardised.") from None
+    # The path of a file of labels is nobody else's business.
+    label = None if options.labels_file is not None else source.label
+    intake = Intake("table", label, options.ignore, centre, scale, rows=rows.numbers if source.dropped else None)
     X: Any = intake.scaled(rows.X)
     if source.feature_names is not None:
         from pandas import DataFrame
@@ -220,7 +259,7 @@ def _from_pictures(
         shapes, small, kept = read_all(paths, thumbnail_of, options.skip_broken, update)
     if not kept:
         raise ReadError(f"{data} has no picture that can be read.")
-    n_broken = len(paths) - len(kept)
+    broken = [names[i] for i in sorted(set(range(len(paths))) - set(kept))]
     paths, names = [paths[i] for i in kept], [names[i] for i in kept]
     labels: AnyArray = np.array(classes)[kept]
     thumbnails = np.stack(small)
@@ -236,8 +275,8 @@ def _from_pictures(
             blocks.append(intake.features_of(paths[start : start + 32]))
             update(min(start + 32, len(paths)), min(start + 32, len(paths)) / len(paths))
     X = np.concatenate(blocks)
-    found = overview_of(X, labels, dropped=n_broken)
-    return X, labels, intake, found, data
+    found = overview_of(X, labels, dropped=len(broken))
+    return X, labels, intake, found, broken
 
 
 def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
@@ -249,6 +288,11 @@ def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
         try:
             pyramid.fit(paths)
         except ValueError as error:
+            if "descriptors" in str(error):
+                raise BadInput(
+                    f"{data} has too few pictures, or too small ones, for {pyramid.n_words} visual words: give more, "
+                    "or use --features pixels."
+                ) from None
             raise BadInput(f"{data}: {_sentence(error)}") from None
     pyramid.n_jobs = None
     return pyramid
@@ -271,13 +315,16 @@ def _show_data(found: Overview, source: Any, intake: Intake) -> None:
         facts.append(("features", f"{found.features:,}: spatial pyramids of {intake.pyramid.n_words} visual words"))  # type: ignore[union-attr]
     else:
         scaled = ", standardised" if intake.centre is not None else ""
-        facts.append(("features", f"{found.features:,}{scaled}"))
+        names = getattr(source, "feature_names", None) or ()
+        named = f": {', '.join(names[:6])}{' …' if len(names) > 6 else ''}" if names else ""
+        facts.append(("features", f"{found.features:,}{named}{scaled}"))
     where = "" if intake.label is None else f" (from {intake.label!r})"
     named = ", ".join(f"{name} {n:,}" for name, n in list(found.classes.items())[:12])
     more = f", and {len(sizes) - 12} more" if len(sizes) > 12 else ""
     facts.append(("classes", f"{len(sizes)}{where}: {named}{more}"))
     if intake.of_pictures:
-        facts.append(("broken", f"{count(found.dropped, 'picture')} left out" if found.dropped else "none"))
+        some = ", ".join(source[:3]) + (" …" if found.dropped > 3 else "")
+        facts.append(("broken", f"{count(found.dropped, 'picture')} left out: {some}" if found.dropped else "none"))
     else:
         left_out = f" in {count(found.dropped, 'row')}, which are left out" if found.dropped else ""
         facts.append(("missing values", f"{found.missing:,}{left_out}" if found.missing else "none"))

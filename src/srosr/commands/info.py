@@ -53,8 +53,10 @@ def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
 
 def classes_fact(summary: ModelSummary) -> tuple[str, str]:
     """The classes, with the number of their samples where the model keeps them."""
+    from srosr.labels import label_text
+
     sizes = summary.class_sizes or {}
-    labels = [str(label) for label in summary.classes]
+    labels = [label_text(label) for label in summary.classes]
     named = ", ".join(f"{label} {sizes[label]:,}" if label in sizes else label for label in labels[:20])
     more = f", and {len(labels) - 20} more" if len(labels) > 20 else ""
     return "classes", f"{len(labels)}: {named}{more}"
@@ -75,9 +77,10 @@ def _features(summary: ModelSummary) -> str:
 def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     """The threshold, and how held-out samples fared."""
     from srosr.commands.console import percent
+    from srosr.model_summary import threshold_text
 
     held = summary.held_out
-    facts = [("threshold", f"{summary.threshold:.4g} on the unknown score: {summary.threshold_detail}")]
+    facts = [("threshold", f"{threshold_text(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
     if held.accuracy is not None and held.refused is not None and held.recognised is not None:
         told = f"{held.samples:,}: candidate right {percent(held.accuracy)}, refused {percent(held.refused)}, "
         facts.append(("held-out samples", f"{told}accepted and right {percent(held.recognised)}"))

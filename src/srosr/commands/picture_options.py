@@ -8,11 +8,11 @@ import click
 
 from srosr.commands.bad_input import BadInput
 
-__all__ = ["chosen_features", "features_option", "size_option", "usual_shape"]
+__all__ = ["SMALL_PICTURE", "USUAL_SHAPE", "chosen_features", "features_option", "size_option", "usual_shape"]
 
-#: Largest side of a picture whose features are its pixels; pictures up to the second are left at their own size.
-_LARGEST, _SMALL = 512, 64
-_USUAL = (32, 32)
+#: Pictures of at most so many pixels are left at their size where all have the same; others are brought to the second.
+SMALL_PICTURE, USUAL_SHAPE = 64 * 64, (32, 32)
+_LARGEST_SIDE = 512
 
 features_option = click.option(
     "--features",
@@ -32,12 +32,12 @@ def chosen_features(features: str | None, size: str | None) -> tuple[str, tuple[
     if kind == "pyramid":
         raise BadInput("--size is for --features pixels: pyramids take pictures of any size.")
     sides = size.lower().split("x")
-    if len(sides) != 2 or not all(s.isascii() and s.isdigit() and 1 <= int(s) <= _LARGEST for s in sides):
-        raise BadInput(f"--size {size}: write height and width in pixels, as in 32x32, each at most {_LARGEST}.")
+    if len(sides) != 2 or not all(s.isascii() and s.isdigit() and 1 <= int(s) <= _LARGEST_SIDE for s in sides):
+        raise BadInput(f"--size {size}: write height and width in pixels, as in 32x32, each at most {_LARGEST_SIDE}.")
     return kind, (int(sides[0]), int(sides[1]))
 
 
 def usual_shape(shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Height and width to bring pictures to: their own where all have the same and it is small."""
-    same = len(set(shapes)) == 1 and shapes[0][0] * shapes[0][1] <= _SMALL * _SMALL
-    return shapes[0] if same else _USUAL
+    same = len(set(shapes)) == 1 and shapes[0][0] * shapes[0][1] <= SMALL_PICTURE
+    return shapes[0] if same else USUAL_SHAPE

@@ -63,7 +63,7 @@ def predict(
         if as_json and found not in (None, "jsonl"):
             raise BadInput(f"--json and {output} do not agree: leave --json out, or let the name end in .jsonl.")
         kind = found or kind
-        check_output_path(output, "decisions", "-o")
+        check_output_path(output, "decisions", "-o", data, model)
     clf = load_model(model)
     if hasattr(clf, "n_jobs"):
         clf.n_jobs = jobs or -1
@@ -85,6 +85,8 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
     from srosr.experiments.atomic_file import open_atomically
 
     if output is None:
+        if sys.stdout is None:
+            raise BadInput("standard output is closed: say with -o where decisions go.")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     else:
@@ -101,7 +103,7 @@ def _decide(clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: s
     writer = None
     n = refused = 0
     # On a terminal the decisions themselves show that there is progress.
-    with progress("Deciding", shown=shown and stream is not sys.stdout.buffer) as update:
+    with progress("Deciding", shown=shown and not (sys.stdout is not None and stream is sys.stdout.buffer)) as update:
         for rows, X in scaled_batches(clf, source, batch_size(clf)):
             decisions = clf.decide(X)
             if writer is None:

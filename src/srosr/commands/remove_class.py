@@ -29,13 +29,14 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
     """
     from srosr.commands.changed_model import recogniser, save_changed
     from srosr.commands.console import warnings_shown
-    from srosr.commands.figures import check_output_path
+    from srosr.commands.figures import check_model_path
     from srosr.experiments.protocol import nearest
+    from srosr.labels import label_text
 
     if output is not None:
-        check_output_path(output, "the model", "-o")
+        check_model_path(output)
     clf = recogniser(model, "remove-class")
-    classes = {str(name): name for name in clf.classes_.tolist()}
+    classes = {label_text(name): name for name in clf.classes_.tolist()}
     if label not in classes:
         shown = ", ".join(list(classes)[:20])
         raise BadInput(f"{model} has no class {label}{nearest(label, classes)}; it knows {shown}.")

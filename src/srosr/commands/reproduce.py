@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from srosr.commands.bad_input import BadInput
+from srosr.commands.console import json_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +51,7 @@ MOST_TRIALS = 1_000_000
     "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the trials and the methods."
 )
 @click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run into the same folder.")
+@json_option
 def reproduce(
     names: tuple[str, ...],
     listing: bool,
@@ -60,6 +62,7 @@ def reproduce(
     out: Path,
     seed: int,
     retry_failed: bool,
+    as_json: bool,
 ) -> None:
     """Run experiments: the paper's by name, "all" of them, or your own from a TOML file.
 
@@ -79,11 +82,13 @@ def reproduce(
     """
     from rich.console import Console
 
+    from srosr.commands.console import print_json
+
     # Titles, names and paths are shown as they are, whatever brackets they have.
     plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
     console, err = Console(**plain), Console(stderr=True, **plain)
     if listing:
-        _list(console)
+        _list(console, as_json)
         return
     if not names:
         raise BadInput("name an experiment, such as yaleb, or all; srosr reproduce --list says which there are.")
@@ -92,12 +97,17 @@ def reproduce(
         raise BadInput("--jobs and --cluster are two ways to run: a cluster has as many jobs as it has workers.")
     _check_cluster(cluster)
     wanted = None if methods is None else _split(methods)
-    failed = False
+    failed, told = False, []
     for protocol in protocols:
         optional = "all" in names and protocol.name in STAND_INS and protocol.name not in names
-        failed |= _run(protocol, console, err, out, optional, {
+        failure, outcome = _run(protocol, None if as_json else console, err, out, optional, {
             "trials": trials, "methods": wanted, "seed": seed, "retry_failed": retry_failed
         }, jobs or os.cpu_count() or 1, cluster)  # fmt: skip
+        failed |= failure
+        if outcome is not None:
+            told.append(_as_json(protocol, outcome))
+    if as_json:
+        print_json(told)
     if failed:
         raise click.exceptions.Exit(1)
 
@@ -139,15 +149,15 @@ def _check_cluster(cluster: str | None) -> None:
 
 def _run(
     protocol: Protocol,
-    console: Console,
+    console: Console | None,
     err: Console,
     out: Path,
     optional: bool,
     options: dict[str, Any],
     jobs: int,
     cluster: str | None,
-) -> bool:
-    """Run one experiment and show what came out; whether something failed."""
+) -> tuple[bool, Outcome | None]:
+    """Run one experiment and show what came out; whether something failed, and what came out."""
     from rich.text import Text
 
     from srosr.commands.trials import trial_progress, writable
@@ -171,11 +181,11 @@ def _run(
     except DatasetError as error:
         if optional and isinstance(error, DatasetNotFound):
             err.print(f"{protocol.name} is left out, its data are not at hand.", soft_wrap=True)
-            return False
+            return False, None
         # Most errors of data name the set, which is often called as the experiment.
         named = str(error).removeprefix(f"{protocol.name}: ")
         err.print(f"Error: {protocol.name}: {named}", soft_wrap=True)
-        return True
+        return True, None
     except (ProtocolError, ResultsFolderError, ExecutorError, OSError) as error:
         raise BadInput(str(error)) from None
     except KeyboardInterrupt:
@@ -183,11 +193,34 @@ def _run(
         kept = f" What is finished is kept in {folder}; the same command goes on from there." if begun else ""
         err.print(f"\nStopped.{kept}")
         raise click.exceptions.Exit(130) from None
-    _show(console, protocol, outcome)
-    there = len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
-    if there > n_trials:
-        console.print(f"The folder has {there} trials; all are reported.")
-    return not outcome.tables["failures"].empty
+    if console is not None:
+        _show(console, protocol, outcome)
+        there = len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
+        if there > n_trials:
+            console.print(f"The folder has {there} trials; all are reported.")
+    return not outcome.tables["failures"].empty, outcome
+
+
+def _as_json(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
+    """What came out, in types that JSON has: means over trials at every openness."""
+    results, failures = outcome.tables["results"], outcome.tables["failures"]
+    there = results[results["value"].notna()]
+    means = there.groupby(["openness", "method", "metric"])["value"].agg(["mean", "count"]).reset_index()
+    columns = zip(means["openness"], means["method"], means["metric"], means["mean"], means["count"], strict=True)
+    return {
+        "name": protocol.name,
+        "title": protocol.title,
+        "report": str(outcome.report),
+        "trials": int(results["trial"].nunique()),
+        "means": [
+            {"openness": float(o), "method": str(m), "metric": str(k), "mean": float(v), "trials": int(n)}
+            for o, m, k, v, n in columns
+        ],
+        "failures": [
+            {"trial": int(line.trial), "method": str(line.method), "reason": str(line.reason)}
+            for line in failures.itertuples()
+        ],
+    }
 
 
 def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
@@ -246,16 +279,25 @@ def _cell(cell: Cell, mark: str) -> str:
     return f"{cell.mean}{spread}{mark}"
 
 
-def _list(console: Console) -> None:
+def _list(console: Console, as_json: bool) -> None:
     from rich.table import Table
 
+    from srosr.commands.console import print_json
     from srosr.experiments.protocol_file import load_protocol, protocol_names
 
     table = Table(header_style="bold")
     for heading in ("name", "what", "known", "unknown", "openness", "trials"):
         table.add_column(heading)
     order = [*FOUR, *STAND_INS]
-    for name in sorted(protocol_names(), key=lambda n: order.index(n) if n in order else len(order)):
+    names = sorted(protocol_names(), key=lambda n: order.index(n) if n in order else len(order))
+    if as_json:
+        found = [load_protocol(name) for name in names]
+        print_json([
+            {"name": p.name, "title": p.title, "known": p.known.classes, "openness": p.levels, "trials": p.trials}
+            for p in found
+        ])  # fmt: skip
+        return
+    for name in names:
         p = load_protocol(name)
         opening = list(p.levels.values())
         table.add_row(

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from srosr.base import OpenSetClassifier
     from srosr.readers import Rows, RowSource
 
-__all__ = ["DataOptions", "batch_size", "data_options", "is_picture_data", "load_model", "open_for", "scaled_batches"]
+__all__ = [
+    "DataOptions",
+    "batch_size",
+    "check_kind_of_options",
+    "data_options",
+    "is_picture_data",
+    "load_model",
+    "open_for",
+    "scaled_batches",
+]
 
 Labels = Literal["required", "optional", "no"]
 
@@ -113,6 +122,27 @@ def is_picture_data(data: str) -> bool:
     return data != "-" and (os.path.isdir(data) or is_picture(os.path.basename(data)))
 
 
+def check_kind_of_options(data: str, options: DataOptions) -> None:
+    """Refuse options for tables where DATA holds pictures, and the other way round."""
+    if not is_picture_data(data):
+        if options.skip_broken:
+            raise BadInput(f"--skip-broken is for pictures, and {data} is a table; --drop-missing is for tables.")
+        return
+    given = {
+        "--label": options.label is not None,
+        "--labels": options.labels_file is not None,
+        "--array": options.array is not None,
+        "--ignore": bool(options.ignore),
+        "--keep": bool(options.keep),
+        "--no-header": not options.header,
+        "--drop-missing": options.drop_missing,
+        "--by-name": options.by_name,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise BadInput(f"{option} is for tables, and {data} holds pictures: leave it out.")
+
+
 def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: Labels = "no") -> RowSource:
     """Samples with the features that a model was fitted to, not yet scaled (see :func:`scaled_batches`).
 
@@ -130,6 +160,11 @@ def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: La
     from srosr.readers.pictures import open_pictures
 
     intake = clf.intake_
+    check_kind_of_options(data, options)
+    if getattr(clf, "kernel", None) == "precomputed":
+        raise BadInput(
+            f"{data} cannot be judged: the model was fitted to a Gram matrix, which only Python can give it."
+        )
     if is_picture_data(data):
         if intake is None or not intake.of_pictures:
             raise BadInput(
@@ -144,13 +179,11 @@ def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: La
         )
     names = getattr(clf, "feature_names_in_", None)
     usual = () if intake is None else (*intake.ignored, *(() if intake.label is None else (intake.label,)))
-    label = options.label
-    if label is None and intake is not None and labels != "no" and options.labels_file is None:
-        label = intake.label
     return open_rows(
         data,
         labels=labels,
-        label=label,
+        label=options.label,
+        usual_label=None if intake is None else intake.label,
         labels_file=options.labels_file,
         features=clf.n_features_in_ if names is None else names.tolist(),
         by_name=options.by_name,
@@ -165,11 +198,13 @@ def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: La
 
 def batch_size(clf: OpenSetClassifier) -> int:
     """Rows to judge at a time: many, but so few that what is computed for them stays within some 100 MB."""
+    from srosr.rivals import PairwiseSVM
+
     dictionary = getattr(clf, "dictionary_", None)
     related = getattr(clf, "samples_", None)
-    columns = max(
-        clf.n_features_in_, 0 if dictionary is None else len(dictionary.labels), 0 if related is None else len(related)
-    )
+    pairs = len(clf.classes_) ** 2 // 2 if isinstance(clf, PairwiseSVM) else 0
+    n_related = max(0 if held is None else len(held) for held in (getattr(dictionary, "labels", None), related))
+    columns = max(clf.n_features_in_, n_related, pairs)
     return int(min(max(2**22 // columns, 64), 16384))
 
 

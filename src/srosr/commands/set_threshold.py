@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,12 +11,20 @@ from srosr.commands.bad_input import BadInput
 from srosr.commands.changed_model import output_option
 from srosr.commands.console import json_option
 
+if TYPE_CHECKING:
+    from srosr.base import OpenSetClassifier
+
 __all__ = ["set_threshold"]
 
 
 @click.command("set-threshold")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--target-rejection", type=float, metavar="SHARE", help="Refuse about this share of known samples.")
+@click.option(
+    "--target-rejection",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Refuse about this share of known samples.",
+)
 @click.option(
     "--threshold", metavar="VALUE", help="A number on the unknown score, or one of risk, f, youden, original."
 )
@@ -48,13 +57,13 @@ def set_threshold(
     """
     from srosr.commands.changed_model import save_changed
     from srosr.commands.console import warnings_shown
-    from srosr.commands.figures import check_output_path
+    from srosr.commands.figures import check_model_path
     from srosr.commands.samples import load_model
 
     if (threshold is None) == (target_rejection is None):
         raise BadInput("say which threshold: --target-rejection SHARE or --threshold VALUE, one of the two.")
     if output is not None:
-        check_output_path(output, "the model", "-o")
+        check_model_path(output)
     value: float | str | None = threshold
     if threshold is not None:
         try:
@@ -62,6 +71,8 @@ def set_threshold(
         except ValueError:
             value = threshold
     clf = load_model(model)
+    if threshold is not None:
+        _check(value, clf, model)
     with warnings_shown():
         try:
             clf.set_threshold(
@@ -70,3 +81,23 @@ def set_threshold(
         except ValueError as error:
             raise BadInput(f"{model}: {error}") from None
     save_changed(clf, model, output, as_json)
+
+
+def _check(value: float | str | None, clf: OpenSetClassifier, model: Path) -> None:
+    """Refuse a threshold that is none, in the words of the command line."""
+    from srosr.methods import method_name
+    from srosr.thresholds import OBJECTIVES
+
+    low, high = clf.score_range
+    if value == "original" and clf._original_threshold() is None:
+        raise BadInput(
+            f"--threshold original: {method_name(clf)}, the method of {model}, was published without one that fits all "
+            "data; use --target-rejection, risk, f, youden or a number."
+        )
+    if isinstance(value, str):
+        if value not in (*OBJECTIVES, "original"):
+            raise BadInput(
+                f"--threshold {value}: give a number from {low:g} to {high:g}, or risk, f, youden, original."
+            )
+    elif value is None or not low <= value <= high:
+        raise BadInput(f"--threshold {value:g}: the unknown score of {model} goes from {low:g} to {high:g}.")

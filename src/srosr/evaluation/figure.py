@@ -303,7 +303,7 @@ def evaluation_figure(found: Evaluation, *, file_format: str = "png", title: str
     else:
         width, height = (9.6 + side, max(side, 8.4) + 0.8) if curves else (7.4 + side, side + 0.8)
     written = io.BytesIO()
-    with _look(), rc_context({"svg.hashsalt": "srosr", "svg.fonttype": "path"}):
+    with _look(), rc_context({"svg.hashsalt": "srosr", "svg.fonttype": "path", "text.parse_math": False}):
         figure = Figure(figsize=(width, height), dpi=120, layout="constrained", facecolor="white")
         figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[call-arg, union-attr]
         if title:

@@ -16,10 +16,11 @@ import numpy as np
 
 from .._types import AnyArray, Array, IntArray
 from ..base import Decisions
+from ..labels import label_text
 from .intervals import SEED
 from .metrics import NONE, Measure, measured
 
-__all__ = ["ClassLine", "Evaluation", "Gathering", "Mistake", "Trade", "UnexpectedLabel", "class_text", "evaluate"]
+__all__ = ["ClassLine", "Evaluation", "Gathering", "Mistake", "Trade", "UnexpectedLabel", "evaluate"]
 
 #: Shares of known samples refused for which thresholds are shown.
 TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
@@ -29,18 +30,6 @@ WORST = 10
 
 class UnexpectedLabel(ValueError):
     """A label that is neither a class of the model nor said to be unknown."""
-
-
-def class_text(label: Any) -> str:
-    """A class as the labels of a file have it: a whole number without a point.
-
-    Examples
-    --------
-    >>> [class_text(label) for label in ("a", 7, 7.0, 0.5)]
-    ['a', '7', '7', '0.5']
-    """
-    value = label.item() if isinstance(label, np.generic) else label
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 @dataclass(frozen=True)
@@ -351,7 +340,7 @@ class Gathering:
     def __post_init__(self) -> None:
         self.classes = np.asarray(self.classes)
         self._places = {label: i for i, label in enumerate(self.classes.tolist())}
-        self._numbers = {class_text(label): i for i, label in enumerate(self.classes.tolist())}
+        self._numbers = {label_text(label): i for i, label in enumerate(self.classes.tolist())}
         for label in self.unknown or ():
             if label in self._numbers:
                 raise UnexpectedLabel(f"{label!r} is a class of the model: it cannot be unknown too.")
@@ -481,5 +470,5 @@ def evaluate(
     """
     labels = truth.tolist() if hasattr(truth, "tolist") else list(truth)
     gathering = Gathering(np.asarray(classes), unknown)
-    gathering.add(np.array([class_text(label) for label in labels], dtype=object), decisions)
+    gathering.add(np.array([label_text(label) for label in labels], dtype=object), decisions)
     return gathering.evaluation(thresholds=thresholds, score_range=score_range, seed=seed)

@@ -25,16 +25,15 @@ def score_text(value: float | None) -> str:
     Examples
     --------
     >>> [score_text(value) for value in (0.51234, 0.99987, 1.0, 31.25)]
-    ['0.512', '0.99987', '1.00', '31.2']
+    ['0.512', '0.999870', '1.00', '31.2']
     """
     if value is None:
         return "–"
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
     if 0.9 <= value < 1:
-        # Cut, not rounded: 0.9996 is not 1.
-        digits = min(1 - math.floor(math.log10(1 - value)), 9)
-        return f"{math.floor(value * 10**digits + 1e-6) / 10**digits:.{digits}f}"
+        # Two digits beyond the last nine, so that 0.9996 does not become 1.
+        return f"{value:.{min(2 - math.floor(math.log10(1 - value)), 12)}f}"
     return (f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}").replace("-", "−")
 
 

@@ -17,6 +17,8 @@ from typing import BinaryIO
 
 __all__ = ["make_folder", "open_atomically", "remove_leftovers", "write_atomically"]
 
+#: Letters of a name that go into its temporary one, which must not become too long.
+_LONGEST = 100
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp", re.ASCII)
 
 
@@ -44,7 +46,8 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 
     After an error there is what was there before, and no temporary file.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    path = Path(os.path.realpath(path))  # a link stays, and what it points to is written
+    temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
             yield file

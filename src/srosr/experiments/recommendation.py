@@ -46,7 +46,7 @@ class Standing:
     ----------
     method : str
     n_trials : int
-        Trials that it finished.
+        Trials that it finished: in which it has the metric that methods are ranked by.
     values : dict of str to Interval
         By metric, over these trials.
     fit_seconds, predict_seconds : float
@@ -111,7 +111,7 @@ def rule_text(by: str) -> str:
     return (
         f"Rule: the highest mean {METRIC_INFO[by].label} of the methods that finished every trial. Methods are told "
         f"apart by Wilcoxon's signed-rank test of paired differences, with Holm's correction, at "
-        f"{100 * SIGNIFICANCE:g} %."
+        f"{100 * SIGNIFICANCE:g} %; intervals elsewhere are not corrected and set more of them apart."
     )
 
 
@@ -135,7 +135,8 @@ def standings(
         values = {str(metric): mean_interval(part["value"]) for metric, part in own.groupby("metric")}
         if by in values:
             name = str(method)
-            out.append(Standing(name, int(own["trial"].nunique()), values, *seconds.get(name, (math.nan, math.nan))))
+            finished = int(own.loc[own["metric"] == by, "trial"].nunique())
+            out.append(Standing(name, finished, values, *seconds.get(name, (math.nan, math.nan))))
     return sorted(out, key=lambda s: (-s.values[by].mean, s.method))
 
 
@@ -169,11 +170,15 @@ def recommend(
     >>> recommend(results, standings(results, times, [])).sentences[0]
     'Recommended: a. OSCR 0.845 ± 0.022 over 10 trials, the highest mean of 2 methods.'
     """
-    most = max((s.n_trials for s in ranking), default=0)
-    able = [s for s in ranking if s.n_trials == most]
+    n_trials = int(results["trial"].nunique())
+    able = [s for s in ranking if s.n_trials == n_trials]
+    if not able:
+        # Each failed somewhere: those that failed least, compared in the trials they share.
+        n_trials = max((s.n_trials for s in ranking), default=0)
+        able = [s for s in ranking if s.n_trials == n_trials]
     if not able:
         return None
-    best = able[0]
+    best, most = able[0], n_trials
     rows = results[(results["metric"] == by) & results["method"].isin([s.method for s in able])]
     versus = compare(rows.pivot(index="trial", columns="method", values="value").astype(np.float64), best.method)
     rivals = tuple(
@@ -230,7 +235,10 @@ def _cautions(n_trials: int, n_rivals: int, n_classes: int | None, folds: int | 
     if n_trials > 1:
         out.append("Trials share samples, so intervals and tests are approximate.")
     if n_rivals:
-        out.append("The best is chosen by the same trials, so its mean is a little too high.")
+        out.append(
+            "The best is chosen by the same trials, so its mean is a little too high, and methods that are as good as "
+            "it are found to be behind more often than the test says."
+        )
     return out
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._types import Array, IntArray
 from ..datasets.dataset import Dataset
+from ..intake import standard_scale
 from ..methods import open_set_methods
 from .protocol import UNKNOWN, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, Trial, UnknownClasses
 from .wording import listed
@@ -118,8 +119,7 @@ class Rotation(Protocol):
         """Training and test vectors, standardised by the training ones where that is asked for."""
         if not self.standardise:
             return X, X_test
-        centre, scale = X.mean(axis=0), X.std(axis=0)
-        scale[scale == 0] = 1.0
+        centre, scale = standard_scale(X)
         return (X - centre) / scale, (X_test - centre) / scale
 
     def reported(self, results: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:

@@ -163,6 +163,8 @@ def _label(file: str, arrays: NamedArrays, samples: str, wanted: Wanted) -> str 
         )
     if not wanted.looks_for_labels or wanted.label is not None:
         return wanted.label if wanted.looks_for_labels else None
+    if wanted.usual_label in others:
+        return wanted.usual_label
     called = [name for name in others if name.lower() in LABEL_NAMES]
     if len(called) > 1:
         raise ReadError(

@@ -21,6 +21,7 @@ class Wanted:
 
     labels: Literal["required", "optional", "no"] = "optional"
     label: str | None = None
+    usual_label: str | None = None
     has_label_file: bool = False
     features: tuple[str, ...] | int | None = None
     by_name: bool = False
@@ -115,6 +116,9 @@ def _one(name: str | None) -> tuple[str, ...]:
 
 
 def _absent(file: str, name: str, option: str, names: Sequence[str]) -> str:
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and all(part in names for part in parts):
+        return f"{file} has no column {name!r}: give {option} once for each column, as in {option} {parts[0]}."
     return f"{file} has no column {name!r}, which {option} names (columns: {listed(names)}){nearest(name, names)}"
 
 
@@ -131,6 +135,8 @@ def _label(
     if not wanted.looks_for_labels:
         return None
     possible = [name for name in place if name not in expected and name not in wanted.ignore]
+    if wanted.usual_label in possible:
+        return place[wanted.usual_label]
     called = [name for name in possible if name.lower() in LABEL_NAMES]
     if len(called) > 1:
         raise ReadError(

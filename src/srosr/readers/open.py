@@ -25,6 +25,7 @@ def open_rows(
     *,
     labels: Literal["required", "optional", "no"] = "optional",
     label: str | None = None,
+    usual_label: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
     features: Sequence[str] | int | None = None,
     by_name: bool = False,
@@ -53,6 +54,8 @@ def open_rows(
     label : str, optional
         The column (or array) of the labels; by default the one called label, labels, class, target or y, in any case,
         or else the only column of text.
+    usual_label : str, optional
+        Where no label is named: the column (or array) to take if it is there, before any is guessed.
     labels_file : path, optional
         A file with the labels: ``.npy``, or text with a label a line.
     features : sequence of str or int, optional
@@ -96,6 +99,7 @@ def open_rows(
     wanted = Wanted(
         labels=labels,
         label=label,
+        usual_label=usual_label,
         has_label_file=labels_file is not None,
         features=features if features is None or isinstance(features, int) else tuple(map(str, features)),
         by_name=by_name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -35,7 +36,7 @@ class ParquetRows(RowSource):
         if not n_rows:
             raise ReadError(f"{file.name} has no rows: give a file with samples in it.")
         names = tuple(schema.names)
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
+        twice = [name for name, n in Counter(names).items() if n > 1]
         if twice:
             raise ReadError(f"{file.name} has several columns of the same name: {listed(twice, 5)}; give each its own.")
         numbering = names.index(_INDEX) if _INDEX in names else None

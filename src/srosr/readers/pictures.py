@@ -29,10 +29,16 @@ def labelled_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], list[
         If there are none, or pictures lie beside the sub-folders and would be left out.
     """
     folder = Path(folder)
+    beside = []
+    if folder.is_dir():
+        beside = sorted(entry.name for entry in folder.iterdir() if is_picture(entry.name) and entry.is_file())
     try:
         paths, y, classes = list_pictures(folder)
-        beside = sorted(entry.name for entry in folder.iterdir() if is_picture(entry.name) and entry.is_file())
     except ValueError as error:
+        if beside:
+            raise ReadError(
+                f"{folder} has pictures, but no sub-folder with any: put those of each class into a sub-folder."
+            ) from None
         raise ReadError(str(error)) from None
     if beside:
         raise ReadError(
@@ -177,6 +183,8 @@ def _found(path: Path) -> list[Path]:
     if not path.exists():
         raise ReadError(f"{path} does not exist: give a folder of pictures, or one picture.")
     if not path.is_dir():
+        if not path.is_file():
+            raise ReadError(f"{path} is not a regular file: give a folder of pictures, or one picture.")
         return [path]
     try:
         inside = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))

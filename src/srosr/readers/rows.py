@@ -21,6 +21,10 @@ class ReadError(ValueError):
     """
 
 
+class MissingValue(ReadError):
+    """A value or a label is missing."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """A batch of rows.
@@ -72,6 +76,8 @@ class RowSource(ABC):
         Remarks for the user on how the file was understood.
     dropped, missing : int
         Rows left out so far because values are missing, and the missing values in them.
+    seen : int
+        Rows read so far, those left out included.
     """
 
     def __init__(
@@ -95,6 +101,7 @@ class RowSource(ABC):
         self.notes = notes
         self.dropped = 0
         self.missing = 0
+        self.seen = 0
         self._drop_missing = drop_missing
         self._label_title = label_title
         self._given_labels = given_labels
@@ -119,11 +126,30 @@ class RowSource(ABC):
         return _regrouped(self._finished(), size)
 
     def read(self) -> Rows:
-        """All rows at once."""
+        """All rows at once; where values are missing the error says how many."""
         try:
             return _joined(list(self._finished()))
+        except MissingValue as error:
+            raise self._counted(error) from None
         except MemoryError:
             raise ReadError(f"{self.name} does not fit into memory: take fewer rows.") from None
+
+    def _counted(self, error: MissingValue) -> ReadError:
+        """The error with the number of all missing values, where the rows can be read again."""
+        self._drop_missing = True
+        try:
+            for _ in self._finished():
+                pass
+        except ReadError:
+            return error
+        finally:
+            self._drop_missing = False
+        first = str(error).removesuffix("; --drop-missing leaves such rows out.")
+        some = "value is" if self.missing == 1 else "values are"
+        rows = f"{self.dropped:,} of {self.seen:,} rows"
+        return ReadError(
+            f"{first} (in all {self.missing:,} {some} missing, in {rows}); --drop-missing leaves such rows out."
+        )
 
     @abstractmethod
     def _blocks(self) -> Iterator[Block]:
@@ -134,7 +160,7 @@ class RowSource(ABC):
         return f"column {self.feature_names[place]!r}" if self.feature_names is not None else f"feature {place}"
 
     def _finished(self) -> Iterator[Rows]:
-        self.dropped = self.missing = 0
+        self.dropped = self.missing = self.seen = 0
         first = 0
         for block in self._blocks():
             n_rows = len(block.X)
@@ -142,6 +168,7 @@ class RowSource(ABC):
                 block = block._replace(labels=self._given(first, n_rows))
             rows = self._checked(block, first)
             first += n_rows
+            self.seen = first
             if len(rows.X):
                 yield rows
         if not first:
@@ -181,7 +208,7 @@ class RowSource(ABC):
             features = np.flatnonzero(missing[row])
             title = self._feature_title(int(features[0])) if len(features) else self._label_title
             what = "no value" if len(features) else "no label"
-            raise ReadError(
+            raise MissingValue(
                 f"{self.name} has {what} in {block.place(row)}, {title}; --drop-missing leaves such rows out."
             )
         infinite = ~finite & ~missing

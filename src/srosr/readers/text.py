@@ -11,6 +11,7 @@ import gzip
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain, islice
@@ -268,7 +269,7 @@ def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
     for place, name in enumerate(names):
         if not name and place != numbering:
             raise ReadError(f"{file} has no name for column {place + 1} in line {head.line}: give it one.")
-    twice = list(dict.fromkeys(name for name in names if names.count(name) > 1)) if len(set(names)) < len(names) else []
+    twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ReadError(
             f"{file} has several columns of the same name in line {head.line}: {listed(twice, 5)}; give each its own."
