@@ -23,7 +23,7 @@ __all__ = ["ExplanationDisplay"]
 #: Of more classes than this those that matter most are drawn.
 MAX_CLASSES = 15
 # Training samples shown as pictures, two by two, and letters of a class under one.
-_N_SHOWN, _LETTERS = 4, 9
+_N_SHOWN, _LETTERS = 4, 7
 
 
 class ExplanationDisplay:
