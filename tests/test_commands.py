@@ -733,7 +733,7 @@ def test_a_request_to_end_leaves_nothing_behind(folder, model, tmp_path):
     command = [sys.executable, "-m", "srosr", "predict", str(model), "-", "-o", str(tmp_path / "out.csv")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdin is not None
-        process.stdin.write(("\n".join([lines[0], *(lines[1:] * 1000)]) + "\n").encode())
+        process.stdin.write(("\n".join([lines[0], *(lines[1:] * 200)]) + "\n").encode())
         process.stdin.flush()
         while not list(tmp_path.glob(".out.csv*")):  # it has begun to write, and waits for more rows
             assert process.poll() is None

@@ -396,6 +396,10 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(table, tmp_path, 
     assert written(out) == written(undisturbed[2])
 
 
+# A shell that starts the tests in the background has them, and what they start, ignore SIGINT.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+
 def stopped(words: list[str], out: Path, by: signal.Signals) -> subprocess.CompletedProcess[str]:
     """A command that gets a signal as soon as it has stored something."""
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -410,7 +414,9 @@ def stopped(words: list[str], out: Path, by: signal.Signals) -> subprocess.Compl
 
 def test_ctrl_c_stops_it_and_says_what_is_kept(table, tmp_path):
     out = tmp_path / "out"
-    done = stopped(command(table, out, "--rounds", "500", "--jobs", "1"), out, signal.SIGINT)
+    python, _, _, *arguments = command(table, out, "--rounds", "500", "--jobs", "1")
+    listening = [python, "-c", f"{LISTEN}; from srosr.cli import main; main(prog_name='srosr')", *arguments]
+    done = stopped(listening, out, signal.SIGINT)
     assert done.returncode == 130 and "Stopped. What is finished is kept in" in done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
     assert not list(out.glob("samples-*")) and not (out / "report.html").exists()

@@ -31,7 +31,6 @@ def quick(problem=None, **parameters):
 
 @parametrize_with_checks(
     [
-        SROSRClassifier(**SEEDED),
         quick(rule="paper", n_repeats=1),
         quick(rule="matched", n_repeats=1, threshold=0.9),
         quick(kernel="rbf", n_repeats=1),
@@ -41,6 +40,7 @@ def quick(problem=None, **parameters):
 )
 @pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
 def test_scikit_learn_conventions(estimator, check):
+    """Of what is not the default; that is among all methods in test_open_set_contract."""
     check(estimator)
 
 
