@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -314,7 +315,7 @@ def test_features_in_another_order_are_refused_and_found_by_name(folder, model, 
 
 def test_an_error_far_down_a_file_leaves_no_output_and_an_old_one_as_it_was(folder, model, tmp_path):
     lines = (folder / "test.csv").read_text().splitlines()
-    many = [lines[0], *(lines[1:] * 200), "1,2,3"]
+    many = [lines[0], *(lines[1:] * 1000), "1,2,3"]
     (tmp_path / "long.csv").write_text("\n".join(many) + "\n")
     (tmp_path / "out.csv").write_text("old\n")
     text = refusal("predict", model, tmp_path / "long.csv", "-o", tmp_path / "out.csv")
@@ -733,10 +734,12 @@ def test_a_request_to_end_leaves_nothing_behind(folder, model, tmp_path):
     command = [sys.executable, "-m", "srosr", "predict", str(model), "-", "-o", str(tmp_path / "out.csv")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdin is not None
-        process.stdin.write(("\n".join([lines[0], *(lines[1:] * 200)]) + "\n").encode())
+        process.stdin.write(("\n".join([lines[0], *(lines[1:] * 1000)]) + "\n").encode())
         process.stdin.flush()
+        deadline = time.monotonic() + 120
         while not list(tmp_path.glob(".out.csv*")):  # it has begun to write, and waits for more rows
-            assert process.poll() is None
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 143
     assert not list(tmp_path.iterdir())
