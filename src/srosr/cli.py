@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import signal
 import sys
 import threading
@@ -88,7 +89,7 @@ class _Commands(click.Group):
 
 
 def _prepare() -> Any:
-    """Let names that the terminal cannot show be spelt out, and a kind request to end clean up as Ctrl-C does.
+    """Let names that the terminal cannot show be spelt out, and a request to end leave no half file behind.
 
     What such a request led to before is returned.
     """
@@ -98,7 +99,19 @@ def _prepare() -> Any:
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")  # such pictures are refused, in our words
     if threading.current_thread() is not threading.main_thread():
         return None
-    return signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    """End by the signal, as if there were no handler, but without half a file left behind.
+
+    An exception would be the shorter way, but it can be raised where a library swallows it.
+    """
+    files = sys.modules.get("srosr.experiments.atomic_file")
+    if files is not None:
+        files.discard_unfinished()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)

@@ -86,7 +86,7 @@ def _samples(clf: OpenSetClassifier, data: str, name: str, options: DataOptions)
     """The samples of the new class, and names and small copies of pictures."""
     import numpy as np
 
-    from srosr.commands.samples import is_picture_data, open_for
+    from srosr.commands.samples import as_in_training, is_picture_data, open_for
 
     chosen = options.label is not None or options.labels_file is not None
     source = open_for(clf, data, options, "required" if chosen else "optional")
@@ -98,12 +98,7 @@ def _samples(clf: OpenSetClassifier, data: str, name: str, options: DataOptions)
             some = ", ".join(dict.fromkeys(rows.labels[:1000].tolist()).keys())[:100]
             where = "give the folder of its own" if is_picture_data(data) else f"--ignore {source.label} takes all rows"
             raise BadInput(f"{data} has no sample of the class {name} (it has {some}); {where}.")
-    X: Any = rows.X[own] if clf.intake_ is None else clf.intake_.scaled(rows.X[own])
-    names = getattr(clf, "feature_names_in_", None)
-    if names is not None:
-        from pandas import DataFrame
-
-        X = DataFrame(X, columns=names, copy=False)
+    X = as_in_training(clf, rows.X[own])
     if not is_picture_data(data):
         return X, None
     from srosr.intake import thumbnail_of

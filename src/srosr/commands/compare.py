@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from srosr.commands.bad_input import BadInput
-from srosr.commands.console import json_option, quiet_option
+from srosr.commands.console import LARGEST_SEED, json_option, quiet_option
 from srosr.commands.picture_options import features_option, size_option
 from srosr.commands.samples import DataOptions, data_options
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-LARGEST_SEED = 2**32 - 1
 CRITERIA = ("oscr", "auroc", "f", "accuracy")
 #: What the metrics are called where there is little room; the one that methods are ranked by and two more are shown.
 HEADINGS = {"oscr": "OSCR", "auroc": "AUROC", "f": "F", "accuracy": "accuracy"}

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from srosr.commands.bad_input import BadInput
 from srosr.commands.picture_options import SMALL_PICTURE, USUAL_SHAPE, chosen_features, usual_shape
-from srosr.commands.samples import DataOptions, check_kind_of_options, is_picture_data
+from srosr.commands.samples import (
+    DataOptions,
+    check_kind_of_options,
+    column_scale,
+    is_picture_data,
+    notes_of,
+    open_labelled,
+)
 
 if TYPE_CHECKING:
     from srosr.datasets import Dataset
@@ -90,14 +97,9 @@ def _of_table(
     from srosr.commands.console import progress
     from srosr.datasets import Dataset
     from srosr.experiments.sampled_classes import SampledClasses, numbered
-    from srosr.intake import standard_scale
     from srosr.overview import overview_of
-    from srosr.readers import open_rows
 
-    source = open_rows(
-        data, labels="required", label=options.label, labels_file=options.labels_file, ignore=options.ignore,
-        drop_missing=options.drop_missing, header=options.header, array=options.array,
-    )  # fmt: skip
+    source = open_labelled(data, options)
     drawn = SampledClasses(USUAL_OF_A_CLASS if most is None else most, seed)
     with progress("Reading", shown=shown) as update:
         for rows in source.batches(_BATCH):
@@ -107,13 +109,9 @@ def _of_table(
     n_each = _of_each(drawn.n_seen, most)
     X, labels = drawn.taken(n_each)
     if standardise:
-        try:
-            standard_scale(X)
-        except OverflowError as error:
-            column = error.args[0] if source.feature_names is None else repr(source.feature_names[error.args[0]])
-            raise BadInput(f"{data}: the numbers in column {column} are too large to be standardised.") from None
+        column_scale(X, source)  # that it can be done; each trial does it with its own training samples
     y, names = numbered(labels.tolist())
-    notes = [note[:1].upper() + note[1:].rstrip(".") + "." for note in source.notes]
+    notes = notes_of(source)
     if source.dropped:
         notes.append(f"{source.dropped:,} rows with missing values are left out.")
     notes += _sampled(drawn.n_seen, n_each)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "LARGEST_SEED",
     "count",
     "err",
     "json_option",
@@ -32,6 +33,9 @@ __all__ = [
 
 # Names, paths and labels are shown as they are, whatever brackets they have.
 _PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+
+#: What scikit-learn's random_state takes.
+LARGEST_SEED = 2**32 - 1
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")

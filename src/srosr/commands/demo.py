@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from srosr.commands.bad_input import BadInput
+from srosr.commands.console import LARGEST_SEED
 from srosr.commands.figures import check_figure_path, unwritable
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-LARGEST_SEED = 2**32 - 1  # what scikit-learn's random_state takes
 _RULES = {"calibrated": "calibrated", "paper": "paper's, same codes", "SCI": "SCI alone"}
 _SAME_SHARE = "thresholds set to refuse {0.target_rejection:.0%} of known samples; no unknown had a part in them"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from srosr.commands.bad_input import BadInput
-from srosr.commands.console import json_option, quiet_option
+from srosr.commands.console import LARGEST_SEED, json_option, quiet_option
 from srosr.commands.samples import DataOptions, data_options
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
-LARGEST_SEED = 2**32 - 1
 #: Lines of a table on the screen; the report has all.
 _LINES = 20
 _WIDE = 240

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from srosr.commands.bad_input import BadInput
-from srosr.commands.console import json_option, quiet_option
+from srosr.commands.console import LARGEST_SEED, json_option, quiet_option
 from srosr.commands.picture_options import chosen_features, features_option, size_option, usual_shape
 from srosr.commands.samples import DataOptions, data_options
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-LARGEST_SEED = 2**32 - 1
 #: A model is worth a word where it names fewer held-out samples rightly, or refuses fewer strangers; and a table where
 #: so many samples each have a class of their own.
 POOR_ACCURACY, POOR_REFUSAL, MANY = 0.8, 0.5, 20
@@ -97,13 +96,14 @@ def fit(
         if is_picture_data(data):
             if standardise:
                 raise BadInput("--standardise is for tables: the features of pictures have a common scale.")
-            X, labels, intake, found, source = _from_pictures(data, options, features, size, settings, speaks)
+            training = _from_pictures(data, options, features, size, settings, speaks)
         else:
             if features is not None or size is not None:
                 raise BadInput(f"--features and --size are for pictures, and {data} is a table.")
-            X, labels, intake, found, source = _from_table(data, options, standardise)
+            training = _from_table(data, options, standardise)
+    intake, found = training.intake, training.found
     if speaks:
-        _show_data(found, source, intake)
+        _show_data(training)
     for name in found.classes:
         if spelt_out(name) != name:
             raise BadInput(f"{data}: the class {name!r} has signs that cannot be shown: give it another name.")
@@ -120,7 +120,7 @@ def fit(
     console = err()
     with warnings_shown(speaks), console.status("Learning (the first run also compiles the solver) …"):
         try:
-            clf.fit(X, labels)
+            clf.fit(training.X, training.labels)
         except ValueError as error:
             raise BadInput(f"{data}: {_sentence(error)}") from None
     clf.intake_ = intake if hasattr(clf, "training_rows_") else replace(intake, rows=None)
@@ -209,42 +209,44 @@ def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
 # -- the data ----------------------------------------------------------------------------------------------
 
 
-def _from_table(data: str, options: DataOptions, standardise: bool) -> tuple[Any, Any, Intake, Overview, Any]:
-    """Samples as the classifier takes them, labels, and what was found."""
+class _Training(NamedTuple):
+    """What is learnt from, and what there is to say of it.
+
+    ``X`` is as the classifier takes it, ``columns`` are the names of a table's features, ``notes`` the remarks of the
+    reader, ``broken`` the pictures that were left out.
+    """
+
+    X: Any
+    labels: AnyArray
+    intake: Intake
+    found: Overview
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+
+def _from_table(data: str, options: DataOptions, standardise: bool) -> _Training:
     import numpy as np
 
-    from srosr.intake import Intake, standard_scale
+    from srosr.commands.samples import column_scale, named, notes_of, open_labelled
+    from srosr.intake import Intake
     from srosr.overview import overview_of
-    from srosr.readers import open_rows
 
-    source = open_rows(
-        data, labels="required", label=options.label, labels_file=options.labels_file, ignore=options.ignore,
-        drop_missing=options.drop_missing, header=options.header, array=options.array,
-    )  # fmt: skip
+    source = open_labelled(data, options)
     rows = source.read()
     labels = np.asarray(rows.labels).astype(str)
     found = overview_of(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
-    centre = scale = None
-    if standardise:
-        try:
-            centre, scale = standard_scale(rows.X)
-        except OverflowError as error:
-            column = error.args[0] if source.feature_names is None else repr(source.feature_names[error.args[0]])
-            raise BadInput(f"{data}: the numbers in column {column} are too large to be standardised.") from None
+    centre, scale = column_scale(rows.X, source) if standardise else (None, None)
     # The path of a file of labels is nobody else's business.
     label = None if options.labels_file is not None else source.label
     intake = Intake("table", label, options.ignore, centre, scale, rows=rows.numbers if source.dropped else None)
-    X: Any = intake.scaled(rows.X)
-    if source.feature_names is not None:
-        from pandas import DataFrame
-
-        X = DataFrame(X, columns=list(source.feature_names), copy=False)
-    return X, labels, intake, found, source
+    X = named(intake.scaled(rows.X), source.feature_names)
+    return _Training(X, labels, intake, found, source.feature_names or (), tuple(notes_of(source)))
 
 
 def _from_pictures(
     data: str, options: DataOptions, features: str | None, size: str | None, settings: dict[str, Any], speaks: bool
-) -> tuple[Any, Any, Intake, Overview, Any]:
+) -> _Training:
     import numpy as np
 
     from srosr.commands.console import progress
@@ -276,7 +278,7 @@ def _from_pictures(
             update(min(start + 32, len(paths)), min(start + 32, len(paths)) / len(paths))
     X = np.concatenate(blocks)
     found = overview_of(X, labels, dropped=len(broken))
-    return X, labels, intake, found, broken
+    return _Training(X, labels, intake, found, broken=tuple(broken))
 
 
 def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
@@ -301,10 +303,11 @@ def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
 # -- what is shown -----------------------------------------------------------------------------------------
 
 
-def _show_data(found: Overview, source: Any, intake: Intake) -> None:
+def _show_data(training: _Training) -> None:
     """What was understood of the data, before work begins."""
     from srosr.commands.console import count, out, show_facts
 
+    intake, found = training.intake, training.found
     facts: list[tuple[str, str]] = []
     sizes = list(found.classes.values())
     facts.append(("samples", f"{found.samples:,}"))
@@ -315,7 +318,7 @@ def _show_data(found: Overview, source: Any, intake: Intake) -> None:
         facts.append(("features", f"{found.features:,}: spatial pyramids of {intake.pyramid.n_words} visual words"))  # type: ignore[union-attr]
     else:
         scaled = ", standardised" if intake.centre is not None else ""
-        names = getattr(source, "feature_names", None) or ()
+        names = training.columns
         named = f": {', '.join(names[:6])}{' …' if len(names) > 6 else ''}" if names else ""
         facts.append(("features", f"{found.features:,}{named}{scaled}"))
     where = "" if intake.label is None else f" (from {intake.label!r})"
@@ -323,7 +326,7 @@ def _show_data(found: Overview, source: Any, intake: Intake) -> None:
     more = f", and {len(sizes) - 12} more" if len(sizes) > 12 else ""
     facts.append(("classes", f"{len(sizes)}{where}: {named}{more}"))
     if intake.of_pictures:
-        some = ", ".join(source[:3]) + (" …" if found.dropped > 3 else "")
+        some = ", ".join(training.broken[:3]) + (" …" if found.dropped > 3 else "")
         facts.append(("broken", f"{count(found.dropped, 'picture')} left out: {some}" if found.dropped else "none"))
     else:
         left_out = f" in {count(found.dropped, 'row')}, which are left out" if found.dropped else ""
@@ -332,6 +335,5 @@ def _show_data(found: Overview, source: Any, intake: Intake) -> None:
     if not intake.of_pictures:
         facts.append(("constant columns", f"{len(found.constant):,}" if found.constant else "none"))
     show_facts(facts)
-    notes = [note[:1].upper() + note[1:].rstrip(".") + "." for note in getattr(source, "notes", ())]
-    for remark in (*notes, *found.remarks(scaled=intake.centre is not None, pictures=intake.of_pictures)):
+    for remark in (*training.notes, *found.remarks(scaled=intake.centre is not None, pictures=intake.of_pictures)):
         out().print(f"Note: {remark}", style="yellow")

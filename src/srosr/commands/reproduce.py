@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from srosr.commands.bad_input import BadInput
-from srosr.commands.console import json_option
+from srosr.commands.console import LARGEST_SEED, json_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +23,6 @@ __all__ = ["reproduce"]
 #: The paper's experiments, and stand-ins for the last where its pictures are not at hand.
 FOUR = ("yaleb", "mnist", "uiuc", "caltech256")
 STAND_INS = ("caltech101", "caltech256-clip")
-LARGEST_SEED = 2**32 - 1
 MOST_TRIALS = 1_000_000
 
 

@@ -14,17 +14,23 @@ import click
 from srosr.commands.bad_input import BadInput
 
 if TYPE_CHECKING:
+    from srosr._types import Array
     from srosr.base import OpenSetClassifier
     from srosr.readers import Rows, RowSource
 
 __all__ = [
     "DataOptions",
+    "as_in_training",
     "batch_size",
     "check_kind_of_options",
+    "column_scale",
     "data_options",
     "is_picture_data",
     "load_model",
+    "named",
+    "notes_of",
     "open_for",
+    "open_labelled",
     "scaled_batches",
 ]
 
@@ -143,6 +149,39 @@ def check_kind_of_options(data: str, options: DataOptions) -> None:
             raise BadInput(f"{option} is for tables, and {data} holds pictures: leave it out.")
 
 
+def open_labelled(data: str, options: DataOptions) -> RowSource:
+    """A table, or arrays, with a class for every sample."""
+    from srosr.readers import open_rows
+
+    return open_rows(
+        data,
+        labels="required",
+        label=options.label,
+        labels_file=options.labels_file,
+        ignore=options.ignore,
+        drop_missing=options.drop_missing,
+        header=options.header,
+        array=options.array,
+    )
+
+
+def notes_of(source: RowSource) -> list[str]:
+    """What the reader remarked on, as sentences."""
+    return [note[:1].upper() + note[1:].rstrip(".") + "." for note in source.notes]
+
+
+def column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
+    """Mean and standard deviation of every column, or :class:`BadInput` that names one whose numbers are too large."""
+    from srosr.intake import standard_scale
+
+    try:
+        return standard_scale(X)
+    except OverflowError as error:
+        place, names = error.args[0], source.feature_names
+        column = place if names is None else repr(names[place])
+        raise BadInput(f"{source.name}: the numbers in column {column} are too large to be standardised.") from None
+
+
 def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: Labels = "no") -> RowSource:
     """Samples with the features that a model was fitted to, not yet scaled (see :func:`scaled_batches`).
 
@@ -209,12 +248,21 @@ def batch_size(clf: OpenSetClassifier) -> int:
 
 
 def scaled_batches(clf: OpenSetClassifier, source: RowSource, size: int) -> Iterator[tuple[Rows, Any]]:
-    """Batches, and their samples as the classifier takes them: scaled as in training, under the names it knows."""
-    names = getattr(clf, "feature_names_in_", None)
+    """Batches, and their samples as the classifier takes them."""
     for rows in source.batches(size):
-        X: Any = rows.X if clf.intake_ is None else clf.intake_.scaled(rows.X)
-        if names is not None:
-            from pandas import DataFrame
+        yield rows, as_in_training(clf, rows.X)
 
-            X = DataFrame(X, columns=names, copy=False)
-        yield rows, X
+
+def as_in_training(clf: OpenSetClassifier, X: Array) -> Any:
+    """Samples scaled as in training, and under the names that the classifier knows."""
+    scaled = X if clf.intake_ is None else clf.intake_.scaled(X)
+    return named(scaled, getattr(clf, "feature_names_in_", None))
+
+
+def named(X: Array, names: Any) -> Any:
+    """Samples with names of their columns, where there are any."""
+    if names is None:
+        return X
+    from pandas import DataFrame
+
+    return DataFrame(X, columns=list(names), copy=False)

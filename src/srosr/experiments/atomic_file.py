@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["make_folder", "open_atomically", "remove_leftovers", "write_atomically"]
+__all__ = ["discard_unfinished", "make_folder", "open_atomically", "remove_leftovers", "write_atomically"]
 
 #: Letters of a name that go into its temporary one, which must not become too long.
 _LONGEST = 100
+_unfinished: set[Path] = set()
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp", re.ASCII)
 
 
@@ -48,6 +49,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """
     path = Path(os.path.realpath(path))  # a link stays, and what it points to is written
     temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.tmp")
+    _unfinished.add(temporary)
     try:
         with open(temporary, "xb") as file:
             yield file
@@ -58,7 +60,16 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+    finally:
+        _unfinished.discard(temporary)
     _sync(path.parent)
+
+
+def discard_unfinished() -> None:
+    """Remove the temporary files of this process, which is about to be ended by a signal."""
+    for temporary in list(_unfinished):
+        with suppress(OSError):
+            os.unlink(temporary)
 
 
 def make_folder(path: Path) -> None:
