@@ -20,9 +20,9 @@ from scipy.special import expit
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, Trial
 from srosr import SROSRClassifier
-from srosr.fusion import DIRECTION, EVIDENCE, SHRINKAGE, Fusion, fit_fusion
 from srosr.metrics import open_set_auroc
-from srosr.thresholds import rejection_threshold
+from srosr.scoring.fusion import DIRECTION, EVIDENCE, SHRINKAGE, Fusion, fit_fusion
+from srosr.thresholds.criteria import rejection_threshold
 
 FIRST_SEED = 100
 LITERATURE = ("matched", "nonmatched", "concentration", "ratio")

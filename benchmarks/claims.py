@@ -12,8 +12,8 @@ import pandas as pd
 
 from benchmarks import report
 from srosr.experiments.protocol_file import load_protocol
+from srosr.experiments.result_tables import read_results, read_table
 from srosr.experiments.statistics import Interval, mean_interval
-from srosr.experiments.tables import read_results, read_table
 
 EXPERIMENTS = ("yaleb", "mnist", "mnist-full", "uiuc", "caltech256", "caltech256-clip", "caltech101")
 RULES = ("paper", "paper-5-percent", "paper-lasso", "calibrated", "calibrated-f")

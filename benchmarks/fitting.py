@@ -24,7 +24,7 @@ from srosr import SROSRClassifier
 @contextmanager
 def coding_time() -> Any:
     """A list whose sum is the time spent in ``sparse_encode`` by cross-tests."""
-    from srosr import cross_test
+    from srosr.scoring import cross_test
 
     spent: list[float] = []
     encode = cross_test.sparse_encode

@@ -11,9 +11,9 @@ from benchmarks import report
 from benchmarks.problems import Unavailable
 from benchmarks.trials import mnist
 from srosr import BPDN, Dictionary, sparse_encode
-from srosr.coding import safe
-from srosr.coding.interior import basis_pursuit
-from srosr.coding.workers import one_blas_thread
+from srosr._support.threads import one_blas_thread
+from srosr.coding.solvers import fallback as safe
+from srosr.coding.solvers.interior_point import basis_pursuit
 
 #: Test samples of the trial with seed 100 whose walk does not end in a certified code.
 SAMPLES = (123, 128, 130, 144, 156)

@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.trials import UNKNOWN, Trial
 from srosr import open_set_methods
-from srosr.metrics import (
-    fpr_at_tpr,
-    open_set_accuracy,
-    open_set_auroc,
-    open_set_f_measure,
-    openness,
-    oscr_area,
-)
+from srosr.metrics import fpr_at_tpr, open_set_accuracy, open_set_auroc, open_set_f_measure, openness, oscr_area
 
 TARGET_REJECTION = 0.05
 """Share of the known samples that every method with a threshold aims to refuse."""
@@ -110,7 +103,7 @@ def recognizer(**parameters: Any) -> Any:
 
 def directions() -> dict[str, int]:
     """For each kind of evidence 1 where larger is more unknown, -1 where smaller is."""
-    from srosr.fusion import DIRECTION
+    from srosr.scoring.fusion import DIRECTION
 
     return dict(DIRECTION)
 
@@ -158,8 +151,8 @@ def calibrated_and_evidence(trial: Trial, setting: Setting) -> dict[str, Answers
 
 def _tails(clf: Any, tail_size: float) -> Any:
     """The tails of the same cross-test with another share of the errors."""
-    from srosr.calibration import class_sizes
-    from srosr.rules import fit_tails
+    from srosr.scoring.calibration import class_sizes
+    from srosr.scoring.decision_rules import fit_tails
 
     calibration = clf.calibration_
     return fit_tails(calibration.known, class_sizes(clf.dictionary_), tail_size, calibration.tails.weight)

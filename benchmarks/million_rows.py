@@ -22,9 +22,9 @@ import click
 import numpy as np
 
 from srosr import SROSRClassifier, load
-from srosr.base import Decisions
-from srosr.decision_files import DecisionWriter
-from srosr.readers import open_rows
+from srosr.classifiers.base import Decisions
+from srosr.tables import open_rows
+from srosr.tables.decision_files import DecisionWriter
 
 N_FEATURES, N_CLASSES, N_ATOMS, DIMENSION = 64, 10, 500, 6
 BLOCK = 20_000

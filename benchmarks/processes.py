@@ -13,7 +13,7 @@ from benchmarks import report
 from srosr.datasets.errors import DatasetError
 from srosr.experiments.executors import make_executor
 from srosr.experiments.protocol_file import load_protocol
-from srosr.experiments.reproduction import reproduce
+from srosr.reports.reproduction import reproduce
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

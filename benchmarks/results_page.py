@@ -11,8 +11,8 @@ import pandas as pd
 
 from benchmarks.claims import EXPERIMENTS
 from srosr.experiments.protocol_file import load_protocol
+from srosr.experiments.result_tables import read_results, read_table
 from srosr.experiments.statistics import levels, mean_interval, values_at
-from srosr.experiments.tables import read_results, read_table
 
 DOCS = Path(__file__).parent.parent / "docs" / "results"
 FIGURES = {

@@ -74,7 +74,7 @@ print(
 # then holds ``report.html``, figures and tables.
 
 from srosr.experiments.executors import make_executor
-from srosr.experiments.reproduction import reproduce
+from srosr.reports.reproduction import reproduce
 
 outcome = reproduce(protocol, folder / "results", make_executor(jobs=2), seed=0)
 print(

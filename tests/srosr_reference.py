@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
-from srosr.cross_test import cross_splits
+from srosr.scoring.cross_test import cross_splits
 
 FEWEST_EXCESSES = 10
 FEWEST_SAMPLES = 10

@@ -14,15 +14,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from srosr import (
-    BPDN,
-    Dictionary,
-    SRCClassifier,
-    SROSRClassifier,
-    metrics,
-    residual_ratio,
-    sparsity_concentration,
-)
+from srosr import BPDN, Dictionary, SRCClassifier, SROSRClassifier, metrics, residual_ratio, sparsity_concentration
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed

@@ -8,11 +8,11 @@ from sklearn.utils import check_random_state
 from worlds import World
 
 from srosr import Dictionary, Lasso, sparse_encode
-from srosr.calibration import calibrate
-from srosr.collaborative import Collaborative, HeldOut
-from srosr.cross_test import CrossTester, cross_splits, few_out_folds, left_out_classes
-from srosr.evidence_table import DIRECTION, EVIDENCE, evidence_of
-from srosr.fusion import PRIOR, SHRINKAGE, fit_fusion
+from srosr.evidence.collaborative import Collaborative, HeldOut
+from srosr.evidence.table import DIRECTION, EVIDENCE, evidence_of
+from srosr.scoring.calibration import calibrate
+from srosr.scoring.cross_test import CrossTester, cross_splits, few_out_folds, left_out_classes
+from srosr.scoring.fusion import PRIOR, SHRINKAGE, fit_fusion
 
 SIGNS = np.array([DIRECTION[name] for name in EVIDENCE])
 SIZES = (12, 1, 7, 2, 40, 25)

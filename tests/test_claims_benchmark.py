@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from benchmarks import results_page
 from benchmarks.claims import course, epsilon_methods, main, paired, pairs, slope, time_text, verdicts
-from srosr.experiments.tables import TABLES, write_tables
+from srosr.experiments.result_tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
 
 OPENNESS = (0.1, 0.2, 0.3)

@@ -76,7 +76,7 @@ def test_adding_and_removing_brings_the_same_answers_back(digits):
 def test_only_held_out_samples_of_the_new_class_are_coded(digits, monkeypatch):
     X, _, y, _ = digits
     clf = fitted(digits, [0, 1, 2, 3, 5])
-    import srosr.cross_test as cross_test
+    import srosr.scoring.cross_test as cross_test
 
     coded = []
     encode = cross_test.sparse_encode

@@ -13,9 +13,9 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from srosr import __version__
-from srosr.cli import main
-from srosr.demo import choose_digits, run_demo
-from srosr.demo_figure import plot_demo
+from srosr.cli.app import main
+from srosr.experiments.digits_demo import choose_digits, run_demo
+from srosr.reports.demo_figure import plot_demo
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -46,7 +46,7 @@ def loaded_modules(statement):
 
 def test_importing_the_command_line_loads_nothing_heavy():
     heavy = {"numpy", "scipy", "sklearn", "numba", "matplotlib", "pandas", "torch", "rich"}
-    assert not loaded_modules("import srosr.cli") & heavy
+    assert not loaded_modules("import srosr.cli.app") & heavy
 
 
 def test_importing_the_package_loads_no_torch_pandas_or_matplotlib():
@@ -174,7 +174,7 @@ def test_what_is_learnt_does_not_depend_on_the_unknown_samples(result, monkeypat
     digits = load_digits()
     stranger = np.isin(digits.target, result.unknown)
     digits.data = np.where(stranger[:, None], digits.data[::-1] + 1.0, digits.data)
-    monkeypatch.setattr("srosr.demo.load_digits", lambda: digits)
+    monkeypatch.setattr("srosr.experiments.digits_demo.load_digits", lambda: digits)
     changed = run_demo(seed=0)
     assert [rule.threshold for rule in changed.rules] == [rule.threshold for rule in result.rules]
     assert np.array_equal(changed.samples.known_score, result.samples.known_score)
@@ -223,7 +223,7 @@ def test_known_digits_that_make_no_sense_are_refused_in_one_sentence(known, says
 
 
 def test_figure_paths_that_cannot_be_written_are_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("srosr.demo.run_demo", lambda *_: pytest.fail("the demo ran"))
+    monkeypatch.setattr("srosr.experiments.digits_demo.run_demo", lambda *_: pytest.fail("the demo ran"))
     folder, plain = tmp_path / "folder.png", tmp_path / "plain"
     folder.mkdir()
     plain.write_text("not a folder")
@@ -261,7 +261,7 @@ def test_a_figure_that_fails_midway_leaves_the_old_file_and_no_other(result, tmp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
-    monkeypatch.setattr("srosr.demo.run_demo", lambda *_: result)
+    monkeypatch.setattr("srosr.experiments.digits_demo.run_demo", lambda *_: result)
     answer = invoke("demo", "--out", out)
     assert answer.exit_code == 2
     assert "No space left on device" in answer.stderr and "Traceback" not in answer.stderr

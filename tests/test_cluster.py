@@ -24,10 +24,10 @@ from srosr.experiments import dask_cluster
 from srosr.experiments.executors import ClusterError, DaskCluster, ExecutorError, LocalProcesses
 from srosr.experiments.protocol import Source
 from srosr.experiments.protocol_file import parse_protocol
-from srosr.experiments.reproduction import run_task
 from srosr.experiments.results_folder import ResultsFolder
 from srosr.experiments.runner import Failure, Summary
 from srosr.experiments.trial import Work, run_trial
+from srosr.reports.reproduction import run_task
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
 pytestmark = unix

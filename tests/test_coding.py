@@ -28,9 +28,9 @@ from threadpoolctl import threadpool_info
 
 from srosr import BPDN, OMP, CertificateWarning, Codes, Dictionary, Lasso, Queries, Ridge, sparse_encode
 from srosr.coding import coder
-from srosr.coding.on_demand import walk_on_demand
 from srosr.coding.products import OnDemandGram
-from srosr.coding.safe import solve_safely
+from srosr.coding.solvers.fallback import solve_safely
+from srosr.coding.solvers.on_demand import walk_on_demand
 from srosr.coding.spectrum import Spectrum
 
 TOL = 1e-6

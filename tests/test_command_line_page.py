@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from srosr.cli import main
+from srosr.cli.app import main
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "guide" / "command-line.md"

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 from sklearn.datasets import load_digits, load_iris
 
 import srosr
-from srosr.cli import COMMANDS, main
+from srosr.cli.app import COMMANDS, main
 
 #: So few that a fit takes a second.
 QUICK = ("--seed", "0", "--jobs", "1")
@@ -111,7 +111,7 @@ def test_options_of_fit_reach_the_classifier(options, folder, tmp_path):
     clf = srosr.load(tmp_path / "m.srosr")
     given = dict(zip(options[::2], options[1::2], strict=False))
     if "--method" in given:
-        from srosr.methods import method_name
+        from srosr.rivals.methods import method_name
 
         assert method_name(clf) == given["--method"]
     if "--target-rejection" in given:
@@ -124,7 +124,7 @@ def test_options_of_fit_reach_the_classifier(options, folder, tmp_path):
         assert (clf.kernel, clf.gamma) == ("rbf", 0.001)
     if options[0] == "--standardise":
         X = pd.read_csv(folder / "train.csv").drop(columns="digit").to_numpy(np.float64)
-        assert np.allclose(clf.intake_.centre, X.mean(axis=0))
+        assert np.allclose(clf.feature_recipe_.centre, X.mean(axis=0))
     if "--unknown-label" in given:
         assert clf.unknown_label_ == "stranger"
 
@@ -392,7 +392,7 @@ def test_set_threshold_changes_the_file_and_nothing_else(model, tmp_path):
     right("set-threshold", model, "--target-rejection", "0.2", "-o", tmp_path / "m.srosr")
     old, new = srosr.load(model), srosr.load(tmp_path / "m.srosr")
     assert new.threshold_ == old.set_threshold(target_rejection=0.2).threshold_
-    assert new.intake_.label == "digit"
+    assert new.feature_recipe_.label == "digit"
     assert np.array_equal(new.dictionary_.gram, old.dictionary_.gram)
 
 
@@ -401,7 +401,7 @@ def test_classes_come_and_go(folder, model, tmp_path):
     assert srosr.load(tmp_path / "three.srosr").classes_.tolist() == ["d0", "d1", "d3"]
     right("add-class", tmp_path / "three.srosr", folder / "train.csv", "--label", "digit", "--name", "d2")
     clf = srosr.load(tmp_path / "three.srosr")
-    assert clf.classes_.tolist() == ["d0", "d1", "d2", "d3"] and clf.intake_.label == "digit"
+    assert clf.classes_.tolist() == ["d0", "d1", "d2", "d3"] and clf.feature_recipe_.label == "digit"
     new = pd.read_csv(folder / "test.csv")
     twos = new[new["digit"] == "d2"].drop(columns="digit")
     assert np.mean(clf.candidate(twos) == "d2") > 0.9
@@ -516,7 +516,7 @@ def test_pixels_are_those_of_the_picture(pictures):
     clf = srosr.load(pictures / "m.srosr")
     path = pictures / "known" / "disc" / "disc0.png"
     picture = Image.open(path).convert("F").resize((24, 20), Image.Resampling.BILINEAR)
-    assert np.allclose(clf.intake_.features_of([path])[0], np.asarray(picture).ravel() / 255.0, atol=1e-6)
+    assert np.allclose(clf.feature_recipe_.features_of([path])[0], np.asarray(picture).ravel() / 255.0, atol=1e-6)
 
 
 def test_pyramids_make_a_model_that_is_saved_and_used(pictures, tmp_path):
@@ -532,9 +532,9 @@ def test_a_picture_is_explained_by_those_that_rebuilt_it(pictures, tmp_path):
     assert "stripes0.png" in output and out.exists()
     named = [line for line in output.splitlines() if line.startswith("row ")]
     told = srosr.load(pictures / "m.srosr").explain(
-        srosr.load(pictures / "m.srosr").intake_.features_of([pictures / "new" / "stripes0.png"])
+        srosr.load(pictures / "m.srosr").feature_recipe_.features_of([pictures / "new" / "stripes0.png"])
     )
-    names = srosr.load(pictures / "m.srosr").intake_.names
+    names = srosr.load(pictures / "m.srosr").feature_recipe_.names
     assert [line.split()[2] for line in named] == [names[atom.row] for atom in told.atoms[:6]]
 
 
@@ -545,7 +545,10 @@ def test_a_class_of_pictures_is_added(pictures, tmp_path):
         drawn("stripes", rng).save(tmp_path / "stripes" / f"s{i}.png")
     right("add-class", pictures / "m.srosr", tmp_path / "stripes", "--name", "stripes", "-o", tmp_path / "m.srosr")
     clf = srosr.load(tmp_path / "m.srosr")
-    assert len(clf.intake_.names) == len(clf.intake_.thumbnails) == 46 and clf.intake_.names[-1] == "stripes/s9.png"
+    assert (
+        len(clf.feature_recipe_.names) == len(clf.feature_recipe_.thumbnails) == 46
+        and clf.feature_recipe_.names[-1] == "stripes/s9.png"
+    )
     rows = rows_of_text(right("predict", tmp_path / "m.srosr", pictures / "new"))
     assert all(row["candidate"] == "stripes" for row in rows[3:])
     right("explain", tmp_path / "m.srosr", pictures / "new", "--file", "stripes0.png", "--out", tmp_path / "why.png")
@@ -589,7 +592,7 @@ def test_a_class_added_in_python_has_no_pictures_and_does_no_harm(pictures, tmp_
     for i in range(10):
         paths.append(tmp_path / f"s{i}.png")
         drawn("stripes", rng).save(paths[-1])
-    clf.add_class(clf.intake_.features_of(paths), "stripes").save(tmp_path / "m")
+    clf.add_class(clf.feature_recipe_.features_of(paths), "stripes").save(tmp_path / "m")
     output = right("explain", tmp_path / "m", pictures / "new", "--file", "stripes0.png", "--out", tmp_path / "why.png")
     assert "class stripes" in output
 
@@ -763,7 +766,7 @@ def test_every_command_teaches_by_example(name):
 
 
 def test_the_help_of_fit_names_every_method():
-    from srosr.commands.fit import fit
+    from srosr.cli.fit import fit
 
     words = fit.help.replace(",", " ").replace(".", " ").split()
     assert not set(srosr.open_set_methods()) - set(words)
@@ -782,7 +785,7 @@ def test_completion_prints_a_script_that_asks_srosr(shell):
 
 def test_a_shell_that_asks_gets_the_commands():
     environment = os.environ | {"_SROSR_COMPLETE": "bash_complete", "COMP_WORDS": "srosr pre", "COMP_CWORD": "1"}
-    code = "from srosr.cli import main; main(prog_name='srosr')"
+    code = "from srosr.cli.app import main; main(prog_name='srosr')"
     answer = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
     assert answer.stdout.split() == ["plain,predict"]
 

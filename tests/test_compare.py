@@ -15,19 +15,19 @@ import pytest
 from click.testing import CliRunner
 
 from srosr import openness
-from srosr.cli import main
-from srosr.commands.comparison_data import read_comparison_data
-from srosr.commands.samples import DataOptions
+from srosr.cli.app import main
+from srosr.cli.comparison_data import read_comparison_data
+from srosr.cli.input_data import DataOptions
 from srosr.datasets import Dataset
+from srosr.experiments.left_out_classes import LEAST_SAMPLES, rotation_of, usual_folds, usual_rounds
 from srosr.experiments.protocol import UNKNOWN, ProtocolError
 from srosr.experiments.protocol_file import load_protocol
-from srosr.experiments.recommendation import CRITERIA, recommend, rule_text, standings
 from srosr.experiments.record_file import decode, encode
-from srosr.experiments.rotation import LEAST_SAMPLES, rotation_of, usual_folds, usual_rounds
-from srosr.experiments.sampled_classes import SampledClasses, numbered
-from srosr.experiments.tables import read_results
+from srosr.experiments.result_tables import read_results
 from srosr.experiments.trial import Work, run_trial
-from srosr.methods import open_set_methods
+from srosr.reports.recommendation import CRITERIA, recommend, rule_text, standings
+from srosr.rivals.methods import open_set_methods
+from srosr.tables.sampled_classes import SampledClasses, numbered
 
 
 def made_up(sizes, seed=0, n_features=4) -> Dataset:
@@ -415,7 +415,7 @@ def stopped(words: list[str], out: Path, by: signal.Signals) -> subprocess.Compl
 def test_ctrl_c_stops_it_and_says_what_is_kept(table, tmp_path):
     out = tmp_path / "out"
     python, _, _, *arguments = command(table, out, "--rounds", "500", "--jobs", "1")
-    listening = [python, "-c", f"{LISTEN}; from srosr.cli import main; main(prog_name='srosr')", *arguments]
+    listening = [python, "-c", f"{LISTEN}; from srosr.cli.app import main; main(prog_name='srosr')", *arguments]
     done = stopped(listening, out, signal.SIGINT)
     assert done.returncode == 130 and "Stopped. What is finished is kept in" in done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
@@ -528,7 +528,7 @@ def test_pictures_are_compared_by_pixels_or_by_pyramids_learnt_in_each_trial(pic
 
 
 def test_a_broken_picture_is_refused_or_left_out(pictures):
-    from srosr.readers import ReadError
+    from srosr.tables import ReadError
 
     (pictures / "dark" / "0.png").write_bytes(b"no picture")
     with pytest.raises(ReadError, match=r"0\.png"):

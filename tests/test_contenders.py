@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from srosr import BPDN, SROSRClassifier
-from srosr.experiments.contenders import MetSamples, fit_together, make, sharing
 from srosr.experiments.protocol import MethodSetting
+from srosr.experiments.trial_methods import MetSamples, fit_together, make, sharing
 
 EPS = {"problem": {"name": "bpdn", "epsilon": 0.3}}
 SETTINGS = [
@@ -98,7 +98,7 @@ def test_a_method_that_follows_openness_is_at_each_level_as_if_fitted_for_it(nam
 
 
 def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkeypatch):
-    import srosr.dictionary_classifier as module
+    import srosr.classifiers.dictionary_classifier as module
 
     X, y, test = digits
     coded = []

@@ -33,7 +33,7 @@ from srosr.datasets import download as download_module
 from srosr.datasets.archives import unpack_pictures
 from srosr.datasets.array_files import read_idx, read_npz
 from srosr.datasets.fetch import DataFile, find_or_fetch
-from srosr.datasets.matlab import read_mat
+from srosr.tables.matlab import read_mat
 
 BODY = b"the content of the file " * 1000
 

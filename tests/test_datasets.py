@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 from srosr import datasets
 from srosr.datasets import DATASETS, Dataset, DatasetError, list_pictures, load_dataset, read_dataset
-from srosr.datasets import cai as cai_module
 from srosr.datasets import caltech as caltech_module
 from srosr.datasets import letter as letter_module
 from srosr.datasets import uiuc as uiuc_module
 from srosr.datasets import usps as usps_module
+from srosr.datasets import yaleb_orl_coil20 as cai_module
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
-from srosr.displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
+from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.exceptions import CalibrationWarning
-from srosr.explanation_display import ExplanationDisplay
-from srosr.recognizer import SROSRClassifier
-from srosr.tail_checks import tail_diagnostics
+from srosr.inspection.explanation_display import ExplanationDisplay
+from srosr.inspection.model_displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
+from srosr.tails.diagnostics import tail_diagnostics
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)
@@ -147,7 +147,7 @@ import srosr.displays, srosr.explanation_display
 assert "matplotlib" not in sys.modules
 from matplotlib.figure import Figure
 ax = Figure().add_subplot()
-srosr.displays.ErrorHistogramDisplay(np.arange(9.0), np.arange(9.0)).plot(ax)
+srosr.inspection.model_displays.ErrorHistogramDisplay(np.arange(9.0), np.arange(9.0)).plot(ax)
 assert "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

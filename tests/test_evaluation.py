@@ -14,16 +14,16 @@ from scipy.stats import binomtest
 from worlds import World
 
 from srosr import KNNDistance, SROSRClassifier, metrics
-from srosr.base import Decisions
-from srosr.cli import main
-from srosr.evaluation.figure import MOST_CLASSES, PANELS, evaluation_figure, shown_classes
-from srosr.evaluation.gathering import TARGETS, Gathering, UnexpectedLabel, evaluate
+from srosr._support import atomic_files as atomic_file
+from srosr._support.unknown_label import label_text
+from srosr.classifiers.base import Decisions
+from srosr.cli.app import main
+from srosr.evaluation.evaluation import TARGETS, Gathering, UnexpectedLabel, evaluate
 from srosr.evaluation.intervals import Weighted, bootstrap, wilson
-from srosr.evaluation.metrics import MEASURES
-from srosr.evaluation.report import evaluation_page
-from srosr.evaluation.text import remarks, score_text, sentences
-from srosr.experiments import atomic_file
-from srosr.labels import label_text
+from srosr.evaluation.metric_table import MEASURES
+from srosr.reports.evaluation_figures import MOST_CLASSES, PANELS, evaluation_figure, shown_classes
+from srosr.reports.evaluation_page import render_evaluation
+from srosr.reports.evaluation_text import remarks, score_text, sentences
 
 NASTY = "<script>alert('&')</script>"
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -105,7 +105,7 @@ class Page(HTMLParser):
 
 def page_of(found, **changes):
     given = {"title": "A title", "facts": [("model", "m.srosr")]} | changes
-    return Page(evaluation_page(found, **given).decode("utf-8"))
+    return Page(render_evaluation(found, **given).decode("utf-8"))
 
 
 # --- metrics ---
@@ -440,7 +440,7 @@ def test_the_page_fits_a_telephone_and_a_laptop(tmp_path):
     truth = np.append(classes, [long.upper(), "x", "y"])[truth]
     found = evaluate(decided(classes[candidate], score), truth, classes, thresholds=np.array([0.4, 0.5, 0.5, 0.5]))
     page = tmp_path / "report.html"
-    page.write_bytes(evaluation_page(found, title=long * 3, facts=[("data", long * 5)], notes=[long * 4]))
+    page.write_bytes(render_evaluation(found, title=long * 3, facts=[("data", long * 5)], notes=[long * 4]))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for width in (360, 1280):

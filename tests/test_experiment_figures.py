@@ -20,18 +20,13 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from scipy import stats
 
-from srosr.experiments.detail_figures import (
-    CoverageDisplay,
-    PortraitErrorsDisplay,
-    TargetDisplay,
-    portrait_confusion,
-)
-from srosr.experiments.inline_svg import inline_svg
-from srosr.experiments.method_panels import MethodGridDisplay, TradeDisplay, grid_size
-from srosr.experiments.method_strokes import OURS_COLOUR, featured, in_order, named, plain, shortened, strokes
-from srosr.experiments.openness_figures import OpennessDisplay, RankingDisplay, ranking_size
-from srosr.experiments.report_figures import _Crisp, drawn_sections
 from srosr.experiments.statistics import Curve
+from srosr.reports.detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, portrait_confusion
+from srosr.reports.experiment_figures import _Crisp, drawn_sections
+from srosr.reports.inline_svg import inline_svg
+from srosr.reports.method_panels import MethodGridDisplay, TradeDisplay, grid_size
+from srosr.reports.method_styles import OURS_COLOUR, featured, in_order, named, plain, shortened, strokes
+from srosr.reports.openness_figures import OpennessDisplay, RankingDisplay, ranking_size
 
 TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
 RESULTS, COVERAGE = TABLES["results"], TABLES["coverage"]

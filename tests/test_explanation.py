@@ -10,9 +10,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from srosr import BPDN, OMP, Lasso, Queries, Ridge
-from srosr.evidence_table import EVIDENCE
+from srosr.classifiers.srosr_classifier import SROSRClassifier
+from srosr.evidence.table import EVIDENCE
 from srosr.exceptions import CalibrationWarning
-from srosr.recognizer import SROSRClassifier
 
 WIDTH = 4  # features a class
 
@@ -216,7 +216,7 @@ def test_the_text_of_a_recognised_sample_names_its_class_and_no_reason(clf):
 
 
 def test_score_and_threshold_are_written_with_the_digits_it_takes_to_tell_them_apart():
-    from srosr.explanation_text import apart
+    from srosr.inspection.explanation_text import apart
 
     assert apart(0.9, 0.95) == ("0.900", "0.950")
     assert apart(0.95001, 0.95) == ("0.95001", "0.95000")

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srosr import BPDN, Dictionary, sparse_encode
-from srosr.coding import certificate, coder, interior, safe
+from srosr.coding import certificate, coder
 from srosr.coding.clock import coding_seconds
-from srosr.coding.interior import basis_pursuit
+from srosr.coding.solvers import fallback as safe
+from srosr.coding.solvers import interior_point as interior
+from srosr.coding.solvers.interior_point import basis_pursuit
 from srosr.coding.spectrum import Spectrum
 
 

@@ -18,10 +18,10 @@ from srosr import (
     sparse_encode,
 )
 from srosr.coding import coder
-from srosr.dictionary import Dictionary
-from srosr.evidence_table import EVIDENCE, LEAST_SQUARES
-from srosr.experiments.contenders import MetSamples, fit_together, sharing
+from srosr.dictionary.dictionary import Dictionary
+from srosr.evidence.table import EVIDENCE, LEAST_SQUARES
 from srosr.experiments.protocol import MethodSetting
+from srosr.experiments.trial_methods import MetSamples, fit_together, sharing
 
 X, Y = load_digits(return_X_y=True)
 KNOWN = Y < 5

@@ -13,10 +13,10 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from srosr.metric_displays import OpenSetConfusionDisplay, OSCRDisplay
+from srosr._support.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR
+from srosr.classifiers.srosr_classifier import SROSRClassifier
+from srosr.inspection.metric_displays import OpenSetConfusionDisplay, OSCRDisplay
 from srosr.metrics import mark_unknown, open_set_confusion, oscr_area, oscr_curve
-from srosr.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR
-from srosr.recognizer import SROSRClassifier
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)

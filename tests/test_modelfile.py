@@ -22,9 +22,10 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from srosr import __version__, modelfile
+from srosr import __version__
 from srosr.exceptions import ModelFileError
-from srosr.modelfile import FORMAT_VERSION, ModelState, blame_file, read_model, write_model
+from srosr.model_files import file_format as modelfile
+from srosr.model_files.file_format import FORMAT_VERSION, ModelState, blame_file, read_model, write_model
 
 STORED = Path(__file__).parent / "model-files"
 FEW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -223,7 +224,7 @@ def test_another_process_reads_the_same_bits(tmp_path):
     state = small_state()
     write_model(tmp_path / "m", state)
     code = (
-        "import sys, hashlib; from srosr.modelfile import read_model; s = read_model(sys.argv[1])\n"
+        "import sys, hashlib; from srosr.model_files.file_format import read_model; s = read_model(sys.argv[1])\n"
         "assert 'pickle' not in s.settings\n"
         "for n, a in sorted(s.arrays.items()): print(n, a.dtype, a.shape, repr(a.tolist()) if a.dtype == object else "
         "hashlib.sha256(a.tobytes()).hexdigest())\n"

@@ -17,13 +17,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from worlds import World
 
-from srosr.coding.workers import one_blas_thread
+from srosr._support.threads import one_blas_thread
 from srosr.exceptions import CalibrationWarning, SROSRWarning, TailWarning
 from srosr.rivals import EVM, OSNN, KNNDistance, Mahalanobis, MaxLogit, OpenMax
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.evm import BEYOND, set_cover
 from srosr.rivals.logistic import best_penalty, fit_logistic
-from srosr.rivals.span import in_own_span
+from srosr.rivals.span_coordinates import in_own_span
 
 ALL = (OSNN, KNNDistance, Mahalanobis, EVM, OpenMax, MaxLogit)
 # Those that learn from inner products of centred samples alone.

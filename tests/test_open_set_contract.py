@@ -19,10 +19,10 @@ from worlds import World
 
 import srosr
 from srosr import CalibrationWarning, LeaveClassesOut, SROSRClassifier, SROSRWarning, open_set_methods
-from srosr.base import OpenSetClassifier
+from srosr.classifiers.base import OpenSetClassifier
 from srosr.metrics import open_set_auroc
 from srosr.rivals import RIVALS
-from srosr.thresholds import OBJECTIVES, rejection_threshold
+from srosr.thresholds.criteria import OBJECTIVES, rejection_threshold
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
 
@@ -483,7 +483,7 @@ def test_many_samples_are_judged_in_blocks(name, fitted, world, monkeypatch):
     X = np.concatenate([world[2], world[4]])
     whole = fitted.predict(X), fitted.unknown_score(X), fitted.class_scores(X)
     monkeypatch.setattr("srosr.rivals.cross_fitted._BLOCK_BYTES", 1)
-    monkeypatch.setattr("srosr.dictionary_classifier._BLOCK_BYTES", 1)
+    monkeypatch.setattr("srosr.classifiers.dictionary_classifier._BLOCK_BYTES", 1)
     np.testing.assert_array_equal(fitted.predict(X), whole[0])
     np.testing.assert_allclose(fitted.unknown_score(X), whole[1], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(fitted.class_scores(X), whole[2], rtol=1e-6, atol=1e-9)

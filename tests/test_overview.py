@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from srosr.overview import overview_of
+from srosr.tables.data_overview import overview_of
 
 SMALL = hnp.arrays(
     np.float64, st.tuples(st.integers(1, 8), st.integers(1, 3)), elements=st.sampled_from([0.0, -0.0, 1.0])

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from srosr import BPDN, OMP, Lasso, ModelFileError, Queries, Ridge, SROSRClassifier, load
-from srosr.modelfile import read_model, write_model
+from srosr.model_files.file_format import read_model, write_model
 
 METHODS = ("predict", "unknown_score", "log_p_value", "candidate", "class_scores")
 

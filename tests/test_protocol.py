@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from srosr.datasets.dataset import Dataset
 from srosr.experiments.protocol import UNKNOWN, KnownClasses, Protocol, ProtocolError, Source, UnknownClasses
 from srosr.experiments.protocol_file import load_protocol, parse_protocol, protocol_names
-from srosr.methods import open_set_methods
+from srosr.rivals.methods import open_set_methods
 
 TOY = """
 [data]

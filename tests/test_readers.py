@@ -18,10 +18,10 @@ import scipy.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from srosr.datasets.matlab import list_mat
-from srosr.readers import ReadError, open_rows, text_blocks
-from srosr.readers.columns import Wanted, assign_roles
-from srosr.readers.values import label_texts
+from srosr.tables import ReadError, open_rows, text_blocks
+from srosr.tables.cells import label_texts
+from srosr.tables.columns import Wanted, assign_roles
+from srosr.tables.matlab import list_mat
 
 PETS = "weight,height,label\n4.2,25,cat\n30,60,dog\n3.9,23,cat\n"
 
@@ -449,7 +449,7 @@ def test_files_without_permission_are_refused(tmp_path, monkeypatch, step):
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"srosr.readers.input_file.{step}", forbidden, raising=False)
+        patch.setattr(f"srosr.tables.input_file.{step}", forbidden, raising=False)
         refused("cannot be read: Permission denied", path)
 
 
@@ -610,7 +610,7 @@ def test_npy_arrays_of_any_real_type_and_order_are_read(tmp_path, dtype, order):
 
 
 def test_large_npy_arrays_are_read_in_parts_in_either_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("srosr.readers.arrays._BLOCK", 10)
+    monkeypatch.setattr("srosr.tables.array_rows._BLOCK", 10)
     X = np.arange(99.0).reshape(33, 3)
     for order in "CF":
         np.save(tmp_path / "x.npy", np.asarray(X, order=order))

@@ -12,8 +12,8 @@ import scipy.io
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from srosr.readers import ReadError, open_rows, text_blocks
-from srosr.readers.text import TextRows
+from srosr.tables import ReadError, open_rows, text_blocks
+from srosr.tables.text_table import TextRows
 
 KINDS = ["csv", "tsv", "csv.gz", "parquet", "npz", "npy", "mat"]
 _SETTINGS = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -17,9 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from worlds import World
 
 from srosr import BPDN, OMP, Lasso, Queries, Ridge
-from srosr.evidence_table import EVIDENCE
+from srosr.classifiers.srosr_classifier import SROSRClassifier
+from srosr.evidence.table import EVIDENCE
 from srosr.exceptions import CalibrationWarning
-from srosr.recognizer import SROSRClassifier
 
 SEEDED = {"n_repeats": 3, "random_state": 0}
 
@@ -158,7 +158,7 @@ def test_samples_are_judged_one_by_one(fitted, world):
 
 def test_many_samples_go_through_in_blocks_with_the_same_answer(fitted, world, monkeypatch):
     whole = fitted.unknown_score(world[2]), fitted.predict(world[2])
-    monkeypatch.setattr("srosr.dictionary_classifier._BLOCK_BYTES", 1)
+    monkeypatch.setattr("srosr.classifiers.dictionary_classifier._BLOCK_BYTES", 1)
     X_test = np.vstack([world[2]] * 3)
     np.testing.assert_allclose(fitted.unknown_score(X_test), np.tile(whole[0], 3), atol=1e-9)
     np.testing.assert_array_equal(fitted.predict(X_test), np.tile(whole[1], 3))

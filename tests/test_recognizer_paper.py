@@ -8,7 +8,7 @@ import srosr_reference as reference
 from worlds import World
 
 from srosr import BPDN, Lasso
-from srosr.recognizer import SROSRClassifier
+from srosr.classifiers.srosr_classifier import SROSRClassifier
 
 REPEATS, TAIL_SIZE = 15, 0.4
 PROBLEMS = {"lasso": (Lasso(0.05), ("lasso", 0.05)), "bpdn": (BPDN(0.001), ("bpdn", 0.001))}

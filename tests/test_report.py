@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from experiment_tables import METHODS, failing, made_up, portrait, without
 
-from srosr.experiments import report as report_module
-from srosr.experiments.atomic_file import write_atomically
-from srosr.experiments.report import write_report
-from srosr.experiments.report_figures import FIGURE_NAME
-from srosr.experiments.report_text import column_of, few_trials, headline, judged, paired_cells, ranked
-from srosr.experiments.report_times import time_spent
+from srosr._support.atomic_files import write_atomically
+from srosr._support.number_format import duration, interval_text, listed, number
 from srosr.experiments.run_identity import ResultsFolderError
-from srosr.experiments.wording import duration, interval_text, listed, number
+from srosr.reports import experiment_page as report_module
+from srosr.reports.experiment_figures import FIGURE_NAME
+from srosr.reports.experiment_page import write_report
+from srosr.reports.experiment_text import column_of, few_trials, headline, judged, paired_cells, ranked
+from srosr.reports.experiment_times import time_spent
 
 NAMES = ("calibrated", "paper", "sci", "svm", "knn")
 TABLES = made_up(NAMES, n_levels=3, n_trials=6)
@@ -707,4 +707,4 @@ def test_figures_that_are_not_drawn_any_more_go_and_other_files_stay(tmp_path):
 def test_the_template_lies_beside_the_module():
     from importlib import resources
 
-    assert resources.files(report_module.__package__).joinpath("report.html.j2").is_file()
+    assert resources.files(report_module.__package__).joinpath("experiment_page.html.j2").is_file()

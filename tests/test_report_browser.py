@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from experiment_tables import METHODS, failing, made_up, portrait, without
 
-from srosr.experiments.report import write_report
+from srosr.reports.experiment_page import write_report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LONG = "a-method-with-a-name-that-is-much-longer-than-any-other-name-here"

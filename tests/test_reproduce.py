@@ -17,18 +17,18 @@ import pytest
 from click.testing import CliRunner
 from sklearn.datasets import load_digits
 
-from srosr.cli import main
-from srosr.commands import reproduce as reproduce_command
-from srosr.commands.trials import trial_progress
+from srosr.cli import reproduce as reproduce_command
+from srosr.cli.app import main
+from srosr.cli.trial_progress import trial_progress
 from srosr.datasets import DatasetError, load_dataset
 from srosr.datasets.errors import DatasetNotFound
-from srosr.experiments import report as report_module
-from srosr.experiments import reproduction
 from srosr.experiments.protocol import Protocol
 from srosr.experiments.protocol_file import load_protocol
-from srosr.experiments.reproduction import reproduce
-from srosr.experiments.tables import read_results
-from srosr.methods import open_set_methods
+from srosr.experiments.result_tables import read_results
+from srosr.reports import experiment_page as report_module
+from srosr.reports import reproduction
+from srosr.reports.reproduction import reproduce
+from srosr.rivals.methods import open_set_methods
 
 PROTOCOL = """
 title = "Some digits"

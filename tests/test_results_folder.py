@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from work_for_runner import METHODS, record, times
 
 from srosr import __version__
-from srosr.experiments import atomic_file
+from srosr._support import atomic_files as atomic_file
 from srosr.experiments.record_file import DamagedFile, decode, encode
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
 

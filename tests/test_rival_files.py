@@ -9,7 +9,7 @@ from worlds import World
 
 import srosr
 from srosr import ModelFileError, OpenSetClassifier, SROSRClassifier, open_set_methods
-from srosr.modelfile import read_model, write_model
+from srosr.model_files.file_format import read_model, write_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
 

@@ -16,11 +16,11 @@ import pytest
 import work_for_runner
 from work_for_runner import METHODS, METRICS, record, square, threads, times, unpicklable, work
 
-from srosr.experiments.attempt import attempt
 from srosr.experiments.executors import DaskCluster, ExecutorError, LocalProcesses, Lost, make_executor
+from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
 from srosr.experiments.runner import Failure, Summary, Task, run_trials
-from srosr.experiments.tables import write_tables
+from srosr.experiments.worker_task import attempt
 
 IDENTITY = {"experiment": "letters", "protocol": {"seed": 0}}
 SAME = ("results.parquet", "results.csv", "coverage.csv", "failures.csv")

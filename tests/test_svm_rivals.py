@@ -30,7 +30,7 @@ from srosr.rivals.kernel_machines import kernel_scale, lowest_tails
 from srosr.rivals.one_vs_rest_svm import calibrated
 from srosr.rivals.one_vs_set import place_planes
 from srosr.rivals.pairwise_svm import coupled, pair_weights, sigmoids
-from srosr.weibull import Weibull
+from srosr.tails.weibull import Weibull
 
 KERNEL = (WSVM, PISVM, OneVsRestSVM, PairwiseSVM)
 ALL = (*KERNEL, OneVsSet)

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from work_for_runner import METHODS, METRICS, record, times
 
-from srosr.experiments import atomic_file
+from srosr._support import atomic_files as atomic_file
+from srosr.experiments.result_tables import TABLES, read_results, read_table, results_table, write_tables
 from srosr.experiments.results_folder import ResultsFolderError
-from srosr.experiments.tables import TABLES, read_results, read_table, results_table, write_tables
 
 FILES = {
     "results.csv",

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from srosr.exceptions import SROSRWarning, TailWarning
-from srosr.spliced import SplicedDistribution
-from srosr.tail_checks import qq_points, tail_diagnostics
-from srosr.tails import GPDTail, fit_gpd, fit_tail
+from srosr.tails.diagnostics import qq_points, tail_diagnostics
+from srosr.tails.error_distribution import SplicedDistribution
+from srosr.tails.gpd import GPDTail, fit_gpd, fit_tail
 
 SHAPES = [-1.0, -0.9, -0.5, -0.2, -1e-12, 0.0, 1e-12, 1e-5, 0.3, 0.9, 3.0]
 

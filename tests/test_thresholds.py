@@ -9,11 +9,11 @@ from scipy.special import expit
 from worlds import World
 
 from srosr import CalibrationWarning, Lasso
-from srosr.held_out import HeldOutScores
-from srosr.parameter_checks import check_rate
-from srosr.recognizer import SROSRClassifier
-from srosr.threshold_choice import Aside, choose_threshold
-from srosr.thresholds import (
+from srosr._support.parameter_checks import check_rate
+from srosr.classifiers.srosr_classifier import SROSRClassifier
+from srosr.scoring.held_out_scores import HeldOutScores
+from srosr.thresholds.choice import Aside, choose_threshold
+from srosr.thresholds.criteria import (
     OBJECTIVES,
     Threshold,
     check_threshold,

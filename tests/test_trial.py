@@ -16,11 +16,11 @@ import pytest
 from srosr import CalibrationWarning, SROSRClassifier, openness
 from srosr.datasets import load_dataset
 from srosr.experiments import trial as trials
-from srosr.experiments.attempt import NotHere
-from srosr.experiments.contenders import Said
 from srosr.experiments.protocol import UNKNOWN, MethodSetting, Source
 from srosr.experiments.protocol_file import parse_protocol
 from srosr.experiments.trial import METRICS, TARGETS, Work, measure, run_trial
+from srosr.experiments.trial_methods import Said
+from srosr.experiments.worker_task import NotHere
 
 SMALL = """
 methods = ["calibrated", "paper", "naive", "knn", "w-svm-original"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srosr.coding import homotopy
-from srosr.coding.active import gain, lose
-from srosr.coding.inverse import combine_half
+from srosr.coding.solvers import homotopy
+from srosr.coding.solvers.active_set import gain, lose
+from srosr.coding.solvers.block_inverse import combine_half
 
 
 def half_of(matrix):

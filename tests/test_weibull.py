@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from srosr.weibull import MAX_SHAPE, Weibull, fit_weibull
+from srosr.tails.weibull import MAX_SHAPE, Weibull, fit_weibull
 
 
 def sample(shape, n, seed, scale=1.0):

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from srosr.experiments.attempt import NotHere
 from srosr.experiments.executors import ExecutorError, make_executor
+from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
 from srosr.experiments.runner import Task, run_trials
-from srosr.experiments.tables import write_tables
+from srosr.experiments.worker_task import NotHere
 
 METHODS = ("calibrated", "w-svm", "osnn")
 METRICS = ("f", "accuracy", "auroc")

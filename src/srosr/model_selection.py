@@ -23,9 +23,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ._types import AnyArray, IntArray
-from .cross_test import classes_in_turn
+from ._support.array_types import AnyArray, IntArray
 from .metrics import mark_unknown, open_set_auroc, open_set_f_measure, oscr_area, youden_j
+from .scoring import classes_in_turn
 
 __all__ = [
     "LeaveClassesOut",

@@ -5,7 +5,7 @@ from matplotlib.colors import ListedColormap
 from three_clouds import COLOURS, X, grid, side, stranger, y
 
 from srosr import KNNDistance
-from srosr.plotting import INK, UNKNOWN_COLOUR
+from srosr._support.plotting import INK, UNKNOWN_COLOUR
 
 clf = KNNDistance(random_state=0).fit(X, y)
 panels = {

@@ -5,7 +5,7 @@ import numpy as np
 from digits_example import clf, seven, two
 
 from srosr import class_residuals
-from srosr.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, tidy
 
 samples = np.stack([seven, two])
 codes = clf.encode(samples)

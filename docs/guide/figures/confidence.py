@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 from three_clouds import COLOURS, X, grid, side, stranger, y
 
-from srosr.plotting import INK, UNKNOWN_COLOUR
+from srosr._support.plotting import INK, UNKNOWN_COLOUR
 
 softmax = LogisticRegression().fit(X, y)
 sure = softmax.predict_proba(grid).max(axis=1).reshape(len(side), len(side))

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import clf
 
-from srosr.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
+from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
 
 learnt = clf.calibration_
 rule = learnt.rule

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import answers, is_known, truth
 
-from srosr.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
 
 recognised = np.mean(answers[is_known] == truth[is_known])
 refused = np.mean(answers[~is_known] == -1)

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 
 from srosr import openness
-from srosr.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
 
 STROKES = {6: (KNOWN_COLOUR, "-"), 10: (UNKNOWN_COLOUR, (0, (6, 2))), 20: (INK, (0, (2, 1.5)))}
 # Known classes, unknown ones at the largest level, and where the name goes: beside or below the dot.

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import clf, is_known, score
 
-from srosr.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
+from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 edges = np.linspace(0, 1, 41)

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import candidate, clf, is_known, score, truth
 
-from srosr.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
 
 levels = np.sort(score)
 known, strangers = score[is_known], score[~is_known]

@@ -35,10 +35,10 @@ import numpy as np
 from numba import njit
 from scipy import linalg
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
 from .problems import BPDN, OMP, Lasso, Problem, Ridge
 from .products import Products
-from .rows import Rows
+from .sparse_rows import Rows
 from .spectrum import ROUNDING, Spectrum
 
 # A relative gap below this needs no better dual point.

@@ -8,21 +8,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
+from .._support.threads import Task, Workers
 from ..dictionary import Dictionary, Queries
-from . import homotopy
 from .certificate import Certificate, certify
-from .least_squares import RidgeSolver, inverse_gram, solve_least_squares
-from .omp import pursue_batch, pursue_on_demand
-from .on_demand import walk_on_demand
 from .problems import BPDN, OMP, Lasso, Problem, Ridge, path_end
 from .products import OnDemandGram, StoredGram
-from .reverse import walk_back_batch
-from .rows import Rows, placed, rows_of
-from .safe import solve_safely
+from .solvers import homotopy
+from .solvers.fallback import solve_safely
+from .solvers.least_squares import RidgeSolver, inverse_gram, solve_least_squares
+from .solvers.omp import pursue_batch, pursue_on_demand
+from .solvers.on_demand import walk_on_demand
+from .solvers.reverse_homotopy import walk_back_batch
+from .solvers.working_set import new_desk
+from .sparse_rows import Rows, placed, rows_of
 from .spectrum import Spectrum
-from .workers import Task, Workers
-from .working_set import new_desk
 
 # Largest Gram matrix that is computed, in bytes; above it columns are computed on demand.
 _GRAM_BYTES = 2**30

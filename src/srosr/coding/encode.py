@@ -14,14 +14,14 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
-from .._types import AnyArray, Array, IntArray
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.threads import Workers, one_blas_thread, progress_bar
 from ..dictionary import Dictionary, Queries, slices
 from ..exceptions import CertificateWarning
 from .clock import coding_time
 from .coder import Coder, Part
 from .problems import PROBLEMS, Problem, problem_names
-from .rows import stacked
-from .workers import Workers, one_blas_thread, progress_bar
+from .sparse_rows import stacked
 
 __all__ = ["Codes", "sparse_encode"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary
-from .rows import Rows
+from .sparse_rows import Rows
 
 # Bytes one block of Gram columns may take.
 _BLOCK_BYTES = 128 * 2**20

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
 
 # Singular values of unit atoms below this share of the largest are too uncertain to judge a residual by.
 _STEADY = 1e-8

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from .pictures import is_picture
+from ..features import is_picture
 
 __all__ = ["unpack_pictures"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._types import AnyArray
+from .._support.array_types import AnyArray
 
 __all__ = ["read_idx", "read_npz"]
 

@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from .._types import AnyArray
+from .._support.array_types import AnyArray
+from ..features import list_pictures
 from .archives import unpack_pictures
 from .array_files import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, reading
-from .pictures import list_pictures
 
 __all__ = ["load_caltech101", "load_caltech256"]
 

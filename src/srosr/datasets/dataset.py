@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._types import AnyArray, IntArray
+from .._support.array_types import AnyArray, IntArray
 from .errors import DatasetError
 
 __all__ = ["Dataset"]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .cai import load_coil20, load_orl, load_yaleb
 from .caltech import load_caltech101, load_caltech256
 from .dataset import Dataset
 from .digits import load_digits_bundled
@@ -15,6 +14,7 @@ from .letter import load_letter
 from .mnist import load_mnist
 from .uiuc import load_uiuc_attributes
 from .usps import load_usps
+from .yaleb_orl_coil20 import load_coil20, load_orl, load_yaleb
 
 __all__ = ["DATASETS", "load_dataset"]
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from .._types import AnyArray
+from .._support.array_types import AnyArray
 from .array_files import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, find_or_fetch, verified

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from .._types import AnyArray
+from .._support.array_types import AnyArray
+from ..tables import read_mat
 from .array_files import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, find_file, find_or_fetch, verified
-from .matlab import read_mat
 
 __all__ = ["load_usps"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._types import AnyArray, Array, IntArray
+from .._support.array_types import AnyArray, Array, IntArray
 
 __all__ = ["CONFIDENCE", "LEAST", "SEED", "Interval", "Weighted", "bootstrap", "wilson"]
 

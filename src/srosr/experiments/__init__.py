@@ -12,27 +12,6 @@ and, beside them, sampled_classes.
 Names are loaded at first use: a worker process must not wait for what it does not need.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .protocol import Protocol, ProtocolError, Trial
-    from .protocol_file import load_protocol, protocol_names
-
-__all__ = ["Protocol", "ProtocolError", "Trial", "load_protocol", "protocol_names"]
-
-_HOME = {
-    "Protocol": "protocol",
-    "ProtocolError": "protocol",
-    "Trial": "protocol",
-    "load_protocol": "protocol_file",
-    "protocol_names": "protocol_file",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f".{_HOME[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

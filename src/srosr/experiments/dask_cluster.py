@@ -25,9 +25,9 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from .._version import __version__
-from .attempt import GO_ON, ExecutorError, Lost, Unfit, attempt, pickled, reason_of
+from .. import __version__
 from .run_identity import library_versions
+from .worker_task import GO_ON, ExecutorError, Lost, Unfit, attempt, pickled, reason_of
 
 __all__ = ["ClusterError", "DaskCluster"]
 

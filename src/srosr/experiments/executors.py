@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from .attempt import ExecutorError, Lost
 from .dask_cluster import ClusterError, DaskCluster
 from .local_processes import LocalProcesses
+from .worker_task import ExecutorError, Lost
 
 __all__ = ["ClusterError", "DaskCluster", "Executor", "ExecutorError", "LocalProcesses", "Lost", "make_executor"]
 

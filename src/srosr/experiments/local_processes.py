@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias
 
-from .attempt import GO_ON, IMPORTABLE, ONE_THREAD, ExecutorError, Lost, Unfit, pickled, reason_of
 from .worker_process import READY, receive, send
+from .worker_task import GO_ON, IMPORTABLE, ONE_THREAD, ExecutorError, Lost, Unfit, pickled, reason_of
 
 __all__ = ["LocalProcesses"]
 

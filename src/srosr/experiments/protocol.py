@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._types import AnyArray, Array, IntArray
-from ..datasets.dataset import Dataset
+from .._support.array_types import AnyArray, Array, IntArray
+from ..datasets import Dataset
 from ..metrics import openness
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .contenders import make
 from .protocol import METHOD_NAME, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, UnknownClasses, nearest
+from .trial_methods import make
 
 __all__ = ["load_protocol", "parse_protocol", "protocol_names"]
 
@@ -183,7 +183,7 @@ class _Reader:
         )
 
     def methods(self, chosen: Any, tables: dict[str, Any]) -> tuple[MethodSetting, ...]:
-        from ..methods import open_set_methods
+        from ..rivals import open_set_methods
 
         available = open_set_methods()
         settings = {name: MethodSetting(name, name) for name in available}

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .atomic_file import make_folder, remove_leftovers, write_atomically
+from .._support.atomic_files import make_folder, remove_leftovers, write_atomically
 from .protocol import METHOD_NAME
 from .record_file import DamagedFile, decode, encode
 from .run_identity import (

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .._version import __version__
+from .. import __version__
 from .record_file import DamagedFile, decode, encode
 
 __all__ = [

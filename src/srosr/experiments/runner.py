@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .attempt import reason_of
 from .executors import Executor, Lost
 from .results_folder import ResultsFolder
+from .worker_task import reason_of
 
 __all__ = ["Failure", "Summary", "Task", "run_trials"]
 
@@ -78,7 +78,7 @@ def run_trials(
     function : callable
         From a task to a list of (record, times), one for each of its methods. It has to give a method the same record
         whichever other methods are in the task. What it raises, or dies of, becomes the failure of each of them;
-        only :class:`srosr.experiments.attempt.NotHere` ends the run instead.
+        only :class:`srosr.experiments.worker_task.NotHere` ends the run instead.
     tasks : sequence of Task
         Each trial once, with all its methods.
     on_progress : callable, optional

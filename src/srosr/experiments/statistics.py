@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .._types import Array
-from ..parameter_checks import check_rate
+from .._support.array_types import Array
+from .._support.parameter_checks import check_rate
 
 if TYPE_CHECKING:
     import pandas as pd

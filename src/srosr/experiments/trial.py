@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .._types import AnyArray, Array
-from ..coding.clock import coding_seconds
-from ..datasets.dataset import Dataset
+from .._support.array_types import AnyArray, Array
+from ..classifiers import SROSRClassifier
+from ..coding import coding_seconds
+from ..datasets import Dataset
 from ..exceptions import CalibrationWarning
 from ..metrics import (
     fpr_at_tpr,
@@ -29,10 +30,9 @@ from ..metrics import (
     recognition_accuracy,
     rejection_accuracy,
 )
-from ..recognizer import SROSRClassifier
-from .attempt import NotHere, reason_of
-from .contenders import Contender, MetSamples, Said, fit_together, sharing
 from .protocol import UNKNOWN, MethodSetting, Protocol, Source, Trial
+from .trial_methods import Contender, MetSamples, Said, fit_together, sharing
+from .worker_task import NotHere, reason_of
 
 __all__ = ["METRICS", "TARGETS", "Work", "run_trial"]
 

@@ -47,7 +47,7 @@ def main() -> None:
     frames: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(inbox, frames), daemon=True).start()
 
-    from srosr.experiments.attempt import Lost, attempt, reason_of
+    from .worker_task import Lost, attempt, reason_of
 
     try:
         function = pickle.loads(frames.get())

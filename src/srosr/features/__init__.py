@@ -4,8 +4,6 @@ Each file imports only from those before it: ``image_folder`` → ``dense_sift``
 folder are listed by :func:`srosr.datasets.list_pictures`.
 """
 
-from .dense_sift import dense_sift
-from .image_folder import read_picture
-from .spatial_pyramid import SpatialPyramid, pyramid_of_counts
+import lazy_loader
 
-__all__ = ["SpatialPyramid", "dense_sift", "pyramid_of_counts", "read_picture"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

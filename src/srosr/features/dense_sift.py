@@ -12,9 +12,9 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import gaussian_filter
 
-from .._types import Array
-from ..parameter_checks import check_count
-from .image_folder import as_grey
+from .._support.array_types import Array
+from .._support.parameter_checks import check_count
+from .gray_values import as_grey
 
 __all__ = ["dense_sift"]
 

@@ -14,11 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from .._types import AnyArray, Array, IntArray
-from ..coding.workers import Workers, one_blas_thread
-from ..parameter_checks import check_count
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_count
+from .._support.threads import Workers, one_blas_thread
 from .dense_sift import N_CELLS, Descriptors, dense_sift
-from .image_folder import as_grey, read_picture
+from .gray_values import as_grey, read_picture
 
 __all__ = ["SpatialPyramid", "pyramid_of_counts"]
 

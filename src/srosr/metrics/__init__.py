@@ -21,35 +21,6 @@ them are given; ``confusion``, ``f_measure`` and ``accuracy`` measure answers, `
 ``problem`` is about the problem itself.
 """
 
-from .accuracy import (
-    harmonic_normalised_accuracy,
-    normalised_accuracy,
-    open_set_accuracy,
-    recognition_accuracy,
-    rejection_accuracy,
-    youden_j,
-)
-from .confusion import open_set_confusion
-from .f_measure import open_set_f_measure
-from .oscr import ccr_at_fpr, oscr_area, oscr_curve
-from .problem import mark_unknown, openness
-from .scores import fpr_at_tpr, open_set_aupr, open_set_auroc
+import lazy_loader
 
-__all__ = [
-    "ccr_at_fpr",
-    "fpr_at_tpr",
-    "harmonic_normalised_accuracy",
-    "mark_unknown",
-    "normalised_accuracy",
-    "open_set_accuracy",
-    "open_set_aupr",
-    "open_set_auroc",
-    "open_set_confusion",
-    "open_set_f_measure",
-    "openness",
-    "oscr_area",
-    "oscr_curve",
-    "recognition_accuracy",
-    "rejection_accuracy",
-    "youden_j",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._types import AnyArray, IntArray
-from ..labels import with_unknown
+from .._support.array_types import AnyArray, IntArray
+from .._support.unknown_label import with_unknown
 from .inputs import as_labels, equal, kinds_of, marked
 
 __all__ = ["Outcomes", "open_set_confusion", "outcomes"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import Array
+from .._support.array_types import Array
 from .confusion import open_set_confusion
 from .inputs import check_choice, need_known
 

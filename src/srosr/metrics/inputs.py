@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import AnyArray, Array
+from .._support.array_types import AnyArray, Array
 
 __all__ = [
     "as_labels",

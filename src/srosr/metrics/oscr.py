@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import Array
+from .._support.array_types import Array
 from .inputs import as_labels, as_scores, check_share, equal, marked, need_both, same_length
 
 __all__ = ["ccr_at_fpr", "oscr_area", "oscr_curve"]

@@ -16,15 +16,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._types import AnyArray, Array, IntArray
-from ..base import Judgement, OpenSetClassifier
-from ..calibration import SIMULATED_EVERY
-from ..coding.workers import one_blas_thread
-from ..cross_test import few_out_folds, left_out_classes
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_count
+from .._support.threads import one_blas_thread
+from ..classifiers import Judgement, OpenSetClassifier
 from ..dictionary import unit_rows
 from ..exceptions import SROSRWarning
-from ..held_out import HeldOutScores
-from ..parameter_checks import check_count
+from ..scoring import SIMULATED_EVERY, HeldOutScores, few_out_folds, left_out_classes
 from .distances import squared_distances
 
 __all__ = [

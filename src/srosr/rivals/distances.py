@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._types import Array
+from .._support.array_types import Array
 
 __all__ = ["squared_distances"]
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import AnyArray, Array, IntArray
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_count, check_rate
 from ..exceptions import TailWarning, warn
-from ..parameter_checks import check_count, check_rate
-from ..weibull import MIN_VALUES, Weibull, fit_weibull
+from ..tails import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
 
 __all__ = ["EVM", "set_cover"]

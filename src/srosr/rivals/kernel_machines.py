@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from .._types import AnyArray, Array, IntArray
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_positive
 from ..exceptions import TailWarning, warn
-from ..parameter_checks import check_positive
-from ..weibull import MIN_VALUES, fit_weibull
+from ..tails import MIN_VALUES, fit_weibull
 from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, stratified_folds
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import Array, IntArray
-from ..parameter_checks import check_count
+from .._support.array_types import Array, IntArray
+from .._support.parameter_checks import check_count
 from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
 
 __all__ = ["KNNDistance"]

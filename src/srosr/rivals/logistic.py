@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
 from .cross_fitted import COSTS, N_FOLDS, stratified_folds
-from .span import in_own_span
+from .span_coordinates import in_own_span
 
 __all__ = ["best_penalty", "fit_logistic"]
 

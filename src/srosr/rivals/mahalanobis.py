@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
 from .cross_fitted import CrossFittedClassifier, Model, Shape
 from .distances import squared_distances
-from .span import in_own_span
+from .span_coordinates import in_own_span
 
 __all__ = ["Mahalanobis"]
 

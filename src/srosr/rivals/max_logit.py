@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .._types import Array, IntArray
-from ..parameter_checks import check_positive
+from .._support.array_types import Array, IntArray
+from .._support.parameter_checks import check_positive
 from .cross_fitted import CrossFittedClassifier, Model, Shape
 from .logistic import best_penalty, fit_logistic
 

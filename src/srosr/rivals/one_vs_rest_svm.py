@@ -11,17 +11,10 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from .._types import AnyArray, Array, IntArray
-from ..parameter_checks import check_share
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_share
 from .cross_fitted import N_FOLDS, Model, Shape
-from .kernel_machines import (
-    KernelMachineClassifier,
-    best_class,
-    gaussian,
-    kernel_among,
-    one_vs_rest,
-    support_columns,
-)
+from .kernel_machines import KernelMachineClassifier, best_class, gaussian, kernel_among, one_vs_rest, support_columns
 
 __all__ = ["OneVsRestSVM", "calibrated"]
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import AnyArray, Array, IntArray
-from ..parameter_checks import check_positive
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_positive
 from .cross_fitted import COSTS, CrossFittedClassifier, Model, Shape
 from .kernel_machines import chosen_parameters, one_vs_rest, right_one_vs_rest
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
+from .._support.parameter_checks import check_count, check_positive
 from ..exceptions import TailWarning, warn
-from ..parameter_checks import check_count, check_positive
-from ..weibull import MIN_VALUES, Weibull, fit_weibull
+from ..tails import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import CrossFittedClassifier, Model, Shape
 from .distances import squared_distances
 from .logistic import best_penalty, fit_logistic

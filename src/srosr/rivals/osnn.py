@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import Array, IntArray
+from .._support.array_types import Array, IntArray
 from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
 
 __all__ = ["OSNN"]

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import expit
 from sklearn.svm import SVC
 
-from .._types import AnyArray, Array, IntArray
-from ..parameter_checks import check_share
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_share
 from .cross_fitted import N_FOLDS, Model, Shape, stratified_folds
 from .kernel_machines import KernelMachineClassifier, gaussian, kernel_among, support_columns
 

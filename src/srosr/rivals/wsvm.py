@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.svm import OneClassSVM
 
-from .._types import AnyArray, Array, IntArray
-from ..parameter_checks import check_positive, check_rate, check_share
-from ..weibull import Weibull
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_positive, check_rate, check_share
+from ..tails import Weibull
 from .cross_fitted import Model, Shape
 from .kernel_machines import (
     KernelMachineClassifier,

@@ -1,0 +1,439 @@
+"""``srosr compare``: all methods on the user's own data, classes left out in turn, and which one to take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .bad_input import BadInput
+from .console import LARGEST_SEED, json_option, quiet_option
+from .input_data import DataOptions, data_options
+from .picture_options import features_option, size_option
+
+if TYPE_CHECKING:
+    from ..experiments import Rotation
+    from ..reports import Outcome, Recommendation, Standing
+    from .comparison_data import ComparisonData
+
+__all__ = ["compare"]
+
+CRITERIA = ("oscr", "auroc", "f", "accuracy")
+#: What the metrics are called where there is little room; the one that methods are ranked by and two more are shown.
+HEADINGS = {"oscr": "OSCR", "auroc": "AUROC", "f": "F", "accuracy": "accuracy"}
+
+
+@click.command()
+@click.argument("data", metavar="DATA")
+@data_options()
+@features_option
+@size_option
+@click.option("--standardise", is_flag=True, help="Shift and scale every column to mean 0 and standard deviation 1.")
+@click.option("--methods", metavar="METHODS", help="Comma-separated methods, as srosr fit has them.  [all]")
+@click.option(
+    "--folds", type=click.IntRange(2), metavar="N",
+    help="Groups of classes that are left out in turn.  [one a class, at most 5]",
+)  # fmt: skip
+@click.option(
+    "--rounds", type=click.IntRange(1, 10_000), metavar="R",
+    help="How often all groups take their turn, dealt anew.  [so that there are 10 trials]",
+)  # fmt: skip
+@click.option(
+    "--test-share", type=click.FloatRange(0.05, 0.9), default=0.3, show_default=True, metavar="SHARE",
+    help="Share of the samples of a known class that is held out for testing.",
+)  # fmt: skip
+@click.option(
+    "--target-rejection", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05, show_default=True,
+    metavar="SHARE", help="Share of known samples that every method may refuse.",
+)  # fmt: skip
+@click.option(
+    "--max-samples", type=click.IntRange(3), metavar="N",
+    help="Most samples of a class.  [200; fewer where there are over 20 classes]",
+)  # fmt: skip
+@click.option(
+    "--by", type=click.Choice(CRITERIA), default=CRITERIA[0], show_default=True,
+    help="What to rank methods by: the area under the OSCR curve, AUROC, F-measure or accuracy.",
+)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), help="Trials at a time, a process and a thread each.  [one a core]")
+@click.option(
+    "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the trials and the methods."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False),
+    help="Where report, tables and figures go.  [srosr-compare; with --standardise srosr-compare-standardised]",
+)  # fmt: skip
+@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run into the same folder.")
+@json_option
+@quiet_option
+def compare(
+    data: str,
+    options: DataOptions,
+    features: str | None,
+    size: str | None,
+    standardise: bool,
+    methods: str | None,
+    max_samples: int | None,
+    by: str,
+    jobs: int | None,
+    seed: int,
+    out: Path | None,
+    retry_failed: bool,
+    as_json: bool,
+    quiet: bool,
+    **turns: Any,
+) -> None:
+    """Compare all methods on your own labelled data and recommend one.
+
+    No unknown sample is needed: known classes play the unknown ones. They are dealt into groups, and each group is left
+    out of training once a round. In each such trial every method is fitted to the same samples of the other classes,
+    with its defaults, and meets held-out samples of these and all samples of the classes left out.
+
+    Recommended is the method with the highest mean of --by over trials; which others the trials cannot tell from it is
+    said beside it. The folder --out gets report.html and the tables. Killed at any moment, the same command goes on
+    where it was.
+
+    DATA is what "srosr fit" takes, with at least three classes. Exit status 1 says that a method failed in some trial;
+    the others are compared all the same.
+
+    \b
+    Examples:
+      srosr compare iris.csv --label species
+      srosr compare train.parquet --ignore id --standardise --jobs 4
+      srosr compare embeddings.npy --labels names.txt --methods calibrated,knn,w-svm --rounds 5
+      srosr compare photos/ --features pixels --by f
+      srosr compare train.csv --json | jq .recommendation.method
+    """
+    from ..datasets import DatasetError
+    from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, rotation_of
+    from .bad_input import refusing
+    from .comparison_data import read_comparison_data
+    from .console import err
+
+    out = out or Path("srosr-compare-standardised" if standardise else "srosr-compare")
+    wanted = _chosen(methods)
+    console = err()
+    try:
+        with refusing(ProtocolError, DatasetError, ResultsFolderError, ExecutorError):
+            found = read_comparison_data(
+                data, options, features=features, size=size, standardise=standardise, most=max_samples, seed=seed,
+                shown=not quiet,
+            )  # fmt: skip
+            # Whatever the run, workers find the samples under a name that says what is in them.
+            file = (out / f"samples-{found.dataset.fingerprint()[:16]}.npz").absolute()
+            rotation = rotation_of(found.dataset, file=str(file), standardise=standardise, methods=wanted, **turns)
+            notes = [*found.notes, *_of_small_classes(found)]
+            rotation = replace(rotation, about="\n\n".join([rotation.about, " ".join(notes)]))
+            if not quiet:
+                for note in notes:
+                    console.print(f"Note: {note}", style="yellow")
+            fit = partial(_fit_command, data, options, features, size, standardise, rotation)
+            outcome = _run(rotation, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
+                "methods": wanted, "seed": seed, "retry_failed": retry_failed
+            })  # fmt: skip
+    except KeyboardInterrupt:
+        begun = os.path.exists(out / "run.json")
+        kept = f" What is finished is kept in {out}; the same command goes on from there." if begun else ""
+        console.print(f"\nStopped.{kept}")
+        raise click.exceptions.Exit(130) from None
+    ranking, advice = _advice(rotation, found, outcome.tables, by)
+    command = None if advice is None else fit(advice.method)
+    if as_json:
+        from .console import print_json
+
+        print_json(_as_json(rotation, found, outcome, ranking, advice, notes, by, command))
+    elif not quiet:
+        _show(rotation, outcome, ranking, advice, by, command)
+    if not _failures(rotation, outcome).empty:
+        raise click.exceptions.Exit(1)
+
+
+def _chosen(methods: str | None) -> list[str] | None:
+    """The methods that are asked for, before anything is read."""
+    from ..experiments import nearest
+    from ..rivals import open_set_methods
+
+    if methods is None:
+        return None
+    there = open_set_methods()
+    names = list(dict.fromkeys(part.strip() for part in methods.split(",") if part.strip()))
+    for name in names:
+        if name not in there:
+            raise BadInput(f"--methods: there is no method {name!r}{nearest(name, there)}; choose {', '.join(there)}.")
+    if len(names) < 2:
+        raise BadInput("--methods: name at least two methods, with commas, as in calibrated,knn.")
+    return names
+
+
+def _of_small_classes(found: ComparisonData) -> list[str]:
+    """Which classes are never known."""
+    import numpy as np
+
+    from .._support.number_format import listed
+    from ..experiments import LEAST_SAMPLES
+
+    sizes = np.bincount(found.dataset.y)
+    small = [found.dataset.class_names[c] for c in np.flatnonzero(sizes < LEAST_SAMPLES)]
+    if not small:
+        return []
+    has = "has" if len(small) == 1 else "have"
+    return [f"{listed(small, 5)} {has} fewer than {LEAST_SAMPLES} samples: only ever unknown, never learnt."]
+
+
+# -- the run -----------------------------------------------------------------------------------------------
+
+
+def _run(
+    rotation: Rotation,
+    found: ComparisonData,
+    out: Path,
+    file: Path,
+    jobs: int,
+    quiet: bool,
+    by: str,
+    fit: Callable[[str], str],
+    options: dict[str, Any],
+) -> Outcome:
+    """Run what is missing; the copy of the samples that workers read is there as long as they do."""
+    from ..experiments import make_executor
+    from ..reports import reproduce
+    from .console import err
+    from .trial_progress import trial_progress, writable
+
+    def advise(tables: dict[str, Any]) -> list[str]:
+        from ..reports import rule_text
+
+        advice = _advice(rotation, found, tables, by)[1]
+        if advice is None:
+            return ["No method finished a trial, so none can be recommended."]
+        told = [*advice.sentences, " ".join(advice.cautions), rule_text(by), f"To fit it: {fit(advice.method)}"]
+        return [part for part in told if part]
+
+    with writable(out):
+        made = not file.exists()
+        _write_samples(file, found)
+        try:
+            showing: Any = nullcontext() if quiet else trial_progress(err(), rotation.name)
+            with showing as progress:
+                outcome = reproduce(
+                    rotation, out, make_executor(min(jobs, rotation.trials)), dataset=found.dataset,
+                    on_progress=progress, advise=advise, **options,
+                )  # fmt: skip
+            made = True
+        finally:
+            # Of a run that is at work in the same folder it is not ours to remove.
+            if made:
+                with suppress(OSError):
+                    file.unlink()
+    return outcome
+
+
+def _write_samples(file: Path, found: ComparisonData) -> None:
+    from io import BytesIO
+
+    import numpy as np
+
+    from .._support.atomic_files import write_atomically
+
+    data, content = found.dataset, BytesIO()
+    np.savez(content, X=data.X, y=data.y, class_names=np.array(data.class_names))
+    write_atomically(file, content.getvalue())
+
+
+def _advice(
+    rotation: Rotation, found: ComparisonData, tables: dict[str, Any], by: str
+) -> tuple[list[Standing], Recommendation | None]:
+    from ..reports import recommend, standings
+
+    # An earlier run into the same folder may have had other methods.
+    asked = [setting.name for setting in rotation.methods]
+    results, times = (tables[name][tables[name]["method"].isin(asked)] for name in ("results", "times"))
+    ranking = standings(results, times, rotation.methods, by)
+    n_classes = len(found.dataset.class_names)
+    return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=rotation.folds)
+
+
+def _failures(rotation: Rotation, outcome: Outcome) -> Any:
+    """What failed of the methods that were asked for."""
+    failures = outcome.tables["failures"]
+    return failures[failures["method"].isin([setting.name for setting in rotation.methods])]
+
+
+# -- what is said ------------------------------------------------------------------------------------------
+
+
+def _show(
+    rotation: Rotation,
+    outcome: Outcome,
+    ranking: list[Standing],
+    advice: Recommendation | None,
+    by: str,
+    fit: str | None,
+) -> None:
+    from ..reports import rule_text
+    from .console import out
+
+    console = out()
+    if advice is None:
+        console.print("No method finished a trial, so none can be recommended.")
+    else:
+        console.print(_table(rotation, outcome, ranking, advice, by))
+        first, *rest = advice.sentences
+        console.print(first, style="bold")
+        for sentence in (*rest, *advice.cautions, rule_text(by)):
+            console.print(sentence)
+    failures = _failures(rotation, outcome)
+    for method, own in failures.groupby("method", sort=False):
+        console.print(
+            f"FAILED {method} in {len(own)} of {_n_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
+        )
+    if fit is not None:
+        console.print(f"Fit it: {fit}")
+    console.print(f"Report: {outcome.report}")
+
+
+def _n_trials(outcome: Outcome) -> int:
+    return len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
+
+
+def _table(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice: Recommendation, by: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    from .._support.number_format import number
+
+    words = rotation.reported(outcome.tables["results"])[1]
+    n = advice.n_trials
+    table = Table(
+        title=f"{rotation.title}: {n} trial{'s' if n > 1 else ''}, {words}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+        title_justify="left", title_style="bold", header_style="bold", caption_justify="left", caption_style="dim",
+    )  # fmt: skip
+    means = [by, *(metric for metric in HEADINGS if metric != by)][:3]
+    table.add_column("method", no_wrap=True)
+    headings = [HEADINGS[metric] for metric in means]
+    for heading in (*headings, "known\nrefused", "unknown\nrefused", "fit\ns", "predict\ns"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    spread = False
+    for s in ranking:
+        half = s.values[by].half_width
+        spread |= half == half
+        cells = [number(s.values[metric].mean) for metric in means]
+        cells[0] += f"±{number(half)}" if half == half else ""
+        cells += [f"{100 * s.values[metric].mean:.1f} %" for metric in ("known_refused", "rejection_accuracy")]
+        cells += [_seconds(s.fit_seconds), _seconds(s.predict_seconds)]
+        few = f" ({s.n_trials})" if s.n_trials < n else ""
+        table.add_row(s.method + few, *cells, style="bold" if s.method == advice.method else "")
+    what = "Means over trials" if n > 1 else "One trial"
+    interval = ", ± half of the 95 % interval" if spread else ""
+    fewer = "; in brackets, finished trials where fewer" if any(s.n_trials < n for s in ranking) else ""
+    table.caption = f"{what}{interval}; {100 * _target(rotation):g} % of known samples were to be refused{fewer}."
+    return table
+
+
+def _seconds(value: float) -> str:
+    from .._support.number_format import number, seconds
+
+    return number(value) if not value >= 10 else seconds(value)
+
+
+def _target(rotation: Rotation) -> float:
+    return float(rotation.methods[0].parameters["target_rejection"])
+
+
+def _fit_command(
+    data: str,
+    options: DataOptions,
+    features: str | None,
+    size: str | None,
+    standardise: bool,
+    rotation: Rotation,
+    method: str,
+) -> str:
+    """The command that fits the method to the same data."""
+    import shlex
+
+    words = ["srosr", "fit", data]
+    for option, value in (
+        ("--label", options.label),
+        ("--labels", options.labels_file),
+        ("--array", options.array),
+        ("--features", features),
+        ("--size", size),
+    ):
+        if value is not None:
+            words += [option, str(value)]
+    for column in options.ignore:
+        words += ["--ignore", column]
+    flags = {
+        "--no-header": not options.header,
+        "--drop-missing": options.drop_missing,
+        "--skip-broken": options.skip_broken,
+        "--standardise": standardise,
+    }
+    words += [flag for flag, given in flags.items() if given]
+    words += ["--method", method]
+    if _target(rotation) != 0.05:
+        words += ["--target-rejection", f"{_target(rotation):g}"]
+    return shlex.join(words)
+
+
+def _as_json(
+    rotation: Rotation,
+    found: ComparisonData,
+    outcome: Outcome,
+    ranking: list[Standing],
+    advice: Recommendation | None,
+    notes: list[str],
+    by: str,
+    fit: str | None,
+) -> dict[str, Any]:
+    """Everything, in types that JSON has."""
+    from dataclasses import asdict
+
+    from ..reports import rule_text
+
+    data = found.dataset
+    methods = []
+    for s in ranking:
+        metrics = {name: {"mean": i.mean, "half_width": _or_none(i.half_width)} for name, i in s.values.items()}
+        methods.append({
+            "method": s.method, "trials": s.n_trials, "metrics": metrics,
+            "fit_seconds": _or_none(s.fit_seconds), "predict_seconds": _or_none(s.predict_seconds),
+        })  # fmt: skip
+    told: dict[str, Any] | None = None
+    if advice is not None:
+        rivals = [{k: v if isinstance(v, str) else _or_none(v) for k, v in asdict(r).items()} for r in advice.rivals]
+        told = {
+            "method": advice.method,
+            "reason": " ".join(advice.sentences),
+            "not_distinguishable": [r.method for r in advice.rivals if r.even],
+            "best_against": rivals,
+            "cautions": list(advice.cautions),
+            "rule": rule_text(by),
+            "fit": fit,
+        }
+    failures = _failures(rotation, outcome)
+    return {
+        "data": {
+            "name": data.name, "samples": found.n_seen, "samples_used": len(data.y),
+            "classes": list(data.class_names), "label": found.label,
+        },
+        "by": by,
+        "trials": _n_trials(outcome),
+        "folds": rotation.folds,
+        "target_rejection": _target(rotation),
+        "recommendation": told,
+        "methods": methods,
+        "failures": [{"trial": int(f.trial), "method": f.method, "reason": f.reason} for f in failures.itertuples()],
+        "notes": notes,
+        "report": str(outcome.report),
+    }  # fmt: skip
+
+
+def _or_none(value: float) -> float | None:
+    return value if value == value else None

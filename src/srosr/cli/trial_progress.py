@@ -1,0 +1,79 @@
+"""What the commands that run trials have in common: the folder of their results, and how far they are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["trial_progress", "writable"]
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """A folder that is made, and can be written to, before any work; where that fails and leaves nothing, it goes."""
+    from .._support.atomic_files import make_folder
+    from ..experiments import blame_folder
+
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        with blame_folder(folder, "write to", started=os.path.exists(folder / "run.json")):
+            make_folder(folder)
+            with NamedTemporaryFile(dir=folder, prefix=".writable-"):
+                pass
+        yield
+    except BaseException:
+        for path in made:
+            with suppress(OSError):  # not empty, or never made
+                path.rmdir()
+        raise
+
+
+@contextmanager
+def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], None]]:
+    """Trials done and time left: a bar on a terminal, a line a trial elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from .._support.number_format import duration
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("trials"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
+    )
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    task = bar.add_task(name, total=None, left="")
+    last = [0.0]
+    there: list[int] = []
+
+    def progress(done: int, total: int, seconds: float) -> None:
+        if not there:
+            there.append(done)
+            if done:
+                err.print(f"{name}: {done} of {total} trials are there already", soft_wrap=True)
+        new = done - there[0]
+        left = f"about {duration(seconds / new * (total - done))} left" if new and done < total else ""
+        text = left if new else "the first trials take the longest: they load and compile"
+        bar.update(task, completed=done, total=total, left=text)
+        # A log needs no line for every one of many quick trials.
+        if not err.is_terminal and new and (done == total or time.monotonic() - last[0] > 1.0):
+            last[0] = time.monotonic()
+            line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")
+            err.print(line, soft_wrap=True)
+        if done == total and total:
+            bar.update(task, left="writing tables, figures and report …")
+            if not err.is_terminal:
+                err.print(f"{name}: writing tables, figures and report", soft_wrap=True)
+
+    with bar:
+        yield progress

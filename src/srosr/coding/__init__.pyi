@@ -1,0 +1,11 @@
+from .clock import coding_seconds as coding_seconds
+from .coder import gram_wanted as gram_wanted
+from .encode import Codes as Codes
+from .encode import sparse_encode as sparse_encode
+from .problems import BPDN as BPDN
+from .problems import OMP as OMP
+from .problems import PROBLEMS as PROBLEMS
+from .problems import Lasso as Lasso
+from .problems import Problem as Problem
+from .problems import Ridge as Ridge
+from .problems import problem_names as problem_names

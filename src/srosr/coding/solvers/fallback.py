@@ -1,0 +1,200 @@
+r"""The safe solver: slower, and built on nothing the homotopy uses.
+
+Samples whose certificate does not hold come here. BPDN goes to the interior point method of :mod:`.interior`; Lasso,
+and what that one leaves, to Clarabel, an interior point solver for conic programmes, or to HiGHS where epsilon is out
+of reach, which is a linear programme; both up to a size beyond which they take minutes. All work in the coordinates of
+:mod:`.spectrum`, on features instead of Gram quantities: nearly dependent atoms are told apart by their singular
+values, not by the squares of them.
+
+References
+----------
+P. J. Goulart, Y. Chen, "Clarabel: an interior-point solver for conic programs with quadratic objectives", 2024.
+Q. Huangfu, J. A. J. Hall, "Parallelizing the dual revised simplex method", Math. Program. Comput. 10, 2018 (HiGHS).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import linalg, optimize, sparse
+
+from ..._support.array_types import Array, IntArray
+from ..problems import BPDN, Lasso, Problem
+from ..spectrum import Spectrum
+from .interior_point import basis_pursuit
+
+# Accuracy asked of the solvers; what they reach is for the certificate to say.
+_ACCURACY = 1e-11
+# Codes smaller than this share of the largest are an interior point method's zeros.
+_ZERO = 1e-9
+# Dual constraints within this share of the largest are tight.
+_TIGHT = 1e-6
+# Entries of the features up to which Clarabel, or HiGHS, is asked where the code of the interior point method is not
+# certified. Over more they take minutes, and what denies such a code its certificate is rounding, for them as well.
+_CONIC_ENTRIES = 250_000
+# Atoms that may still join or leave when a code is put into closed form.
+_CORRECTIONS = 20
+
+
+def solve_safely(
+    spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem, *, by_conic: bool = False
+) -> tuple[Array, Array | None, bool]:
+    """Code of one sample, for BPDN the image of a dual point, for the certificate, and whether another could be tried.
+
+    ``by_conic`` leaves out the interior point method of our own, for which near duplicates can be too much.
+    """
+    if isinstance(problem, Lasso):
+        if np.abs(corr).max() <= problem.alpha:
+            return np.zeros_like(corr), None, False
+        return _conic(spectrum, corr, alpha=problem.alpha)[0], None, False
+    if not isinstance(problem, BPDN):
+        raise TypeError(f"no safe solver for {problem!r}")
+    if squared_norm <= problem.epsilon * problem.epsilon or not np.any(corr):
+        return np.zeros_like(corr), None, False
+    if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
+        return _out_of_reach(spectrum, spectrum.coordinates(corr[None])[0], by_conic)
+    target = spectrum.along(corr[None])[0]
+    epsilon = math.sqrt(max(problem.epsilon**2 - max(squared_norm - float(target @ target), 0.0), 0.0))
+    found = None if by_conic or epsilon <= 0.0 else basis_pursuit(spectrum.features, target, epsilon)
+    if found is None:
+        return *_conic(spectrum, corr, epsilon=epsilon), False
+    x, image = found[0], found[1] @ spectrum.features
+    active = _active(x, image, target)
+    x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
+    polished = _polished(spectrum, target, epsilon, x, active)
+    worse = np.abs(polished).sum() > (1.0 + _TIGHT) * np.abs(x).sum()
+    return x if worse else polished, image, spectrum.features.size <= _CONIC_ENTRIES
+
+
+def _active(x: Array, image: Array, target: Array) -> IntArray:
+    """Of coefficient and slack of its constraint one is zero at the optimum: near it, the smaller."""
+    return np.flatnonzero(np.abs(x) > (1.0 - np.abs(image)) * np.linalg.norm(target))
+
+
+def _out_of_reach(spectrum: Spectrum, target: Array, by_conic: bool) -> tuple[Array, Array | None, bool]:
+    """min |x|_1 subject to V'Lx = target, by the interior point method or else by HiGHS."""
+    rows = spectrum.vectors.T * spectrum.lengths
+    found = None if by_conic else basis_pursuit(rows, target, 0.0)
+    if found is None:
+        return *_linear_programme(rows, target), False
+    x, image = found[0], found[1] @ rows
+    return _on_support(rows, target, x, _active(x, image, target)), image, rows.size <= _CONIC_ENTRIES
+
+
+def _conic(
+    spectrum: Spectrum, corr: Array, *, alpha: float | None = None, epsilon: float = 0.0
+) -> tuple[Array, Array | None]:
+    """x = p - q with p, q >= 0: min |b - Fx|^2 / 2 + alpha |x|_1, or min |x|_1 subject to |b - Fx| <= epsilon.
+
+    For the latter also Y'v of the dual point v.
+    """
+    import clarabel
+
+    target = spectrum.along(corr[None])[0]
+    scale, length = float(spectrum.lengths.max()), float(np.linalg.norm(target))
+    features = spectrum.features / scale
+    F = sparse.csc_array(features)
+    b = target / length
+    rank, n = F.shape
+    price = 1.0 if alpha is None else alpha / (scale * length)
+    both = sparse.hstack([F, -F])
+    positive = -sparse.eye_array(2 * n)
+    if alpha is None:
+        P = sparse.csc_array((2 * n, 2 * n))
+        A = sparse.vstack([positive, sparse.csc_array((1, 2 * n)), both])
+        bounds = np.concatenate([np.zeros(2 * n), [epsilon / length], b])
+        cones = [clarabel.NonnegativeConeT(2 * n), clarabel.SecondOrderConeT(rank + 1)]
+        prices = np.ones(2 * n)
+    else:
+        P = sparse.block_diag([sparse.csc_array((2 * n, 2 * n)), sparse.eye_array(rank)])
+        A = sparse.block_array([[positive, None], [both, sparse.eye_array(rank)]])
+        bounds = np.concatenate([np.zeros(2 * n), b])
+        cones = [clarabel.NonnegativeConeT(2 * n), clarabel.ZeroConeT(rank)]
+        prices = np.concatenate([np.full(2 * n, price), np.zeros(rank)])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _ACCURACY
+    answer = clarabel.DefaultSolver(sparse.csc_matrix(P), prices, sparse.csc_matrix(A), bounds, cones, settings).solve()
+    both_parts = np.asarray(answer.x)[: 2 * n]
+    x = (both_parts[:n] - both_parts[n:]) * (length / scale)
+    if not np.isfinite(x).all():
+        return np.zeros(n), None
+    x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
+    if alpha is not None:
+        return x, None
+    image = np.asarray(answer.z)[2 * n + 1 :] @ features
+    image = image if image @ x > 0 else -image
+    tight = np.abs(image) > (1.0 - _TIGHT) * np.abs(image).max()
+    return _polished(spectrum, target, epsilon, x, np.flatnonzero(tight & (np.abs(x) > 0))), image
+
+
+def _polished(spectrum: Spectrum, target: Array, epsilon: float, x: Array, active: IntArray) -> Array:
+    """The code in closed form over the atoms that are active, if these are nearly the right ones: else x as it is.
+
+    F_A = QR gives fit, slope and level. Atoms whose coefficient gets the wrong sign leave, and the one that has most in
+    common with the residual joins, until no atom has more than the level.
+    """
+    signs, best = np.sign(x), x
+    for _ in range(_CORRECTIONS):
+        values = _on_active(spectrum.features[:, active], target, epsilon, signs[active])
+        if values is None:
+            break
+        right = np.sign(values) == signs[active]
+        if not right.all():
+            active = active[right]
+            continue
+        out = np.zeros_like(x)
+        out[active] = values
+        best = out if best is x or np.abs(out).sum() < np.abs(best).sum() else best
+        image = (target - spectrum.features[:, active] @ values) @ spectrum.features
+        level = np.abs(image[active]).min()
+        image[active] = 0.0
+        worst = int(np.abs(image).argmax())
+        if abs(image[worst]) <= (1.0 + _ZERO) * level:
+            return out
+        active, signs[worst] = np.append(active, worst), np.sign(image[worst])
+    return best
+
+
+def _on_active(features: Array, target: Array, epsilon: float, signs: Array) -> Array | None:
+    """Coefficients with these signs whose residual is epsilon long and has as much of each atom; or None."""
+    if features.shape[1] == 0 or features.shape[1] > len(target):
+        return None
+    orthonormal, corner = linalg.qr(features, mode="economic", check_finite=False)
+    if np.abs(np.diagonal(corner)).min() <= _ZERO * np.abs(np.diagonal(corner)).max():
+        return None
+    along = orthonormal.T @ target
+    push = linalg.solve_triangular(corner, signs, trans="T", check_finite=False)
+    room = epsilon**2 - max(float(target @ target - along @ along), 0.0)
+    if room <= 0.0:
+        return None
+    return linalg.solve_triangular(corner, along - math.sqrt(room / float(push @ push)) * push, check_finite=False)
+
+
+def _linear_programme(rows: Array, target: Array) -> tuple[Array, Array | None]:
+    """min |x|_1 subject to rows x = target, by HiGHS."""
+    n = rows.shape[1]
+    result = optimize.linprog(
+        np.ones(2 * n),
+        A_eq=np.hstack([rows, -rows]),
+        b_eq=target,
+        bounds=(0, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if result.x is None:
+        return np.zeros(n), None
+    x = result.x[:n] - result.x[n:]
+    support = np.flatnonzero(np.abs(x) > _ZERO * max(np.abs(x).max(), 1e-300))
+    return _on_support(rows, target, x, support), result.eqlin.marginals @ rows
+
+
+def _on_support(rows: Array, target: Array, x: Array, support: IntArray) -> Array:
+    """The code by least squares over its support, if that has the same signs and misses less; else x as it is."""
+    polished = np.zeros_like(x)
+    polished[support] = linalg.lstsq(rows[:, support], target, check_finite=False)[0]
+    misses = [float(np.linalg.norm(rows @ code - target)) for code in (x, polished)]
+    right = (np.sign(polished[support]) == np.sign(x[support])).all()
+    return polished if right and misses[1] <= misses[0] else x

@@ -1,0 +1,182 @@
+r"""Large dictionaries: the same homotopy on the few atoms that matter, without an N x N Gram matrix.
+
+A sample is coded over a small set of atoms whose Gram block is computed for it; then *all* atoms are held against the
+optimality conditions, for a whole batch of samples as matrix products, and those that violate them join the set. When
+none does, the code is optimal for the whole dictionary.
+
+The conditions are those of the path, :math:`|Y^Tr| \le \lambda`, except where epsilon is out of the set's reach. Then
+first the atoms join that can lessen the residual, :math:`Y^Tr \ne 0`, and when there is none those that violate the
+dual constraint :math:`|Y^Tv| \le 1` of basis pursuit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._support.array_types import Array, IntArray
+from ..problems import Problem, path_end
+from ..products import Products
+from ..sparse_rows import Rows, rows_of
+from ..spectrum import Spectrum
+from . import homotopy
+from .fallback import solve_safely
+from .working_set import new_desk
+
+# Atoms a sample starts with, and at least gets at a time (else half as many as it has).
+_FIRST = 96
+_MORE = 128
+_ROUNDS = 200
+# Gram blocks of at most this many atoms are kept from round to round.
+_KEPT = 512
+# Violations of the optimality conditions below this are none.
+_SLACK = 1e-9
+_ROUNDING = 4e-15
+
+
+class _Sample:
+    """One sample on its way: its set of atoms, code, dual point and steps."""
+
+    def __init__(self, cross: Array, squared_norm: float) -> None:
+        n = len(cross)
+        count = min(_FIRST, n)
+        self.cross, self.squared_norm = cross, squared_norm
+        self.atoms: IntArray = np.sort(np.argpartition(np.abs(cross), n - count)[n - count :])
+        self.gram: Array | None = None
+        self.code: Array = np.zeros(0)
+        self.dual: Array = np.zeros(0)
+        self.steps = 0
+        self.ending = homotopy.STOPPED
+
+    def walk(self, products: Products, problem: Problem, max_steps: int, stop: np.ndarray) -> None:
+        """The path over this sample's atoms."""
+        gram, corr = self._gram(products), self.cross[self.atoms]
+        is_bpdn, goal = path_end(problem)
+        active, x, dual, steps, self.ending = homotopy.walk(
+            gram,
+            float(np.diagonal(gram).max()),
+            corr,
+            self.squared_norm,
+            is_bpdn,
+            goal,
+            0.0,
+            max_steps - self.steps,
+            stop,
+            new_desk(len(corr)),
+        )
+        self.steps += steps
+        self.code, self.dual = np.zeros(len(corr)), np.zeros(len(corr))
+        self.code[active], self.dual[active] = x, dual
+
+    def solve_safely(self, products: Products, problem: Problem, atoms: Array | None) -> None:
+        """The same by the safe solver."""
+        rows = None if atoms is None else atoms[self.atoms]
+        gram, corr = self._gram(products), self.cross[self.atoms]
+        spectrum = Spectrum(np.diagonal(gram), gram=gram, atoms=rows)
+        self.code, image, _ = solve_safely(spectrum, corr, self.squared_norm, problem, by_conic=True)
+        self.dual = np.zeros(len(corr)) if image is None else spectrum.dual_point(image)
+        floor = spectrum.least_squares_residual(corr[None], np.array([self.squared_norm]))[0]
+        is_bpdn, goal = path_end(problem)
+        self.ending = homotopy.UNREACHABLE if is_bpdn and floor >= goal else homotopy.REACHED
+
+    def _gram(self, products: Products) -> Array:
+        gram = products.block(self.atoms, self.atoms) if self.gram is None else self.gram
+        self.gram = gram if len(gram) <= _KEPT else None
+        return gram
+
+    def violating(
+        self, residual_corr: Array, image: Array, lengths: Array, largest_square: float, goal: float
+    ) -> Array:
+        """How much every atom violates the optimality conditions; ``goal`` is the level, NaN where it is read off."""
+        size = np.abs(residual_corr)
+        rounding = _ROUNDING * (np.abs(self.cross).max() + largest_square * np.abs(self.code).sum())
+        if self.ending == homotopy.UNREACHABLE:
+            excess = size / lengths - _SLACK * np.sqrt(self.squared_norm) - rounding / lengths
+            excess[self.atoms] = 0.0
+            if (excess <= 0.0).all():
+                blur = _ROUNDING * largest_square * np.abs(self.dual).sum()
+                excess = np.abs(image) - (1.0 + _SLACK + blur)
+        else:
+            level = size[self.atoms].max() if np.isnan(goal) else goal
+            excess = size - (level * (1.0 + _SLACK) + rounding)
+        excess[self.atoms] = 0.0
+        return np.maximum(excess, 0.0)
+
+    def admit(self, products: Products, excess: Array) -> None:
+        """The atoms that violate most join the set."""
+        new = np.flatnonzero(excess)
+        most = max(_MORE, len(self.atoms) // 2)
+        if len(new) > most:
+            new = new[np.argpartition(excess[new], len(new) - most)[-most:]]
+        if self.gram is not None and len(self.atoms) + len(new) <= _KEPT:
+            cross = products.block(self.atoms, new)
+            self.gram = np.block([[self.gram, cross], [cross.T, products.block(new, new)]])
+        else:
+            self.gram = None
+        self.atoms = np.concatenate([self.atoms, new])
+
+
+def walk_on_demand(
+    products: Products,
+    cross: Array,
+    squared_norms: Array,
+    problem: Problem,
+    max_steps: int,
+    stop: np.ndarray,
+    *,
+    atoms: Array | None = None,
+    careful: bool = False,
+) -> tuple[Rows, Rows, IntArray, IntArray]:
+    """Codes of a batch for Lasso or BPDN, dual points (as in the certificate), steps, and endings of :mod:`.homotopy`.
+
+    With ``careful`` the sets are solved by the safe solver instead of the homotopy, in the coordinates of ``atoms``
+    where the kernel is linear.
+    """
+    is_bpdn, goal = path_end(problem)
+    samples = [_Sample(c, float(q)) for c, q in zip(cross, squared_norms, strict=True)]
+    left = samples
+    for _ in range(_ROUNDS):
+        for sample in left:
+            if stop[0]:
+                sample.ending = homotopy.STOPPED
+            elif careful:
+                sample.solve_safely(products, problem, atoms)
+            else:
+                sample.walk(products, problem, max_steps, stop)
+                if sample.ending == homotopy.LOST:
+                    sample.solve_safely(products, problem, atoms)
+        left = [s for s in left if s.ending in (homotopy.REACHED, homotopy.UNREACHABLE)]
+        if not left:
+            break
+        residual_corr = np.stack([s.cross for s in left]) - products.times(_spread(left, "code", cross.shape[1]))
+        unreachable = any(s.ending == homotopy.UNREACHABLE for s in left)
+        images = products.times(_spread(left, "dual", cross.shape[1])) if unreachable else residual_corr
+        remaining = []
+        for sample, correlations, image in zip(left, residual_corr, images, strict=True):
+            excess = sample.violating(
+                correlations, image, products.lengths, products.largest_square, np.nan if is_bpdn else goal
+            )
+            if excess.any():
+                sample.admit(products, excess)
+                remaining.append(sample)
+            else:
+                sample.gram = None
+        left = remaining
+        if not left:
+            break
+    for sample in left:
+        sample.ending = homotopy.LOST
+    return (
+        _spread(samples, "code", cross.shape[1]),
+        _spread(samples, "dual", cross.shape[1]),
+        np.array([s.steps for s in samples], np.int64),
+        np.array([s.ending for s in samples], np.int64),
+    )
+
+
+def _spread(samples: list[_Sample], name: str, n: int) -> Rows:
+    """A vector of each sample over all atoms."""
+    dense = np.zeros((len(samples), n))
+    for row, sample in zip(dense, samples, strict=True):
+        values = getattr(sample, name)
+        row[sample.atoms[: len(values)]] = values
+    return rows_of(dense)

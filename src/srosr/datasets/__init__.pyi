@@ -1,0 +1,17 @@
+from .caltech import load_caltech101 as load_caltech101
+from .caltech import load_caltech256 as load_caltech256
+from .dataset import Dataset as Dataset
+from .digits import load_digits_bundled as load_digits_bundled
+from .errors import DatasetError as DatasetError
+from .errors import DatasetNotFound as DatasetNotFound
+from .letter import load_letter as load_letter
+from .mnist import load_mnist as load_mnist
+from .registry import DATASETS as DATASETS
+from .registry import load_dataset as load_dataset
+from .uiuc import load_uiuc_attributes as load_uiuc_attributes
+from .user_data import list_pictures as list_pictures
+from .user_data import read_dataset as read_dataset
+from .usps import load_usps as load_usps
+from .yaleb_orl_coil20 import load_coil20 as load_coil20
+from .yaleb_orl_coil20 import load_orl as load_orl
+from .yaleb_orl_coil20 import load_yaleb as load_yaleb

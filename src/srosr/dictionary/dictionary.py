@@ -1,0 +1,608 @@
+r"""The dictionary: labelled atoms, a kernel, and the Gram matrix everything else is computed from.
+
+*Gram in, codes out.* A coder never sees features, only inner products: :math:`G = Y^TY` of the atoms,
+:math:`C = Y^TQ` with the queries, and the squared lengths of the queries. So a kernel dictionary is coded by the
+same code as a linear one, part of a dictionary is an index set into one Gram matrix, and adding or removing a class
+is adding or dropping rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.utils import check_array
+
+from .._support.array_types import AnyArray, Array, IntArray
+from .kernels import Kernel, NamedKernel, evaluate, resolve_kernel, self_similarity
+
+__all__ = ["Dictionary", "Queries"]
+
+# How negative an eigenvalue of a Gram matrix may be, relative to its trace, before it counts as indefinite.
+_INDEFINITE = 1e-9
+# How unsymmetric a Gram matrix may be, relative to its largest entry.
+_ASYMMETRIC = 1e-6
+# Products are computed in tiles, which threads can share: rows of samples, and atoms (large tiles cost less, but
+# where there are few there must be enough of them to share).
+_ROWS = 256
+_TILE, _SMALL_TILE = 512, 256
+
+#: A map that may use threads: ``spread(work, parts)``.
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What a coder sees of samples: their similarities to the atoms and to themselves.
+
+    :meth:`Dictionary.query` makes it from features. With ``kernel="precomputed"`` you make it yourself and pass
+    it wherever samples are expected.
+
+    Parameters
+    ----------
+    cross : array-like (n_samples, n_atoms)
+        Similarity of each sample to each atom, in the order of the rows the atoms came from (of a subset: of those
+        that are left). The dictionary puts them into its own order.
+    squared_norms : array-like (n_samples,)
+        Similarity of each sample to itself.
+
+    Attributes
+    ----------
+    scaled : bool
+        Whether a dictionary has made it: its order of the atoms and its unit-length scaling are applied.
+    """
+
+    cross: Array
+    squared_norms: Array
+    scaled: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        cross = _array(self.cross, "cross")
+        norms = _array(self.squared_norms, "squared_norms", ensure_2d=False)
+        if norms.shape != (len(cross),):
+            raise ValueError(
+                f"squared_norms must have one value a row of cross ({len(cross)}), got shape {norms.shape}."
+            )
+        if (norms < 0).any():
+            raise ValueError("squared_norms must not be negative: they are squared lengths.")
+        object.__setattr__(self, "cross", np.ascontiguousarray(cross))
+        object.__setattr__(self, "squared_norms", norms)
+
+    def __len__(self) -> int:
+        return len(self.cross)
+
+    def __getitem__(self, rows: Any) -> Queries:
+        part = scaled_queries(self.cross[rows], self.squared_norms[rows])
+        object.__setattr__(part, "scaled", self.scaled)
+        return part
+
+
+def unit_rows(values: Array) -> Array:
+    """Rows of unit length; those of length zero stay as they are."""
+    # Divide by the largest entry first: squares of very large or small features would not be finite.
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    values = values / np.where(largest > 0, largest, 1.0)
+    values *= _unit(np.einsum("ij,ij->i", values, values))[:, None]
+    return values
+
+
+def scaled_queries(cross: Array, squared_norms: Array) -> Queries:
+    """Similarities that are known to be in order, and scaled like the atoms."""
+    queries = object.__new__(Queries)
+    object.__setattr__(queries, "cross", cross)
+    object.__setattr__(queries, "squared_norms", squared_norms)
+    object.__setattr__(queries, "scaled", True)
+    return queries
+
+
+def slices(start: int, stop: int, size: int) -> list[slice]:
+    """Consecutive slices of a range."""
+    return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
+
+
+def _in_turn(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    return [work(part) for part in parts]
+
+
+def _array(X: Any, name: str, **options: Any) -> Array:
+    """Numbers as a two-dimensional float64 array, or a ValueError that names them."""
+    try:
+        if getattr(X, "dtype", None) == np.dtype(object):
+            raise ValueError(f"an array of objects; convert it to numbers first, e.g. {name}.astype(float).")
+        return check_array(X, dtype=np.float64, input_name=name, **options)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _samples(X: Any, name: str) -> Array:
+    return _array(X, name, order="C")
+
+
+def _unit(squared: Array) -> Array:
+    """Factors that scale to unit length; what has no length keeps none."""
+    return 1.0 / np.sqrt(np.where(squared > 0, squared, 1.0))
+
+
+class Dictionary:
+    """Labelled atoms in the space of a kernel, with their Gram matrix computed once.
+
+    Atoms are kept sorted by label (stably), so that each class is one slice; ``order`` says which input row
+    each atom came from, and codes have their columns in the order of the atoms.
+
+    Parameters
+    ----------
+    atoms : array-like (n_atoms, n_features)
+        One atom a row; with ``kernel="precomputed"`` the (n_atoms, n_atoms) Gram matrix.
+    labels : array-like (n_atoms,), optional
+        Class of each atom. Coding works without; class evidence needs it.
+    kernel : str or callable, default "linear"
+        "linear", "rbf", "poly", "chi2" (exponential), "histogram_intersection", "precomputed", or a function of two
+        arrays of rows that returns their similarities, positive semidefinite (called from several threads at a time
+        where samples are coded by several).
+    normalize : bool or {"feature", "kernel"}, default False
+        Scale atoms, and queries like them, to unit length: ``True`` or ``"kernel"`` in the space of the kernel,
+        ``"feature"`` before the kernel sees them. (For the linear kernel the two are one.) Rows of length zero
+        stay zero.
+    gamma : float, optional
+        Of "rbf", "poly" and "chi2"; None is 1 / n_features, for "chi2" 1.
+    degree, coef0 :
+        Of "poly".
+
+    Attributes
+    ----------
+    n_atoms, n_features : int
+    labels : ndarray (n_atoms,) or None
+    classes_ : ndarray (n_classes,) or None
+    class_slices : list of slice
+    order : ndarray (n_atoms,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr import Dictionary
+    >>> d = Dictionary([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], ["b", "a", "b"], normalize=True)
+    >>> d.labels, d.class_slices
+    (array(['a', 'b', 'b'], dtype='<U1'), [slice(0, 1, None), slice(1, 3, None)])
+    >>> np.round(d.gram, 2)
+    array([[1. , 0.8, 0. ],
+           [0.8, 1. , 0.6],
+           [0. , 0.6, 1. ]])
+    """
+
+    _rows: tuple[Array, IntArray | None]  # rows as the kernel sees them, and which of them, where not all
+    _scale: Array  # factors that give unit length in the kernel's space
+    _gram: Array | None
+
+    def __init__(
+        self,
+        atoms: Any,
+        labels: Any = None,
+        *,
+        kernel: str | Callable[[Array, Array], Array] = "linear",
+        normalize: bool | str = False,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+    ) -> None:
+        if not (isinstance(normalize, (bool, np.bool_)) or normalize in ("feature", "kernel")):
+            raise ValueError(f'normalize must be True, False, "feature" or "kernel", got {normalize!r}.')
+        values = _samples(atoms, "atoms")
+        self.kernel = kernel
+        self.normalize = normalize
+        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.n_features: int = values.shape[1]
+        self._kernel: Kernel = resolve_kernel(kernel, self.n_features, gamma, degree, coef0)
+        known = None if labels is None else _labels(labels, len(values))
+        order = np.arange(len(values)) if known is None else np.argsort(known, kind="stable")
+        gram = None
+        if self.is_precomputed:
+            if values.shape[0] != values.shape[1]:
+                raise ValueError(
+                    f'atoms must be a square Gram matrix with kernel="precomputed", got shape {values.shape}.'
+                )
+            if normalize == "feature":
+                raise ValueError('normalize="feature" needs features; with kernel="precomputed" use "kernel".')
+            gram = _checked_gram(values, "atoms")[np.ix_(order, order)]
+            scale = _unit(np.diagonal(gram)) if normalize else np.ones(len(gram))
+            gram = gram * scale * scale[:, None]
+            values = np.empty((len(gram), 0))
+        else:
+            values, scale = self._scaled(values.copy() if known is None else values[order], "atoms")
+        self._set(values, scale, None if known is None else known[order], order, gram)
+
+    # -- what is known -----------------------------------------------------------------------------------
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the user supplies similarities instead of features."""
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self._scale)
+
+    @property
+    def has_gram(self) -> bool:
+        """Whether the Gram matrix has been computed already."""
+        return self._gram is not None
+
+    @property
+    def gram(self) -> Array:
+        """Inner products of the atoms, (n_atoms, n_atoms), computed at the first use and kept."""
+        if self._gram is None:
+            gram, fill, tiles = self._gram_work()
+            _in_turn(fill, tiles)
+            self._gram = gram
+        return self._gram
+
+    @property
+    def linear_atoms(self) -> Array | None:
+        """The atoms as scaled feature rows where the kernel is linear, else None."""
+        linear = isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
+        return self._values if linear and not self.is_precomputed else None
+
+    @property
+    def squared_norms(self) -> Array:
+        """Squared lengths of the atoms: the diagonal of the Gram matrix."""
+        if self._gram is not None:
+            return np.diagonal(self._gram).copy()
+        return self_similarity(self._kernel, self._values) * self._scale**2
+
+    def columns(self, atoms: Any) -> Array:
+        """Columns of the Gram matrix, (n_atoms, len(atoms)), without the rest of it."""
+        return self.block(slice(None), atoms)
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """``gram[rows][:, columns]``, without the rest of it where it has not been computed."""
+        if self._gram is not None:
+            return self._gram[rows][:, columns]
+        left = self._values[rows]
+        same = isinstance(rows, slice) and isinstance(columns, slice) and rows == columns
+        out = evaluate(self._kernel, left, left if same else self._values[columns])
+        return out if self._is_unscaled else out * self._scale[rows][:, None] * self._scale[columns]
+
+    def query(self, X: Any, *, name: str = "X") -> Queries:
+        """What a coder needs of samples, scaled like the atoms.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features) or Queries
+            With ``kernel="precomputed"`` a :class:`Queries`.
+        """
+        if isinstance(X, Queries):
+            if X.cross.shape[1] != self.n_atoms:
+                raise ValueError(
+                    f"{name} has similarities to {X.cross.shape[1]} atoms, the dictionary has {self.n_atoms}."
+                )
+            if X.scaled:
+                return X
+            if self.normalize and not self.is_precomputed:
+                raise ValueError(
+                    f"{name} holds similarities that nobody has scaled like this dictionary's atoms "
+                    f"(normalize={self.normalize!r}); give the samples themselves."
+                )
+            # The rows' order becomes the atoms'.
+            X = Queries(X.cross[:, np.argsort(np.argsort(self.order))], X.squared_norms)
+            # Similarities before unit-length scaling: the atoms' own are 1 / scale^2 where there was any.
+            lengths = np.sqrt(self.squared_norms) / self._scale
+            most = np.sqrt(X.squared_norms)[:, None] * lengths
+            if (np.abs(X.cross) > most * (1.0 + _ASYMMETRIC) + np.finfo(np.float64).tiny).any():
+                raise ValueError(
+                    f"{name} is impossible: a similarity to an atom is larger than the lengths of the two allow, "
+                    "k(a, b)^2 <= k(a, a) k(b, b); check the self-similarities."
+                )
+            factor = _unit(X.squared_norms) if self.normalize else np.ones(len(X))
+            return scaled_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
+        if self.is_precomputed:
+            raise ValueError(
+                f'{name} must be a srosr.Queries (similarities to atoms and to themselves) with kernel="precomputed".'
+            )
+        return self._query(self.checked(X, name), name)
+
+    def checked(self, X: Any, name: str = "X") -> Array:
+        """Samples as a float64 array with the atoms' number of features, or a ValueError that names them."""
+        values = _samples(X, name)
+        if values.shape[1] != self.n_features:
+            raise ValueError(f"{name} has {values.shape[1]} features, the dictionary's atoms have {self.n_features}.")
+        return values
+
+    # -- making others of it -----------------------------------------------------------------------------
+
+    def subset(self, indices: Any) -> Dictionary:
+        """The dictionary of some of the atoms; what is known of the Gram matrix comes along.
+
+        Parameters
+        ----------
+        indices : array-like of int or bool
+            Atoms to keep, in this dictionary's order.
+        """
+        index = np.asarray(indices)
+        if index.dtype == bool and index.shape != (self.n_atoms,):
+            raise ValueError(f"indices has {index.size} flags for {self.n_atoms} atoms.")
+        index = np.flatnonzero(index) if index.dtype == bool else index
+        if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer) or len(index) == 0:
+            raise ValueError("indices must be a non-empty one-dimensional array of atom numbers or flags.")
+        if index.min() < -self.n_atoms or index.max() >= self.n_atoms:
+            raise ValueError(f"indices must lie between 0 and {self.n_atoms - 1}.")
+        if self.labels is not None:
+            index = index[np.argsort(self.labels[index], kind="stable")]
+        # Whole rows first: many times faster than picking both at once.
+        gram = None if self._gram is None else self._gram.take(index, axis=0).take(index, axis=1)
+        return self._derived(
+            self._rows[0],
+            self._scale[index],
+            None if self.labels is None else self.labels[index],
+            self.order[index],
+            gram,
+            index if self._rows[1] is None else self._rows[1][index],
+        )
+
+    def append(self, X: Any, y: Any = None) -> Dictionary:
+        """The dictionary with more atoms; only their own similarities are computed.
+
+        Parameters
+        ----------
+        X : array-like (n_new, n_features)
+            Numbered after the atoms there are in ``order``.
+        y : array-like (n_new,)
+            Their labels, where the dictionary has labels.
+        """
+        if self.is_precomputed:
+            raise ValueError('append needs features; with kernel="precomputed" build a new Dictionary.')
+        values = self.checked(X)
+        if (y is None) != (self.labels is None):
+            raise ValueError(
+                "y is missing: the dictionary's atoms have labels."
+                if y is None
+                else "y must be left out: the dictionary's atoms have no labels."
+            )
+        new_labels = None if y is None else _labels(y, len(values), name="y")
+        if (
+            new_labels is not None
+            and self.labels is not None
+            and ((new_labels.dtype.kind in "OUS") != (self.labels.dtype.kind in "OUS"))
+        ):
+            raise ValueError("y mixes text and numbers with the dictionary's labels; use one kind.")
+        new, new_scale = self._scaled(values, "X")
+        gram = None
+        if self._gram is not None:
+            factor = self._scale[:, None] * new_scale
+            cross = evaluate(self._kernel, self._values, new) * factor
+            own = evaluate(self._kernel, new, new) * new_scale * new_scale[:, None]
+            gram = np.block([[self._gram, cross], [cross.T, 0.5 * (own + own.T)]])
+            if not isinstance(self._kernel, NamedKernel):
+                gram = _checked_gram(gram, "kernel")
+        labels = None if self.labels is None else np.concatenate([self.labels, new_labels])
+        order = np.concatenate([self.order, self.order.max() + 1 + np.arange(len(new))])
+        sort = np.arange(len(order)) if labels is None else np.argsort(labels, kind="stable")
+        return self._derived(
+            np.concatenate([self._values, new])[sort],
+            np.concatenate([self._scale, new_scale])[sort],
+            None if labels is None else labels[sort],
+            order[sort],
+            None if gram is None else gram[np.ix_(sort, sort)],
+        )
+
+    def drop(self, label: Any) -> Dictionary:
+        """The dictionary without one class."""
+        if self.labels is None or self.classes_ is None:
+            raise ValueError("drop needs labels, and this dictionary has none.")
+        if np.ndim(label) != 0:
+            raise ValueError(f"label must be one class, got {label!r}; drop several one after the other.")
+        keep = self.labels != label
+        if keep.all():
+            raise ValueError(f"label {label!r} is not one of the dictionary's classes {self.classes_.tolist()}.")
+        if not keep.any():
+            raise ValueError(f"label {label!r} is the only class: dropping it would leave no atom.")
+        return self.subset(keep)
+
+    def __len__(self) -> int:
+        return self.n_atoms
+
+    def __repr__(self) -> str:
+        name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
+        classes = "" if self.classes_ is None else f", {len(self.classes_)} classes"
+        return f"<Dictionary of {self.n_atoms} atoms{classes}, kernel={name!r}, normalize={self.normalize!r}>"
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _gram_work(self) -> tuple[Array, Callable[[tuple[slice, slice]], None], list[tuple[slice, slice]]]:
+        """An empty Gram matrix, a function that fills one tile of it, and the tiles.
+
+        A user's function is called once, for all atoms.
+        """
+        gram = np.empty((self.n_atoms, self.n_atoms))
+
+        def fill(tile: tuple[slice, slice]) -> None:
+            rows, columns = tile
+            left, factor = self._values[rows], self._scale[rows]
+            right = left if rows is columns else self._values[columns]
+            part = evaluate(self._kernel, left, right, out=gram[rows, columns])
+            if not self._is_linear_kernel:
+                part = part * factor[:, None] * self._scale[columns]
+                gram[rows, columns] = part if rows is not columns else 0.5 * (part + part.T)
+            if rows is not columns:
+                gram[columns, rows] = gram[rows, columns].T
+
+        def fill_all(tile: tuple[slice, slice]) -> None:
+            gram[tile] = _checked_gram(self.block(*tile), "kernel")
+
+        if not isinstance(self._kernel, NamedKernel):
+            return gram, fill_all, [(slice(None), slice(None))]
+        edges = slices(0, self.n_atoms, _TILE if self.n_atoms > 2 * _TILE else _SMALL_TILE)
+        pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
+        return gram, fill, pairs + [(a, a) for a in edges]  # the long ones first
+
+    @property
+    def _is_unscaled(self) -> bool:
+        return bool(np.all(self._scale == 1.0))
+
+    def _scaled(self, values: Array, name: str) -> tuple[Array, Array]:
+        """Rows as the kernel is to see them, and the factors that give unit length in its space."""
+        if isinstance(self._kernel, NamedKernel):
+            self._kernel.check(values, name)
+        in_features = self.normalize == "feature" or (self.normalize and self._is_linear_kernel)
+        if in_features:
+            return unit_rows(values), np.ones(len(values))
+        if self.normalize:
+            squares = self_similarity(self._kernel, values)
+            if not (squares >= 0).all():
+                raise ValueError(
+                    f"kernel: a sample of {name} has a negative similarity to itself; it must be positive semidefinite."
+                )
+            return values, _unit(squares)
+        return values, np.ones(len(values))
+
+    @property
+    def _is_linear_kernel(self) -> bool:
+        return isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
+
+    def _query(self, values: Array, name: str = "X", spread: Spread = _in_turn) -> Queries:
+        """Like :meth:`query` for features that have been checked."""
+        blocks = slices(0, len(values), _ROWS)
+        cross = np.empty((len(values), self.n_atoms))
+        norms = np.empty(len(values))
+
+        def prepare(block: slice) -> tuple[slice, Array, Array]:
+            rows, factor = self._scaled(values[block], name)
+            squares = self_similarity(self._kernel, rows)
+            if not np.isfinite(squares).all() or (squares < 0).any():
+                raise ValueError(
+                    f"{name}: a squared length is negative or not finite; scale the features or check the kernel."
+                )
+            norms[block] = squares * factor**2
+            return block, rows, factor
+
+        def fill(tile: tuple[tuple[slice, Array, Array], slice]) -> None:
+            (block, rows, factor), columns = tile
+            part = evaluate(self._kernel, rows, self._values[columns], out=cross[block, columns])
+            if not self._is_linear_kernel:
+                cross[block, columns] = part * (factor[:, None] * self._scale[columns])
+
+        whole = not isinstance(self._kernel, NamedKernel)
+        size = self.n_atoms if whole else _TILE if len(blocks) > 1 else _SMALL_TILE
+        tiles = slices(0, self.n_atoms, size)
+        spread(fill, [(rows, columns) for rows in spread(prepare, blocks) for columns in tiles])
+        return scaled_queries(cross, norms)
+
+    @property
+    def _values(self) -> Array:
+        """Rows as the kernel sees them; those of a subset are copied when somebody asks for them, which few do."""
+        rows, picked = self._rows
+        if picked is not None:
+            rows = rows[picked]
+            self._rows = (rows, None)  # at once: threads may ask at a time
+        return rows
+
+    def _set(
+        self,
+        values: Array,
+        scale: Array,
+        labels: AnyArray | None,
+        order: IntArray,
+        gram: Array | None,
+        picked: IntArray | None = None,
+    ) -> None:
+        self._rows = (np.ascontiguousarray(values), picked)
+        self._scale, self._gram = scale, gram
+        # Coders keep factorisations of the Gram matrix here.
+        self._factor: Any = None
+        self._spectrum: Any = None
+        self.labels, self.order = labels, order
+        self.classes_: AnyArray | None = None
+        self.class_slices: list[slice] = []
+        if labels is not None:
+            self.classes_, starts = np.unique(labels, return_index=True)
+            ends = np.append(starts[1:], len(labels))
+            self.class_slices = [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+
+    @classmethod
+    def _restored(
+        cls, values: Array, scale: Array, labels: AnyArray, order: IntArray, gram: Array | None, n_features: int,
+        *, kernel: str, normalize: bool | str, gamma: float | None, degree: float, coef0: float,
+    ) -> Dictionary:  # fmt: skip
+        """A dictionary from the parts a file holds, which are checked to belong together."""
+        n = len(scale)
+        precomputed = kernel == "precomputed"
+        if values.shape != (n, 0 if precomputed else n_features) or scale.shape != (n,) or order.shape != (n,):
+            raise ValueError("the dictionary's values, scale and order do not belong together.")
+        if labels.shape != (n,) or n == 0 or not (labels[:-1] <= labels[1:]).all():
+            raise ValueError("the dictionary's labels are not one for each atom, sorted.")
+        if (gram is None and precomputed) or (gram is not None and gram.shape != (n, n)):
+            raise ValueError("the dictionary's Gram matrix is missing or not square.")
+        arrays = [values, scale] if gram is None else [values, scale, gram]
+        if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays) or order.dtype != np.int64:
+            raise ValueError("the dictionary's numbers are not finite, or not of the right type.")
+        if len(np.unique(order)) != n or order.min() < 0:
+            raise ValueError("the dictionary's order does not name rows.")
+        if gram is not None and not (
+            np.abs(gram - gram.T).max() <= _ASYMMETRIC * np.abs(gram).max() and (np.diagonal(gram) >= 0).all()
+        ):
+            raise ValueError("the dictionary's Gram matrix is not one.")
+        out = object.__new__(cls)
+        out.kernel, out.normalize, out.n_features = kernel, normalize, n_features
+        out.gamma, out.degree, out.coef0 = gamma, degree, coef0
+        out._kernel = resolve_kernel(kernel, n_features, gamma, degree, coef0)
+        out._set(values, scale, labels, order, gram)
+        return out
+
+    def _derived(
+        self,
+        values: Array,
+        scale: Array,
+        labels: AnyArray | None,
+        order: IntArray,
+        gram: Array | None,
+        picked: IntArray | None = None,
+    ) -> Dictionary:
+        other = object.__new__(Dictionary)
+        other.kernel, other._kernel, other.normalize = self.kernel, self._kernel, self.normalize
+        other.gamma, other.degree, other.coef0 = self.gamma, self.degree, self.coef0
+        other.n_features = self.n_features
+        other._set(values, scale, labels, order, gram, picked)
+        return other
+
+
+def _labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
+    if isinstance(labels, (list, tuple)) and len({isinstance(v, (str, bytes)) for v in labels}) > 1:
+        raise ValueError(f"{name} mixes text and numbers; use one kind of label.")
+    out = np.asarray(labels)
+    if out.ndim != 1 or len(out) != n:
+        raise ValueError(
+            f"{name} must be one-dimensional with one entry for each of the {n} atoms, got shape {out.shape}."
+        )
+    if out.dtype.kind == "f" and not np.isfinite(out).all():
+        raise ValueError(f"{name} contains NaN or infinity; every atom needs a class.")
+    if out.dtype.kind == "O":
+        kinds = {str if isinstance(v, str) else type(v) for v in out}
+        if len(kinds) > 1 or kinds == {type(None)}:
+            raise ValueError(f"{name} mixes types, or leaves some out; use one kind of label, and one for every atom.")
+    return out
+
+
+def _checked_gram(gram: Array, name: str) -> Array:
+    """A symmetric positive semidefinite copy, or a ValueError that says what the matrix is instead."""
+    largest = np.abs(gram).max()
+    if np.abs(gram - gram.T).max() > _ASYMMETRIC * largest:
+        raise ValueError(f"{name}: the Gram matrix is not symmetric; similarities must satisfy k(a, b) = k(b, a).")
+    out = 0.5 * (gram + gram.T)
+    trace = np.trace(out)
+    if largest == 0:
+        return out
+    if trace <= 0:
+        raise ValueError(
+            f"{name}: the Gram matrix is indefinite (its trace is {trace:.3g}); it must be positive semidefinite."
+        )
+    shifted = out + _INDEFINITE * trace * np.eye(len(out))
+    try:
+        linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        raise ValueError(
+            f"{name}: the Gram matrix is indefinite; a kernel must be positive semidefinite "
+            "(clip its negative eigenvalues, or choose another similarity)."
+        ) from None
+    return out

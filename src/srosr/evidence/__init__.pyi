@@ -1,0 +1,10 @@
+from .collaborative import Collaborative as Collaborative
+from .collaborative import HeldOut as HeldOut
+from .residuals import class_residuals as class_residuals
+from .residuals import residual_ratio as residual_ratio
+from .residuals import sparsity_concentration as sparsity_concentration
+from .table import DIRECTION as DIRECTION
+from .table import EVIDENCE as EVIDENCE
+from .table import LEAST_SQUARES as LEAST_SQUARES
+from .table import Evidence as Evidence
+from .table import evidence_of as evidence_of

@@ -1,0 +1,12 @@
+from .explanation import Explanation as Explanation
+from .explanation import explain as explain
+from .explanation_display import ExplanationDisplay as ExplanationDisplay
+from .metric_displays import OpenSetConfusionDisplay as OpenSetConfusionDisplay
+from .metric_displays import OSCRDisplay as OSCRDisplay
+from .model_displays import ErrorHistogramDisplay as ErrorHistogramDisplay
+from .model_displays import NonMatchedDisplay as NonMatchedDisplay
+from .model_displays import TailDisplay as TailDisplay
+from .model_summary import ModelSummary as ModelSummary
+from .model_summary import summary_of as summary_of
+from .model_summary import threshold_text as threshold_text
+from .rival_explanation import verdict_of as verdict_of

@@ -1,0 +1,16 @@
+from .accuracy import harmonic_normalised_accuracy as harmonic_normalised_accuracy
+from .accuracy import normalised_accuracy as normalised_accuracy
+from .accuracy import open_set_accuracy as open_set_accuracy
+from .accuracy import recognition_accuracy as recognition_accuracy
+from .accuracy import rejection_accuracy as rejection_accuracy
+from .accuracy import youden_j as youden_j
+from .confusion import open_set_confusion as open_set_confusion
+from .f_measure import open_set_f_measure as open_set_f_measure
+from .oscr import ccr_at_fpr as ccr_at_fpr
+from .oscr import oscr_area as oscr_area
+from .oscr import oscr_curve as oscr_curve
+from .ranking import fpr_at_tpr as fpr_at_tpr
+from .ranking import open_set_aupr as open_set_aupr
+from .ranking import open_set_auroc as open_set_auroc
+from .unknown_classes import mark_unknown as mark_unknown
+from .unknown_classes import openness as openness

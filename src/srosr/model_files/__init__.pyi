@@ -1,0 +1,2 @@
+from .save_load import load as load
+from .save_load import save as save

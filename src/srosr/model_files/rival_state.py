@@ -1,0 +1,145 @@
+"""Fitted rivals as values and arrays, and back."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray
+from .._support.threads import one_blas_thread
+from ..classifiers import OpenSetClassifier
+from ..coding import gram_wanted
+from ..rivals import RIVALS, CrossFittedClassifier, Model, Shape, SparseRejection
+from ..scoring import HeldOutScores
+from .classifier_state import (
+    LARGEST,
+    dictionary_arrays,
+    expect,
+    plain,
+    problem_of,
+    problem_state,
+    restore_decision,
+    restore_parameters,
+    restored_dictionary,
+    shared_arrays,
+    shared_settings,
+)
+from .file_format import ModelState
+
+__all__ = ["KINDS", "restored", "state_of"]
+
+#: Classifiers by the names they have in files.
+KINDS: dict[str, type[OpenSetClassifier]] = {rival.__name__: rival for rival in RIVALS}
+# Arrays of models that are not of floating-point numbers.
+_TYPES: dict[str, type] = {"members": np.int64, "short": np.bool_}
+_HELD_OUT = ("scores", "candidate", "truth", "simulated", "stranger", "right")
+
+
+def state_of(clf: OpenSetClassifier) -> ModelState:
+    """The state of a fitted rival."""
+    if KINDS.get(type(clf).__name__) is not type(clf):
+        raise ValueError(f"a {type(clf).__name__} cannot be saved: files hold classifiers of srosr itself.")
+    settings, arrays = shared_settings(clf), shared_arrays(clf)
+    arrays |= {f"held_out/{name}": getattr(clf._held_out_scores(), name) for name in _HELD_OUT}
+    if isinstance(clf, SparseRejection):
+        settings["problem"] = problem_state(clf.problem_)
+        arrays |= dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
+    else:
+        assert isinstance(clf, CrossFittedClassifier)
+        _check_declared(clf)
+        settings["parameters"] |= clf._fitted_parameters()
+        settings["tuned"] = {name: plain(value) for name, value in clf.tuned_.items()}
+        settings["numbers"] = {}
+        arrays["classes"] = clf.classes_
+        if clf.samples_ is not None:
+            arrays["samples"] = clf.samples_
+        for f in fields(clf.model_):
+            value = getattr(clf.model_, f.name)
+            if isinstance(value, np.ndarray):
+                arrays[f"model/{f.name}"] = value
+            else:
+                settings["numbers"][f.name] = plain(value)
+    return ModelState(type(clf).__name__, settings, arrays)
+
+
+def _check_declared(clf: CrossFittedClassifier) -> None:
+    """Refuse to write what could not be read: a model that does not declare its type, or the shapes of its arrays."""
+    name, model = type(clf).__name__, clf.model_
+    if type(model) is not getattr(clf, "model_type", None):
+        raise TypeError(f"{name}.model_type must be {type(model).__name__}, the type of its models, to save one.")
+    arrays = {f.name for f in fields(model) if isinstance(getattr(model, f.name), np.ndarray)}
+    if arrays != set(model.shapes(2, 1)):
+        raise TypeError(f"{type(model).__name__}.shapes must have the arrays {', '.join(sorted(arrays))}, to save one.")
+
+
+def restored(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> OpenSetClassifier:
+    """The rival of a state."""
+    clf = KINDS[kind]()
+    restore_parameters(clf, settings, arrays)
+    if isinstance(clf, SparseRejection):
+        clf.problem_ = problem_of(settings["problem"])
+        clf.dictionary_ = restored_dictionary(clf, arrays)
+        if gram_wanted(clf.dictionary_):
+            with one_blas_thread():
+                _ = clf.dictionary_.gram
+        restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)
+        clf._held_out = _held_out(clf, arrays)
+        return clf
+    assert isinstance(clf, CrossFittedClassifier)
+    classes = arrays["classes"]
+    expect(classes.ndim == 1 and len(np.unique(classes)) == len(classes), "classes")
+    restore_decision(clf, classes, settings, arrays)
+    clf.tuned_, clf._normalize = dict(settings["tuned"]), bool(clf.normalize)
+    clf._held_out = _held_out(clf, arrays)
+    clf.samples_ = arrays.get("samples")
+    if clf.samples_ is not None:
+        expect(clf.samples_.ndim == 2 and clf.samples_.shape[1] == clf.n_features_in_, "samples")
+        expect(len(clf.samples_) > 0 and clf.samples_.dtype == np.float64 and _are_numbers(clf.samples_), "samples")
+    clf.model_ = _model(clf, settings, arrays)
+    return clf
+
+
+def _model(clf: CrossFittedClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> Model:
+    """The learnt model, when its arrays have the shapes, and all of it the numbers, that a model has."""
+    n_columns = clf.n_features_in_ if clf.samples_ is None else len(clf.samples_)
+    shapes = clf.model_type.shapes(len(clf.classes_), n_columns)
+    values: dict[str, Any] = {}
+    for f in fields(clf.model_type):
+        if f.name in shapes:
+            values[f.name] = arrays[f"model/{f.name}"]
+            expect(values[f.name].dtype == _TYPES.get(f.name, np.float64), f.name)
+            expect(_fits(values[f.name].shape, shapes[f.name]) and _are_numbers(values[f.name]), f.name)
+        else:
+            values[f.name] = settings["numbers"][f.name]
+            right = isinstance(values[f.name], (int, float)) and not isinstance(values[f.name], bool)
+            expect(right and abs(values[f.name]) < LARGEST, f.name)
+    model = clf.model_type(**values)
+    expect(model.is_sound(len(clf.classes_)), "numbers of the model")
+    return model
+
+
+def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
+    """Whether a shape is one of those allowed, where −1 is any length."""
+    choices = allowed if isinstance(allowed, list) else [allowed]
+    return any(len(shape) == len(c) and all(n in (m, -1) for m, n in zip(shape, c, strict=True)) for c in choices)
+
+
+def _are_numbers(values: AnyArray) -> bool:
+    """Whether all numbers of an array are finite, and not so large that their products would not be."""
+    return values.dtype.kind == "b" or bool((np.abs(values) < LARGEST).all())
+
+
+def _held_out(clf: OpenSetClassifier, arrays: dict[str, AnyArray]) -> HeldOutScores:
+    parts: dict[str, Any] = {name: arrays[f"held_out/{name}"] for name in _HELD_OUT}
+    n, m = len(parts["scores"]), len(parts["simulated"])
+    for name, dtype in zip(_HELD_OUT, ("f8", "i8", "i8", "f8", "?", "?"), strict=True):
+        length = n if name in ("scores", "candidate", "truth") else m
+        expect(parts[name].shape == (length,) and parts[name].dtype == np.dtype(dtype), "held-out scores")
+    for name in ("candidate", "truth"):
+        expect(n == 0 or (parts[name].min() >= 0 and parts[name].max() < len(clf.classes_)), "held-out samples")
+    lowest, highest = clf.score_range
+    for name in ("scores", "simulated"):
+        expect(bool(((parts[name] >= lowest) & (parts[name] <= highest)).all()), "held-out scores")
+    return HeldOutScores(**parts, lowest=lowest, highest=highest)

@@ -1,0 +1,90 @@
+"""Fitted open set classifiers to and from model files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from ..classifiers import OpenSetClassifier
+from ..exceptions import ModelFileError
+from .file_format import ModelState, blame_file, read_model, write_model
+
+__all__ = ["load", "save"]
+
+
+def save(clf: OpenSetClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier to a model file."""
+    write_model(path, _state_of(clf))
+
+
+def _state_of(clf: OpenSetClassifier) -> ModelState:
+    from ..classifiers import SROSRClassifier
+    from . import rival_state
+    from . import srosr_state as recognizer_state
+
+    state = recognizer_state.state_of(clf) if type(clf) is SROSRClassifier else rival_state.state_of(clf)
+    if clf.feature_recipe_ is None:
+        return state
+    recipe = clf.feature_recipe_.padded(clf._n_rows) if hasattr(clf, "_n_rows") else clf.feature_recipe_
+    settings = state.settings | {"intake": recipe.settings()}
+    return replace(state, settings=settings, arrays=state.arrays | recipe.arrays())
+
+
+def _restored(state: ModelState) -> OpenSetClassifier | None:
+    """The classifier of a state; None where its kind is not known."""
+    from ..tables import FeatureRecipe
+    from . import rival_state
+    from . import srosr_state as recognizer_state
+
+    clf: OpenSetClassifier
+    if state.kind == recognizer_state.KIND:
+        clf = recognizer_state.restored(state.settings, state.arrays)
+    elif state.kind in rival_state.KINDS:
+        clf = rival_state.restored(state.kind, state.settings, state.arrays)
+    else:
+        return None
+    if state.settings.get("intake") is not None:
+        clf.feature_recipe_ = FeatureRecipe.restored(
+            state.settings["intake"], state.arrays, clf.n_features_in_, getattr(clf, "_n_rows", None)
+        )
+    return clf
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a fitted open set classifier from a model file.
+
+    Parameters
+    ----------
+    path : path-like
+        Written by :meth:`SROSRClassifier.save`, or that of any other open set classifier here.
+
+    Returns
+    -------
+    SROSRClassifier or one of :mod:`srosr.rivals`
+        Which predicts what the saved one did, bit for bit.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model file, is damaged, or is too new. Nothing in a file is ever run.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from sklearn.datasets import load_digits
+    >>> import srosr
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> clf = srosr.SROSRClassifier(n_repeats=2, random_state=0).fit(X[:90], y[:90])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     clf.save(os.path.join(folder, "digits.srosr"))
+    ...     again = srosr.load(os.path.join(folder, "digits.srosr"))
+    >>> bool((again.unknown_score(X[90:120]) == clf.unknown_score(X[90:120])).all())
+    True
+    """
+    state = read_model(path)
+    with blame_file(path):
+        clf = _restored(state)
+        if clf is None:
+            raise ModelFileError(f"{os.fspath(path)} holds a {state.kind}, which this version of srosr does not know.")
+        return clf

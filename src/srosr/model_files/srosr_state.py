@@ -1,0 +1,204 @@
+"""A fitted recogniser as values and arrays, and back."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray
+from .._support.parameter_checks import check_positive
+from .._support.threads import one_blas_thread
+from ..classifiers import SROSRClassifier
+from ..dictionary import Dictionary, Queries
+from ..evidence import EVIDENCE, Collaborative
+from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule, codes_suffice
+from ..tails import GPDTail, SplicedDistribution
+from .classifier_state import (
+    LARGEST,
+    count,
+    dictionary_arrays,
+    expect,
+    problem_of,
+    problem_state,
+    restore_decision,
+    restore_parameters,
+    restored_dictionary,
+    shared_arrays,
+    shared_settings,
+)
+from .file_format import ModelState
+
+__all__ = ["KIND", "restored", "state_of"]
+
+KIND = "SROSRClassifier"
+# Scales below this are no scales of ours.
+_SMALLEST = 1e-100
+_PASSES = ("known", "simulated", "held_out")
+_TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
+
+
+def state_of(clf: SROSRClassifier) -> ModelState:
+    """The state of a fitted recogniser."""
+    return ModelState(KIND, _settings(clf), _arrays(clf))
+
+
+# -- from a recogniser -----------------------------------------------------------------------------------
+
+
+def _settings(clf: SROSRClassifier) -> dict[str, Any]:
+    calibration, aside = clf.calibration_, clf._kept_out
+    out = shared_settings(clf)
+    out["parameters"]["rule"] = clf.rule_
+    return out | {
+        "problem": problem_state(clf.problem_),
+        "calibrated": isinstance(calibration.rule, CalibratedRule),
+        "has_tails": calibration.tails is not None,
+        "weight": None if calibration.tails is None else float(calibration.tails.weight),
+        "aside": None if aside is None else "similarities" if isinstance(aside, Queries) else "features",
+        "grown": bool(clf._grown),
+        "n_rows": int(clf._n_rows),
+    }
+
+
+def _arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
+    d, calibration = clf.dictionary_, clf.calibration_
+    # A Gram matrix that grew is not the one its atoms would give, to the last bit.
+    out = shared_arrays(clf) | dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
+    out |= {
+        "pooled": np.asarray(calibration.pooled, dtype=np.bool_),
+        "training_rows": np.asarray(clf.training_rows_, dtype=np.int64),
+    }
+    if isinstance(clf._kept_out, Queries):
+        out |= {"aside/cross": clf._kept_out.cross, "aside/squared_norms": clf._kept_out.squared_norms}
+    elif clf._kept_out is not None:
+        out["aside/features"] = clf._kept_out
+    if clf._kept_out is not None:
+        out["aside/labels"] = clf._kept_out_labels
+    for name in _PASSES:
+        rows = getattr(calibration, name)
+        out |= {f"{name}/{f.name}": getattr(rows, f.name) for f in fields(CrossTest)}
+    if isinstance(calibration.rule, CalibratedRule):
+        rule = calibration.rule
+        for name, fusion in (("fusion", rule.fusion), ("simulated_fusion", rule.simulated)):
+            out |= {f"{name}/{f.name}": getattr(fusion, f.name) for f in fields(Fusion)}
+        out |= {
+            "distribution/body": rule.distribution.body,
+            "distribution/levels": rule.distribution.levels,
+            "distribution/joint": np.asarray(rule.distribution.joint),
+            **_tail_arrays("distribution/tail", (rule.distribution.tail,)),
+        }
+    if calibration.tails is not None:
+        out |= _tail_arrays("tails/matched", calibration.tails.matched)
+        out |= _tail_arrays("tails/nonmatched", calibration.tails.nonmatched)
+    return out
+
+
+def _tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArray]:
+    return {
+        f"{name}/numbers": np.array([[getattr(t, field) for field in _TAIL_NUMBERS] for t in tails]),
+        f"{name}/n_excesses": np.array([t.n_excesses for t in tails], dtype=np.int64),
+        f"{name}/outcome": np.array([t.outcome for t in tails]),
+    }
+
+
+# -- back to one -----------------------------------------------------------------------------------------
+
+
+def restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClassifier:
+    """The recogniser of a state."""
+    clf = SROSRClassifier()
+    restore_parameters(clf, settings, arrays)
+    clf.problem_, clf.rule_ = problem_of(settings["problem"]), clf.rule
+    dictionary = restored_dictionary(clf, arrays)
+    restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
+    clf.training_rows_ = arrays["training_rows"]
+    clf._n_rows = count(settings["n_rows"])
+    rows = clf.training_rows_
+    expect(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
+    expect(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
+    _restore_aside(clf, settings["aside"], arrays, dictionary)
+    clf._grown = bool(settings["grown"])
+    clf.dictionary_ = dictionary
+    clf.calibration_ = _calibration(settings, arrays, dictionary)
+    clf._collaborative = None
+    if not codes_suffice(isinstance(clf.calibration_.rule, CalibratedRule), dictionary):
+        with one_blas_thread():
+            _ = dictionary.gram
+            clf._collaborative = Collaborative(dictionary)
+    clf.evidence_names_ = EVIDENCE
+    clf.evidence_weights_ = clf.calibration_.weights
+    clf.pooled_ = clf.calibration_.pooled
+    return clf
+
+
+def _restore_aside(clf: SROSRClassifier, kind: str | None, arrays: dict[str, AnyArray], dictionary: Dictionary) -> None:
+    clf._kept_out, clf._kept_out_labels = None, arrays.get("aside/labels", np.empty(0, dictionary.labels.dtype))  # type: ignore[union-attr]
+    if kind == "similarities":
+        clf._kept_out = Queries(arrays["aside/cross"], arrays["aside/squared_norms"])
+        expect(clf._kept_out.cross.shape[1] == dictionary.n_atoms, "samples set aside")
+    elif kind == "features":
+        clf._kept_out = dictionary.checked(arrays["aside/features"])
+    if clf._kept_out is not None:
+        expect(clf._kept_out_labels.shape == (len(clf._kept_out),), "samples set aside")
+
+
+def _calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
+    n_classes = len(dictionary.class_slices)
+    known, simulated, held_out = (_cross_test(name, arrays, dictionary) for name in _PASSES)
+    pooled = arrays["pooled"]
+    expect(pooled.shape == (n_classes,) and pooled.dtype == np.bool_, "pooled classes")
+    tails = None
+    if settings["has_tails"]:
+        matched, nonmatched = _tails("tails/matched", arrays), _tails("tails/nonmatched", arrays)
+        expect(len(matched) == len(nonmatched) == n_classes, "tails")
+        weight = check_positive("weight", settings["weight"], zero=True)
+        tails = TailRule(matched, nonmatched, tuple(map(bool, pooled)), weight)
+    if not settings["calibrated"]:
+        expect(tails is not None, "tails")
+        assert tails is not None
+        return Calibration(known, simulated, held_out, tails, tails, pooled)
+    fusion, elsewhere = (
+        Fusion(*(_vector(arrays[f"{name}/{f.name}"], len(EVIDENCE)) for f in fields(Fusion)))
+        for name in ("fusion", "simulated_fusion")
+    )
+    for part in (fusion, elsewhere):
+        expect(bool((part.scale > _SMALLEST).all() and (part.weights >= 0).all()), "scales or weights")
+        expect(bool((np.abs([part.mean, part.scale, part.weights]) < LARGEST).all()), "scales or weights")
+    (tail,) = _tails("distribution/tail", arrays)
+    distribution = SplicedDistribution(
+        arrays["distribution/body"], arrays["distribution/levels"], tail, float(arrays["distribution/joint"])
+    )
+    rule = CalibratedRule(fusion, elsewhere, distribution)
+    return Calibration(known, simulated, held_out, rule, tails, pooled)
+
+
+def _vector(values: AnyArray, n: int) -> AnyArray:
+    expect(values.shape == (n,) and values.dtype == np.float64 and bool(np.isfinite(values).all()), "numbers")
+    return values
+
+
+def _cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) -> CrossTest:
+    rows = CrossTest(*(arrays[f"{name}/{f.name}"] for f in fields(CrossTest)))
+    n, n_classes = len(rows.sample), len(dictionary.class_slices)
+    for field, most in (("sample", dictionary.n_atoms), ("truth", n_classes), ("candidate", n_classes)):
+        numbers = getattr(rows, field)
+        right = numbers.shape == (n,) and numbers.dtype == np.int64
+        expect(right and (n == 0 or (numbers.min() >= 0 and numbers.max() < most)), "held-out samples")
+    for field in ("repeat", "matched", "nonmatched", "stranger"):
+        expect(getattr(rows, field).shape == (n,), "held-out samples")
+    expect(rows.values.shape == (n, len(EVIDENCE)) and rows.stranger.dtype == np.bool_, "held-out samples")
+    for numbers in (rows.values, rows.matched, rows.nonmatched):
+        expect(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.stranger]) < LARGEST).all()), "errors")
+    expect(bool((np.abs(rows.values) < LARGEST).all()), "held-out samples")
+    return rows
+
+
+def _tails(name: str, arrays: dict[str, AnyArray]) -> tuple[GPDTail, ...]:
+    numbers, counts, outcomes = (arrays[f"{name}/{part}"] for part in ("numbers", "n_excesses", "outcome"))
+    expect(numbers.shape == (len(counts), len(_TAIL_NUMBERS)) and len(outcomes) == len(counts), "tails")
+    return tuple(
+        GPDTail(**dict(zip(_TAIL_NUMBERS, map(float, row), strict=True)), n_excesses=int(count), outcome=str(outcome))
+        for row, count, outcome in zip(numbers, counts, outcomes, strict=True)
+    )

@@ -1,0 +1,5 @@
+"""Figures, pages and wording for experiments, comparisons and evaluations."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,207 @@
+"""Rows of arrays: npz and mat files, which are read as a whole, and npy files, which are read in parts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import BinaryIO
+
+import numpy as np
+
+from .._support.array_types import AnyArray
+from .cells import NotAClass, array_labels
+from .columns import LABEL_NAMES, Wanted, check_number, listed, nearest
+from .input_file import InputFile, reading
+from .label_file import GivenLabels
+from .named_arrays import MatArrays, NamedArrays, NpzArrays
+from .npy import NpyHeader, read_header, read_rows
+from .row_source import Block, ReadError, RowSource
+
+__all__ = ["open_arrays"]
+
+#: Numbers in a block, 2 MiB of them.
+_BLOCK = 2**18
+_SAMPLES = "X"
+_CLASS_NAMES = "class_names"
+
+_Given = GivenLabels | None
+
+
+def open_arrays(file: InputFile, wanted: Wanted, given: _Given) -> RowSource:
+    """Rows of an npy, npz or mat file."""
+    for option, names in (("--ignore", wanted.ignore), ("--keep", wanted.keep)):
+        if names:
+            raise ReadError(f"{file.name} has no columns with names, so that {option} {names[0]} cannot be heeded.")
+    if wanted.by_name:
+        raise ReadError(f"{file.name} cannot be read with --by-name: it has no names of features; give them in order.")
+    small = file.name.lower()
+    if small.endswith(".npy"):
+        return NpyRows(file, wanted, given)
+    with reading(file.name):
+        arrays: NamedArrays = NpzArrays(file) if small.endswith(".npz") else MatArrays(file)
+        return HeldRows(file, arrays, wanted, given)
+
+
+class ArrayRows(RowSource):
+    """Rows of an array with two axes; features have no names and go by number."""
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        wanted: Wanted,
+        label: str | None,
+        given: _Given,
+    ) -> None:
+        what = f"{title}{dtype} of shape {shape}"
+        if dtype.kind not in "fiub":
+            raise ReadError(f"{name} must hold real numbers, but has {what}: save numbers.")
+        if len(shape) != 2:
+            raise ReadError(
+                f"{name} must have a row for each sample, but has {what}: give it the shape (samples, features)."
+            )
+        if 0 in shape:
+            raise ReadError(f"{name} has no {'rows' if not shape[0] else 'features'}: it has {what}.")
+        if wanted.features is not None:
+            expected = wanted.features if isinstance(wanted.features, int) else len(wanted.features)
+            check_number(name, shape[1], expected, in_columns=False)
+        super().__init__(
+            name,
+            feature_names=None,
+            n_features=shape[1],
+            label=given.path if given else label,
+            label_title=f"the labels of {given.path}" if given else f"array {label!r}",
+            n_rows=shape[0],
+            notes=[],
+            drop_missing=wanted.drop_missing,
+            given_labels=given.labels if given else None,
+        )
+        self._n_read = 0
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the array has been read, by rows."""
+        return self._n_read / (self.n_rows or 1)
+
+    @abstractmethod
+    def _opened(self, stack: ExitStack) -> BinaryIO | None:
+        """The file, where parts are read from it."""
+
+    @abstractmethod
+    def _part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
+        """Some rows and their labels."""
+
+    def _blocks(self) -> Iterator[Block]:
+        self._n_read = 0
+        n_rows = self.n_rows or 0
+        size = max(1, _BLOCK // self.n_features)
+        with ExitStack() as stack, reading(self.name):
+            stream = self._opened(stack)
+            for first in range(0, n_rows, size):
+                last = min(first + size, n_rows)
+                rows, labels = self._part(stream, first, last)
+                with np.errstate(over="ignore"):  # of numbers with more than double precision
+                    X = np.ascontiguousarray(rows, dtype=np.float64)
+                yield Block(X, labels, {}, lambda row, first=first: f"row {first + row}")  # type: ignore[misc]
+                self._n_read = last
+
+
+class NpyRows(ArrayRows):
+    """Rows of an npy file, read in parts."""
+
+    def __init__(self, file: InputFile, wanted: Wanted, given: _Given) -> None:
+        self._file = file
+        if wanted.looks_for_labels and (wanted.label is not None or wanted.labels == "required"):
+            raise ReadError(f"{file.name} is one array without labels: give them in a file of their own with --labels.")
+        with reading(file.name), file.open() as stream:
+            self._header: NpyHeader = read_header(stream, file.size)
+        super().__init__(file.name, "", self._header.shape, self._header.dtype, wanted, None, given)
+
+    def _opened(self, stack: ExitStack) -> BinaryIO:
+        return stack.enter_context(self._file.open())
+
+    def _part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
+        assert stream is not None
+        rows = read_rows(stream, self._header, first, last)
+        self._file.check_unchanged(stream)
+        return rows, None
+
+
+class HeldRows(ArrayRows):
+    """Rows of an array among others in a file, held in memory."""
+
+    def __init__(self, file: InputFile, arrays: NamedArrays, wanted: Wanted, given: _Given) -> None:
+        samples = wanted.array if wanted.array is not None else _SAMPLES
+        if samples not in arrays.names:
+            named = f" with --array NAME (arrays: {listed(arrays.names)}){nearest(samples, arrays.names)}"
+            raise ReadError(f"{file.name} has no array {samples!r}: name the one with the samples{named}")
+        label = _label(file.name, arrays, samples, wanted)
+        X = arrays.get(samples)
+        super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, wanted, label, given)
+        self._X = X
+        self._labels: AnyArray | None = None
+        if label is not None:
+            self._labels = _read_labels(file.name, arrays, label, X.shape)
+
+    def _opened(self, stack: ExitStack) -> None:
+        return None
+
+    def _part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
+        return self._X[first:last], None if self._labels is None else self._labels[first:last]
+
+
+def _label(file: str, arrays: NamedArrays, samples: str, wanted: Wanted) -> str | None:
+    """The name of the array of the labels, where one is wanted."""
+    others = [name for name in arrays.names if name != samples]
+    if wanted.label is not None and wanted.label not in others:
+        raise ReadError(
+            f"{file} has no array {wanted.label!r}, which --label names (arrays: {listed(others)})"
+            f"{nearest(wanted.label, others)}"
+        )
+    if not wanted.looks_for_labels or wanted.label is not None:
+        return wanted.label if wanted.looks_for_labels else None
+    if wanted.usual_label in others:
+        return wanted.usual_label
+    called = [name for name in others if name.lower() in LABEL_NAMES]
+    if len(called) > 1:
+        raise ReadError(
+            f"{file} has several arrays that may hold the labels ({listed(called)}): say which with --label NAME."
+        )
+    if not called and wanted.labels == "required":
+        raise ReadError(
+            f"{file} has no array called {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}: say where the labels are "
+            f"with --label NAME (arrays: {listed(others)})."
+        )
+    return called[0] if called else None
+
+
+def _read_labels(file: str, arrays: NamedArrays, name: str, shape: tuple[int, ...]) -> AnyArray:
+    values = arrays.get(name)
+    if values.ndim == 0 or values.size != max(values.shape):
+        raise ReadError(f"{file} must have a label for each row, but {name!r} has the shape {values.shape}.")
+    values = values.reshape(-1)
+    if len(values) != shape[0]:
+        hint = ": turn the samples round, a row for each" if len(values) == shape[1] else ""
+        raise ReadError(f"{file} has {len(values)} labels in {name!r}, but {shape[0]} rows of samples{hint}.")
+    if _CLASS_NAMES in arrays.names and values.dtype.kind in "iu":
+        values = _named_classes(file, arrays.get(_CLASS_NAMES), values, name)
+    try:
+        return array_labels(values)
+    except NotAClass as error:
+        row = int(np.flatnonzero(values.astype(np.float64) == float(error.value))[0])
+        raise ReadError(
+            f"{file} has {error.value} as the label in row {row}, array {name!r}, which looks like a measurement, not "
+            "a class; name the array of the labels with --label NAME."
+        ) from None
+    except TypeError:
+        raise ReadError(f"{file} must have names or numbers as labels, but {name!r} has {values.dtype}.") from None
+
+
+def _named_classes(file: str, names: AnyArray, places: AnyArray, label: str) -> AnyArray:
+    """Names of classes for their places, as :func:`srosr.datasets.read_dataset` takes an npz file."""
+    if names.ndim != 1 or not len(places) or places.min() < 0 or places.max() >= len(names):
+        raise ReadError(f"{file} has labels in {label!r} that are not places in {_CLASS_NAMES!r}: correct one of them.")
+    return names[places]

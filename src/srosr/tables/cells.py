@@ -1,0 +1,137 @@
+"""Cells as numbers and as labels, and which of them count as missing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from .._support.array_types import AnyArray
+
+__all__ = [
+    "MISSING",
+    "NotAClass",
+    "array_labels",
+    "is_number",
+    "label_texts",
+    "shown",
+    "text_labels",
+    "to_number",
+    "typed",
+]
+
+#: Texts that stand for a missing value.
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_MISSING = frozenset(MISSING)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_NOT_FINITE = re.compile(r"(?P<sign>[+-]?)(?:(?P<nan>nan)|inf(?:inity)?)\Z", re.IGNORECASE)
+#: Whole numbers up to here are exact in double precision.
+_LARGEST_WHOLE = 2**53
+
+
+class NotAClass(ValueError):
+    """Labels are numbers with fractions; ``cell`` is the first of them, ``value`` the same without spaces."""
+
+    def __init__(self, cell: str) -> None:
+        super().__init__(cell)
+        self.cell, self.value = cell, cell.strip()
+
+
+def shown(value: str) -> str:
+    """A value as messages show it: in quotes and not too long."""
+    return repr(value if len(value) <= 40 else value[:39] + "…")
+
+
+def typed(name: str) -> str:
+    """A name as it is typed in a shell."""
+    return name if re.fullmatch(r"[\w.+-]+", name) else repr(name)
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell without spaces around it holds a finite decimal number."""
+    return _NUMBER.match(text) is not None
+
+
+def to_number(cell: str) -> float | None:
+    """The number in a cell, not a number where it is missing, or None for other text."""
+    text = cell.strip()
+    if _NUMBER.match(text):
+        return float(text)
+    if text in _MISSING:
+        return math.nan
+    if special := _NOT_FINITE.match(text):
+        return math.nan if special["nan"] else math.copysign(math.inf, -1.0 if special["sign"] == "-" else 1.0)
+    return None
+
+
+def label_texts(cells: Sequence[str]) -> list[str | None]:
+    """Labels from distinct cells, None for those that are missing.
+
+    A label is the text as it stands, but a whole number written with a point or an exponent loses it: 1.0 is 1.
+
+    Raises
+    ------
+    NotAClass
+        If all are numbers and one has a fraction.
+    """
+    stripped = [cell.strip() for cell in cells]
+    present = [text for text in stripped if text not in _MISSING]
+    if all(map(is_number, present)):
+        for cell, text in zip(cells, stripped, strict=True):
+            if text not in _MISSING and not _is_whole(text):
+                raise NotAClass(cell)
+    return [None if text in _MISSING else _without_zeros(text) for text in stripped]
+
+
+def _is_whole(text: str) -> bool:
+    value = float(text)
+    return value.is_integer() or text.lstrip("+-").isdigit()
+
+
+def _without_zeros(text: str) -> str:
+    if is_number(text) and not text.lstrip("+-").isdigit():
+        value = float(text)
+        if value.is_integer() and abs(value) <= _LARGEST_WHOLE:
+            return str(int(value))
+    return text
+
+
+def text_labels(cells: Iterable[str]) -> AnyArray:
+    """Labels from the cells of a column, as an array of objects; see :func:`label_texts`."""
+    cells = list(cells)
+    distinct = list(dict.fromkeys(cells))
+    label = dict(zip(distinct, label_texts(distinct), strict=True))
+    found = np.empty(len(cells), dtype=object)
+    found[:] = [label[cell] for cell in cells]
+    return found
+
+
+def array_labels(values: AnyArray) -> AnyArray:
+    """Labels from a row of numbers, booleans or texts, as an array of objects.
+
+    Raises
+    ------
+    NotAClass
+        If numbers have fractions.
+    TypeError
+        If it holds something else.
+    UnicodeDecodeError
+        If its bytes are no UTF-8.
+    """
+    kind = values.dtype.kind
+    if kind == "f":
+        distinct, places = np.unique(values, return_inverse=True)
+        texts: list[str] = ["" if math.isnan(value) else repr(float(value)) for value in distinct]
+    elif kind in "iubU":
+        distinct, places = np.unique(values, return_inverse=True)
+        texts = [str(value) for value in distinct.tolist()]
+    elif kind == "S":
+        distinct, places = np.unique(values, return_inverse=True)
+        texts = [value.decode("utf-8") for value in distinct.tolist()]
+    else:
+        raise TypeError(f"labels of the type {values.dtype}")
+    found = np.empty(len(texts), dtype=object)
+    found[:] = label_texts(texts)
+    return found[places.reshape(len(values))]

@@ -1,0 +1,184 @@
+"""What a table of labelled samples holds, and what about it may surprise: looked at before anything is learnt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray, Array
+
+__all__ = ["Overview", "overview_of"]
+
+#: A column whose spread is so many times that of the middle one decides alone, which is worth a remark.
+UNEVEN = 20.0
+#: Fewer samples than this give a class no tails of its own.
+FEW = 10
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What was found.
+
+    Attributes
+    ----------
+    samples, features : int
+    classes : dict of str to int
+        Samples of each class, in the order of the classes.
+    missing, dropped : int
+        Missing values, and the rows that were left out because of them.
+    duplicates : int
+        Samples that equal an earlier one.
+    contradictions : int
+        Of those, samples whose earlier twin has another class.
+    constant : tuple of str
+        Columns with one value only.
+    empty : int
+        Samples that are all zero.
+    numbering : tuple of str
+        Columns with a different whole number in every row, which may number the samples.
+    alike : tuple of str
+        Classes whose names differ only in capitals from another's.
+    spread : float
+        Largest standard deviation of a column, divided by the median of those that are not constant.
+    """
+
+    samples: int
+    features: int
+    classes: dict[str, int]
+    missing: int
+    dropped: int
+    duplicates: int
+    contradictions: int
+    constant: tuple[str, ...]
+    empty: int
+    numbering: tuple[str, ...]
+    alike: tuple[str, ...]
+    spread: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """In types that JSON has."""
+        lists = {name: list(getattr(self, name)) for name in ("constant", "numbering", "alike")}
+        return asdict(self) | lists | {"spread": float(self.spread)}
+
+    def remarks(self, *, scaled: bool = False, pictures: bool = False) -> list[str]:
+        """What may surprise, a sentence each, with what to do.
+
+        Parameters
+        ----------
+        scaled : bool
+            Whether columns will be brought to the same spread.
+        pictures : bool
+            Whether the features come from pictures: columns are then nothing the user made.
+        """
+        out = []
+        if self.contradictions:
+            some = "A sample equals" if self.contradictions == 1 else f"{self.contradictions:,} samples equal"
+            out.append(f"{some} one of another class: no method can tell them apart.")
+        elif self.duplicates:
+            some = "A sample equals" if self.duplicates == 1 else f"{self.duplicates:,} samples equal"
+            out.append(
+                f"{some} an earlier one: held out, such a sample is rebuilt from its own copy, and held-out figures "
+                "are too good."
+            )
+        few = [name for name, n in self.classes.items() if n < FEW]
+        if few:
+            shown = ", ".join(few[:5]) + (" …" if len(few) > 5 else "")
+            have = "has" if len(few) == 1 else "have"
+            out.append(f"{len(few)} of {len(self.classes)} classes {have} fewer than {FEW} samples ({shown}).")
+        if self.alike:
+            out.append(f"Classes that differ only in capitals are different classes: {', '.join(self.alike[:6])}.")
+        if self.numbering and not pictures:
+            names = ", ".join(self.numbering[:5])
+            out.append(
+                f"Every row has another whole number in {names}: if that only numbers the samples, leave it out with "
+                "--ignore."
+            )
+        if self.empty:
+            out.append(f"{self.empty:,} samples are all zero: there is nothing in them to recognise.")
+        if self.constant and not pictures:
+            shown = ", ".join(self.constant[:5]) + (" …" if len(self.constant) > 5 else "")
+            out.append(f"Constant columns tell nothing of the class and can be left out with --ignore: {shown}.")
+        if self.spread > UNEVEN and not scaled and not pictures:
+            out.append(
+                f"The widest column spreads {self.spread:,.0f} times as far as the middle one and decides almost "
+                "alone; --standardise lets all columns count the same: try both."
+            )
+        return out
+
+
+def overview_of(
+    X: Array, labels: AnyArray, names: Sequence[str] | None = None, *, missing: int = 0, dropped: int = 0
+) -> Overview:
+    """Look at samples and their classes.
+
+    Parameters
+    ----------
+    X : ndarray (n_samples, n_features)
+    labels : ndarray of str (n_samples,)
+    names : sequence of str, optional
+        Of the columns; without them they are numbered from 0.
+    missing, dropped : int
+        Missing values there were, and rows left out because of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from srosr.tables.data_overview import overview_of
+    >>> found = overview_of(np.array([[1.0, 7.0], [2.0, 7.0], [1.0, 7.0]]), np.array(["a", "b", "b"]), ["x", "y"])
+    >>> found.classes, found.duplicates, found.contradictions, found.constant
+    ({'a': 1, 'b': 2}, 1, 1, ('y',))
+    """
+    classes, number = np.unique(labels.astype(str), return_inverse=True)
+    first = _first_of_equals(X)
+    again = first != np.arange(len(X))
+    flat = X.max(axis=0) == X.min(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = X.std(axis=0)[~flat]
+    columns = [str(j) for j in range(X.shape[1])] if names is None else list(names)
+    return Overview(
+        samples=len(X),
+        features=X.shape[1],
+        classes=dict(zip(classes.tolist(), np.bincount(number).tolist(), strict=True)),
+        missing=missing,
+        dropped=dropped,
+        duplicates=int(again.sum()),
+        contradictions=int((number[first] != number).sum()),
+        constant=tuple(columns[j] for j in np.flatnonzero(flat)),
+        empty=int((~X.any(axis=1)).sum()),
+        numbering=tuple(columns[j] for j in range(X.shape[1]) if _numbers_rows(X[:, j])),
+        alike=_alike(classes.tolist()),
+        spread=_ratio(spreads),
+    )
+
+
+def _first_of_equals(X: Array) -> AnyArray:
+    """For each row the first row that equals it."""
+    rows = np.ascontiguousarray(X + 0.0)  # minus zero is zero
+    _, first, same = np.unique(
+        rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel(), return_index=True, return_inverse=True
+    )
+    return first[same.ravel()]
+
+
+def _numbers_rows(column: Array) -> bool:
+    """Whether a column has a different whole number in every row."""
+    if len(column) < FEW or (column != np.round(column)).any():
+        return False
+    return len(np.unique(column)) == len(column)
+
+
+def _alike(classes: list[str]) -> tuple[str, ...]:
+    small = [name.casefold() for name in classes]
+    n = Counter(small)
+    return tuple(name for name, folded in zip(classes, small, strict=True) if n[folded] > 1)
+
+
+def _ratio(spreads: Array) -> float:
+    positive = spreads[(spreads > 0) & np.isfinite(spreads)]
+    with np.errstate(over="ignore"):
+        ratio = float(positive.max() / np.median(positive)) if len(positive) else 1.0
+    return ratio if np.isfinite(ratio) else float(np.finfo(float).max)

@@ -1,0 +1,60 @@
+"""Labels in a file of their own, a label for each row of another file."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from .._support.array_types import AnyArray
+from .cells import NotAClass, array_labels, text_labels
+from .input_file import InputFile, reading
+from .npy import read_array, read_header
+from .row_source import ReadError
+
+__all__ = ["GivenLabels", "read_label_file"]
+
+
+class GivenLabels(NamedTuple):
+    """Labels from a file of their own, None where one is missing, and the path of that file."""
+
+    path: str
+    labels: AnyArray
+
+
+def read_label_file(path: str | os.PathLike[str]) -> GivenLabels:
+    """Labels from an ``.npy`` file, or from text with a label a line."""
+    file = InputFile(os.fsdecode(path))
+    return GivenLabels(file.name, _labels(file))
+
+
+def _labels(file: InputFile) -> AnyArray:
+    try:
+        with reading(file.name), file.open() as stream:
+            if file.name.lower().endswith(".npy"):
+                values = read_array(stream, read_header(stream, file.size))
+                if values.ndim == 0 or values.size != max(values.shape):
+                    raise ReadError(f"{file.name} has labels of the shape {values.shape}: give one for each row.")
+                return array_labels(values.reshape(-1))
+            return text_labels(_lines(stream.read(), file.name))
+    except NotAClass as error:
+        raise ReadError(
+            f"{file.name} has {error.value} as a label, which looks like a measurement, not a class: give the labels."
+        ) from None
+
+
+def _lines(data: bytes, file: str) -> list[str]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ReadError(f"{file} is not in UTF-8, as line {line} shows: save it as text in UTF-8.") from None
+    if "\0" in text:
+        raise ReadError(
+            f"{file} has zero bytes, so that it is not text: give text with a label a line, or an .npy file."
+        )
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise ReadError(f"{file} has no labels: give one for each row.")
+    return lines

@@ -1,0 +1,154 @@
+"""Parquet files, read a part of a row group at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .._support.array_types import AnyArray, Array
+from .cells import NotAClass, text_labels, typed
+from .columns import Wanted, assign_roles, listed
+from .input_file import InputFile, reading
+from .label_file import GivenLabels
+from .row_source import Block, ReadError, RowSource
+
+__all__ = ["ParquetRows"]
+
+#: Numbers in a block, 2 MiB of them.
+_BLOCK = 2**18
+#: How pandas calls the column of a row index without a name.
+_INDEX = "__index_level_0__"
+
+
+class ParquetRows(RowSource):
+    """Rows of a Parquet file."""
+
+    def __init__(self, file: InputFile, wanted: Wanted, given: GivenLabels | None = None) -> None:
+        self._file = file
+        with reading(file.name), file.open() as stream:
+            table = pq.ParquetFile(stream)
+            schema, n_rows = table.schema_arrow, table.metadata.num_rows
+        if not n_rows:
+            raise ReadError(f"{file.name} has no rows: give a file with samples in it.")
+        names = tuple(schema.names)
+        twice = [name for name, n in Counter(names).items() if n > 1]
+        if twice:
+            raise ReadError(f"{file.name} has several columns of the same name: {listed(twice, 5)}; give each its own.")
+        numbering = names.index(_INDEX) if _INDEX in names else None
+        kinds = [_value_type(field.type) for field in schema]
+        roles = assign_roles(
+            file.name,
+            names,
+            wanted,
+            lambda: [place for place, kind in enumerate(kinds) if _is_text(kind)],
+            numbering=numbering,
+        )
+        used = {*roles.features, *roles.kept, *(() if roles.label is None else (roles.label,))}
+        for place in sorted(used):
+            if pa.types.is_nested(kinds[place]):
+                raise _refused(file.name, names[place], f"nested values ({kinds[place]})")
+        for place in roles.features:
+            if not _is_numeric(kinds[place]):
+                raise _refused(file.name, names[place], f"values of the type {kinds[place]}, not numbers")
+        self._names = names
+        self._roles = roles
+        self._columns = [names[place] for place in sorted(used)]
+        notes = list(roles.notes)
+        if numbering is not None:
+            notes.insert(0, f"the column {_INDEX!r} is taken for a row index")
+        column = None if roles.label is None else names[roles.label]
+        super().__init__(
+            file.name,
+            feature_names=tuple(names[place] for place in roles.features),
+            n_features=len(roles.features),
+            label=given.path if given else column,
+            label_title=f"the labels of {given.path}" if given else f"column {column!r}",
+            n_rows=n_rows,
+            notes=notes,
+            drop_missing=wanted.drop_missing,
+            given_labels=given.labels if given else None,
+        )
+        self._n_read = 0
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the file has been read, by rows."""
+        return min(self._n_read / (self.n_rows or 1), 1.0)
+
+    def _blocks(self) -> Iterator[Block]:
+        self._n_read = 0
+        size = max(1, _BLOCK // len(self._columns))
+        with reading(self.name), self._file.open() as stream:
+            table = pq.ParquetFile(stream, buffer_size=2**16, pre_buffer=False)
+            for batch in table.iter_batches(batch_size=size, columns=self._columns, use_threads=False):
+                self._file.check_unchanged(stream)
+                yield self._block(batch, self._n_read)
+                self._n_read += batch.num_rows
+        if self._n_read != self.n_rows:
+            raise ReadError(f"{self.name} is damaged: it has {self._n_read} rows, but announces {self.n_rows}.")
+
+    def _block(self, batch: pa.RecordBatch, first: int) -> Block:
+        names, roles = self._names, self._roles
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        X = np.ascontiguousarray(np.stack([_numbers(columns[names[place]]) for place in roles.features]).T)
+        labels = None
+        if roles.label is not None:
+            try:
+                labels = _labels(columns[names[roles.label]])
+            except NotAClass as error:
+                row = first + _texts(columns[names[roles.label]]).index(error.cell)
+                raise ReadError(
+                    f"{self.name} has {error.value} as the label in row {row}, column {names[roles.label]!r}, which "
+                    "looks like a measurement, not a class; name the column of the labels with --label COLUMN."
+                ) from None
+        kept = {names[place]: _texts(columns[names[place]]) for place in roles.kept}
+        return Block(X, labels, kept, lambda row: f"row {first + row}")
+
+
+def _refused(file: str, column: str, what: str) -> ReadError:
+    return ReadError(f"{file} has {what}, in the column {column!r}; --ignore {typed(column)} leaves the column out.")
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    types = pa.types
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _numbers(column: pa.Array) -> Array:
+    """The column in double precision, not a number for nulls."""
+    column = _plain(column)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    cast = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _labels(column: pa.Array) -> AnyArray:
+    return text_labels(_texts(column))
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Cells as text, nothing for nulls."""
+    column = _plain(column)
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        column = column.cast(pa.large_string())
+    return ["" if cell is None else str(cell) for cell in column.to_pylist()]

@@ -1,0 +1,267 @@
+"""Batches of rows, and what every source of rows does alike whatever its format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .._support.array_types import AnyArray, Array, IntArray
+
+__all__ = ["Block", "ReadError", "RowSource", "Rows"]
+
+
+class ReadError(ValueError):
+    """A file cannot be read as a table of samples.
+
+    The message is one sentence: the file, the line (or row) and the column, what is wrong there, what to do.
+    """
+
+
+class MissingValue(ReadError):
+    """A value or a label is missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A batch of rows.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (n_rows,)
+        Numbers of the rows in the file, from 0, a header not counted; gaps where rows were dropped.
+    X : ndarray of shape (n_rows, n_features)
+        The features, all finite.
+    labels : ndarray of shape (n_rows,) of str, or None
+        The labels as text; None where the file has none or none were asked for.
+    kept : dict of str to list of str
+        Columns carried along as text.
+    """
+
+    numbers: IntArray
+    X: Array
+    labels: AnyArray | None
+    kept: dict[str, list[str]]
+
+
+class Block(NamedTuple):
+    """Rows as a format yields them: not a number where a feature is missing, None where a label is."""
+
+    X: Array
+    labels: AnyArray | None
+    kept: dict[str, list[str]]
+    place: Callable[[int], str]
+    """Where a row of the block is in the file, in words: "line 12", "row 10"."""
+
+
+class RowSource(ABC):
+    """Rows of a file, batch by batch; made by :func:`srosr.tables.open_rows`.
+
+    Attributes
+    ----------
+    name : str
+        The path as given, or "standard input".
+    feature_names : tuple of str, or None
+        Names of the features; None where the file has none (arrays, a table without a header).
+    n_features : int
+        Number of features.
+    label : str or None
+        The column, array or file that the labels come from.
+    n_rows : int or None
+        Number of rows, where the file says it.
+    notes : list of str
+        Remarks for the user on how the file was understood.
+    dropped, missing : int
+        Rows left out so far because values are missing, and the missing values in them.
+    seen : int
+        Rows read so far, those left out included.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        feature_names: tuple[str, ...] | None,
+        n_features: int,
+        label: str | None,
+        label_title: str,
+        n_rows: int | None,
+        notes: list[str],
+        drop_missing: bool,
+        given_labels: AnyArray | None,
+    ) -> None:
+        self.name = name
+        self.feature_names = feature_names
+        self.n_features = n_features
+        self.label = label
+        self.n_rows = n_rows
+        self.notes = notes
+        self.dropped = 0
+        self.missing = 0
+        self.seen = 0
+        self._drop_missing = drop_missing
+        self._label_title = label_title
+        self._given_labels = given_labels
+        if given_labels is not None and n_rows is not None and n_rows != len(given_labels):
+            raise self._wrong_number_of_labels(n_rows)
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the file has been read, from 0 to 1; None where that cannot be known."""
+        return None
+
+    def batches(self, size: int) -> Iterator[Rows]:
+        """All rows from the start, ``size`` at a time; only the last batch can be smaller.
+
+        Raises
+        ------
+        ReadError
+            Where the file goes wrong; batches before that have been handed out.
+        """
+        if size < 1:
+            raise ValueError(f"size must be at least 1, but is {size}")
+        return _regrouped(self._finished(), size)
+
+    def read(self) -> Rows:
+        """All rows at once; where values are missing the error says how many."""
+        try:
+            return _joined(list(self._finished()))
+        except MissingValue as error:
+            raise self._counted(error) from None
+        except MemoryError:
+            raise ReadError(f"{self.name} does not fit into memory: take fewer rows.") from None
+
+    def _counted(self, error: MissingValue) -> ReadError:
+        """The error with the number of all missing values, where the rows can be read again."""
+        self._drop_missing = True
+        try:
+            for _ in self._finished():
+                pass
+        except ReadError:
+            return error
+        finally:
+            self._drop_missing = False
+        first = str(error).removesuffix("; --drop-missing leaves such rows out.")
+        some = "value is" if self.missing == 1 else "values are"
+        rows = f"{self.dropped:,} of {self.seen:,} rows"
+        return ReadError(
+            f"{first} (in all {self.missing:,} {some} missing, in {rows}); --drop-missing leaves such rows out."
+        )
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[Block]:
+        """The rows as the format yields them, from the start."""
+
+    def _feature_title(self, place: int) -> str:
+        """A feature in messages."""
+        return f"column {self.feature_names[place]!r}" if self.feature_names is not None else f"feature {place}"
+
+    def _finished(self) -> Iterator[Rows]:
+        self.dropped = self.missing = self.seen = 0
+        first = 0
+        for block in self._blocks():
+            n_rows = len(block.X)
+            if self._given_labels is not None:
+                block = block._replace(labels=self._given(first, n_rows))
+            rows = self._checked(block, first)
+            first += n_rows
+            self.seen = first
+            if len(rows.X):
+                yield rows
+        if not first:
+            raise ReadError(f"{self.name} has no rows: give a file with samples in it.")
+        if self._given_labels is not None and len(self._given_labels) != first:
+            raise self._wrong_number_of_labels(first)
+        if first == self.dropped:
+            raise ReadError(f"{self.name} has a missing value in every row, so that --drop-missing leaves none.")
+
+    def _given(self, first: int, n_rows: int) -> AnyArray:
+        assert self._given_labels is not None
+        if first + n_rows > len(self._given_labels):
+            raise self._wrong_number_of_labels(None)
+        return self._given_labels[first : first + n_rows]
+
+    def _wrong_number_of_labels(self, n_rows: int | None) -> ReadError:
+        assert self._given_labels is not None
+        found = len(self._given_labels)
+        there = f"{n_rows} rows" if n_rows is not None else "more rows"
+        hint = "; if its first line is a heading, delete it" if n_rows is not None and found == n_rows + 1 else ""
+        return ReadError(f"{self.label} has {found} labels, but {self.name} has {there}: give one for each row{hint}.")
+
+    def _checked(self, block: Block, first: int) -> Rows:
+        """The rows without those that miss values, or an error that names the first bad one."""
+        X, labels, kept = block.X, block.labels, block.kept
+        numbers: IntArray = np.arange(first, first + len(X), dtype=np.int64)
+        finite = np.isfinite(X)
+        unlabelled = None if labels is None else _is_none(labels)
+        if finite.all() and (unlabelled is None or not unlabelled.any()):
+            return Rows(numbers, X, labels, kept)
+        missing = np.isnan(X)
+        counts = missing.sum(axis=1)
+        if unlabelled is not None:
+            counts += unlabelled
+        if counts.any() and not self._drop_missing:
+            row = int(np.argmax(counts > 0))
+            features = np.flatnonzero(missing[row])
+            title = self._feature_title(int(features[0])) if len(features) else self._label_title
+            what = "no value" if len(features) else "no label"
+            raise MissingValue(
+                f"{self.name} has {what} in {block.place(row)}, {title}; --drop-missing leaves such rows out."
+            )
+        infinite = ~finite & ~missing
+        infinite[counts > 0] = False
+        if infinite.any():
+            row, feature = (int(place) for place in np.argwhere(infinite)[0])
+            raise ReadError(
+                f"{self.name} has an infinite value in {block.place(row)}, {self._feature_title(feature)}; correct it "
+                "or take the row out."
+            )
+        self.dropped += int(np.count_nonzero(counts))
+        self.missing += int(counts.sum())
+        whole = np.flatnonzero(counts == 0)
+        chosen = {name: [cells[row] for row in whole] for name, cells in kept.items()}
+        return Rows(numbers[whole], X[whole], None if labels is None else labels[whole], chosen)
+
+
+def _is_none(labels: AnyArray) -> AnyArray:
+    return np.fromiter((label is None for label in labels), dtype=bool, count=len(labels))
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    labels = (
+        None if parts[0].labels is None else np.concatenate([part.labels for part in parts if part.labels is not None])
+    )
+    kept = {name: [cell for part in parts for cell in part.kept[name]] for name in parts[0].kept}
+    return Rows(
+        np.concatenate([part.numbers for part in parts]), np.concatenate([part.X for part in parts]), labels, kept
+    )
+
+
+def _slice(rows: Rows, start: int, stop: int) -> Rows:
+    if start == 0 and stop == len(rows.X):
+        return rows
+    labels = None if rows.labels is None else rows.labels[start:stop]
+    kept = {name: cells[start:stop] for name, cells in rows.kept.items()}
+    return Rows(rows.numbers[start:stop], rows.X[start:stop], labels, kept)
+
+
+def _regrouped(parts: Iterator[Rows], size: int) -> Iterator[Rows]:
+    """The same rows in batches of ``size``."""
+    waiting: list[Rows] = []
+    n_waiting = 0
+    for part in parts:
+        start, length = 0, len(part.X)
+        while n_waiting + length - start >= size:
+            stop = start + size - n_waiting
+            yield _joined([*waiting, _slice(part, start, stop)])
+            waiting, n_waiting, start = [], 0, stop
+        if start < length:
+            waiting.append(_slice(part, start, length))
+            n_waiting += length - start
+    if waiting:
+        yield _joined(waiting)

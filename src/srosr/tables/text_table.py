@@ -1,0 +1,303 @@
+"""Tables of text: values with commas, semicolons, tabs or | between them.
+
+Blocks of lines go to pyarrow, which parses numbers fast. Where it refuses a block, Python's `csv` module reads it again
+and either succeeds (numbers such as +1) or finds the line and the column.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import chain, islice
+from typing import BinaryIO, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from .cells import MISSING, NotAClass, is_number, label_texts, shown, text_labels, to_number, typed
+from .columns import Roles, Wanted, assign_roles, listed
+from .input_file import InputFile, reading
+from .label_file import GivenLabels
+from .row_source import Block, ReadError, RowSource
+from .text_blocks import SEPARATORS, TextBlock, count_lines, first_line, text_blocks
+
+__all__ = ["TextRows"]
+
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+\Z")
+#: How many rows are looked at to tell columns of text from columns of numbers.
+_ROWS_LOOKED_AT = 1000
+
+
+class _Layout(NamedTuple):
+    """What the first line says: the separator, the names of the columns, the place of one that numbers the rows."""
+
+    separator: str
+    names: tuple[str, ...]
+    numbering: int | None
+
+
+class TextRows(RowSource):
+    """Rows of a text file, or of a stream, which can be read once."""
+
+    def __init__(
+        self, source: InputFile | BinaryIO, name: str, wanted: Wanted, given: GivenLabels | None = None
+    ) -> None:
+        self._source = source
+        self._has_header = wanted.header
+        self._share = 0.0
+        layout, blocks = self._start(name)
+        first = next(blocks, None)
+        if first is None:
+            raise ReadError(f"{name} has a header, but no rows: add a line for each sample.")
+        self._pending: Iterator[TextBlock] | None = None
+        if isinstance(source, InputFile):
+            blocks.close()
+            self._share = 0.0
+        else:
+            self._pending = chain([first], blocks)
+        roles = assign_roles(
+            name,
+            layout.names,
+            wanted,
+            lambda: _text_columns(first, layout),
+            numbering=layout.numbering,
+            named=wanted.header,
+        )
+        self._layout: _Layout = layout
+        self._roles: Roles = roles
+        column = None if roles.label is None else layout.names[roles.label]
+        notes = list(roles.notes)
+        if layout.numbering is not None:
+            notes.insert(0, "the first column has no name and is taken for a row index")
+        super().__init__(
+            name,
+            feature_names=tuple(layout.names[place] for place in roles.features) if wanted.header else None,
+            n_features=len(roles.features),
+            label=given.path if given else column,
+            label_title=f"the labels of {given.path}" if given else f"column {column!r}",
+            n_rows=None,
+            notes=notes,
+            drop_missing=wanted.drop_missing,
+            given_labels=given.labels if given else None,
+        )
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the file has been read, by bytes; None for a stream."""
+        return self._share if isinstance(self._source, InputFile) else None
+
+    def _feature_title(self, place: int) -> str:
+        return f"column {self._layout.names[self._roles.features[place]]!r}"
+
+    def _start(self, name: str) -> tuple[_Layout, Generator[TextBlock]]:
+        """The layout, and the blocks after the header."""
+        source = self._source
+        with ExitStack() as stack, reading(name):
+            raw = stream = stack.enter_context(source.open()) if isinstance(source, InputFile) else source
+            if isinstance(source, InputFile) and name.lower().endswith(".gz"):
+                stream = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
+            head, rest = first_line(stream, name)
+            layout = _read_layout(head, name, self._has_header)
+            line = head.line + count_lines(head.data)
+            if not self._has_header:
+                rest, line = head.data + rest, head.line
+            blocks = text_blocks(stream, name, layout.separator.encode(), rest, line)
+            return layout, self._watched(blocks, raw, name, stack.pop_all())
+
+    def _watched(
+        self, blocks: Iterator[TextBlock], raw: BinaryIO, name: str, opened: ExitStack
+    ) -> Generator[TextBlock]:
+        """The blocks, while the file stays as it is; closes what was opened."""
+        with opened, reading(name):
+            for block in blocks:
+                if isinstance(self._source, InputFile):
+                    self._source.check_unchanged(raw)
+                    self._share = min(raw.tell() / self._source.size, 1.0)
+                yield block
+
+    def _blocks(self) -> Iterator[Block]:
+        if isinstance(self._source, InputFile):
+            layout, started = self._start(self.name)
+            blocks: Iterator[TextBlock] = started
+            if layout != self._layout:
+                started.close()
+                raise ReadError(f"{self.name} was changed while it was read: run again when it is complete.")
+        elif self._pending is None:
+            raise ReadError(f"{self.name} can be read only once: save it in a file first.")
+        else:
+            blocks, self._pending = self._pending, None
+        for block in blocks:
+            with reading(self.name):
+                parsed = self._parsed(block)
+            if len(parsed.X):
+                yield parsed
+        self._share = 1.0
+
+    def _parsed(self, block: TextBlock) -> Block:
+        table = self._parsed_fast(block)
+        if table is None:
+            return self._parsed_slowly(block)
+        roles = self._roles
+        X = np.ascontiguousarray(np.stack([table[str(place)].to_numpy() for place in roles.features]).T)
+        labels = None
+        if roles.label is not None:
+            codes = table[str(roles.label)].combine_chunks().dictionary_encode()
+            if isinstance(codes, pa.ChunkedArray):
+                codes = codes.combine_chunks()
+            distinct = np.empty(len(codes.dictionary), dtype=object)
+            try:
+                distinct[:] = label_texts(codes.dictionary.to_pylist())
+            except NotAClass as error:
+                raise self._not_a_class(block, error.value) from None
+            labels = distinct[codes.indices.to_numpy(zero_copy_only=False)]
+        kept = {self._layout.names[place]: table[str(place)].to_pylist() for place in roles.kept}
+        return Block(X, labels, kept, lambda row: self._line(block, row))
+
+    def _parsed_fast(self, block: TextBlock) -> pa.Table | None:
+        """The columns that are needed; None where pyarrow refuses the block."""
+        roles = self._roles
+        types = {str(place): pa.float64() for place in roles.features}
+        types |= {str(place): pa.string() for place in (*roles.kept, roles.label) if place is not None}
+        try:
+            return pa_csv.read_csv(
+                pa.BufferReader(block.data),
+                pa_csv.ReadOptions(
+                    column_names=[str(place) for place in range(len(self._layout.names))],
+                    use_threads=False,
+                    block_size=len(block.data) + 1,
+                ),
+                pa_csv.ParseOptions(delimiter=self._layout.separator, newlines_in_values=b'"' in block.data),
+                pa_csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), null_values=MISSING, strings_can_be_null=False
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+
+    def _parsed_slowly(self, block: TextBlock) -> Block:
+        names, roles = self._layout.names, self._roles
+        numbers: list[list[float]] = []
+        label_cells: list[str] = []
+        kept: dict[str, list[str]] = {names[place]: [] for place in roles.kept}
+        for line, cells in _records(block, self.name, self._layout.separator):
+            if len(cells) != len(names):
+                raise self._ragged(line, len(cells))
+            row = []
+            for place in roles.features:
+                value = to_number(cells[place])
+                if value is None:
+                    raise self._not_a_number(line, names[place], cells[place])
+                row.append(value)
+            numbers.append(row)
+            if roles.label is not None:
+                label_cells.append(cells[roles.label])
+            for place in roles.kept:
+                kept[names[place]].append(cells[place])
+        labels = None
+        if roles.label is not None:
+            try:
+                labels = text_labels(label_cells)
+            except NotAClass as error:
+                raise self._not_a_class(block, error.value) from None
+        X = np.array(numbers, dtype=np.float64).reshape(len(numbers), len(roles.features))
+        return Block(X, labels, kept, lambda row: self._line(block, row))
+
+    def _line(self, block: TextBlock, row: int) -> str:
+        line, _ = next(islice(_records(block, self.name, self._layout.separator), row, None))
+        return f"line {line}"
+
+    def _ragged(self, line: int, found: int) -> ReadError:
+        expected = len(self._layout.names)
+        values = f"{found} value{'' if found == 1 else 's'}"
+        what = "names in its header" if self._has_header else "values in its first line"
+        return ReadError(f"{self.name} has {values} in line {line}, but {expected} {what}: correct that line.")
+
+    def _not_a_number(self, line: int, column: str, cell: str) -> ReadError:
+        where = f"{self.name} has {shown(cell)} in line {line}, column {column!r}, which is not a number"
+        if _DECIMAL_COMMA.match(cell.strip()):
+            return ReadError(f"{where}: save the file with decimal points instead of decimal commas.")
+        if len(self._layout.names) == 1 and len(cell.split()) > 1 and all(map(is_number, cell.split())):
+            return ReadError(f"{where}: put a comma, semicolon, tab or | between values.")
+        hint = "" if self._roles.label is not None else f" and --label {typed(column)} takes it for the labels"
+        return ReadError(f"{where}; --ignore {typed(column)} leaves the column out{hint}.")
+
+    def _not_a_class(self, block: TextBlock, value: str) -> ReadError:
+        place = self._roles.label or 0
+        records = _records(block, self.name, self._layout.separator)
+        line = next(line for line, cells in records if cells[place].strip() == value)
+        return ReadError(
+            f"{self.name} has {value} as the label in line {line}, column {self._layout.names[place]!r}, which looks "
+            "like a measurement, not a class; name the column of the labels with --label COLUMN."
+        )
+
+
+def _records(block: TextBlock, file: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """First line and values of each row that is not blank."""
+    reader = csv.reader(io.StringIO(block.data.decode("utf-8"), newline=""), delimiter=separator)
+    while True:
+        line = block.line + reader.line_num
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ReadError(f"{file} cannot be split into values in line {line}: {error}.") from None
+        if cells and not (len(cells) == 1 and cells[0].isspace()):
+            yield line, cells
+
+
+def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
+    separator = _separator(head.data, header)
+    _, cells = next(_records(head, file, separator), (0, [""]))
+    if not header:
+        return _Layout(separator, tuple(str(place) for place in range(len(cells))), None)
+    names = [cell.strip() for cell in cells]
+    numbering = 0 if names[0] == "" and len(names) > 1 else None
+    numbers = [name for name in names if is_number(name)]
+    if numbers and numbers not in ([str(n) for n in range(len(numbers))], [str(n + 1) for n in range(len(numbers))]):
+        raise ReadError(
+            f"{file} has numbers where names should be in line {head.line} ({listed(numbers, 3)}); "
+            "if it has no header, say --no-header."
+        )
+    for place, name in enumerate(names):
+        if not name and place != numbering:
+            raise ReadError(f"{file} has no name for column {place + 1} in line {head.line}: give it one.")
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise ReadError(
+            f"{file} has several columns of the same name in line {head.line}: {listed(twice, 5)}; give each its own."
+        )
+    return _Layout(separator, tuple(names), numbering)
+
+
+def _separator(line: bytes, header: bool) -> str:
+    """The character between the values of the first line: the most frequent one outside quotes."""
+    outside = re.sub(rb'"[^"]*"', b"", line)
+    counts = {chr(sign): outside.count(sign) for sign in SEPARATORS}
+    if not header:  # commas may be in the numbers
+        return next((sign for sign, count in counts.items() if count), ",")
+    return max(counts, key=lambda sign: counts[sign]) if any(counts.values()) else ","
+
+
+def _text_columns(block: TextBlock, layout: _Layout) -> Sequence[int]:
+    """Places of the columns whose values are text for the most part, in the first rows; decimal commas are none."""
+    texts = np.zeros(len(layout.names), dtype=np.int64)
+    numbers = np.zeros(len(layout.names), dtype=np.int64)
+    with suppress(ReadError):  # it comes again when the block is read
+        for _, cells in islice(_records(block, "", layout.separator), _ROWS_LOOKED_AT):
+            if len(cells) != len(layout.names):
+                continue
+            for place, cell in enumerate(cells):
+                value = to_number(cell)
+                if value is None and not _DECIMAL_COMMA.match(cell.strip()):
+                    texts[place] += 1
+                elif value is None or not math.isnan(value):
+                    numbers[place] += 1
+    return np.flatnonzero(texts > numbers).tolist()

@@ -1,0 +1,10 @@
+from .diagnostics import TailDiagnostics as TailDiagnostics
+from .diagnostics import qq_points as qq_points
+from .diagnostics import tail_diagnostics as tail_diagnostics
+from .error_distribution import SplicedDistribution as SplicedDistribution
+from .gpd import GPDTail as GPDTail
+from .gpd import fit_gpd as fit_gpd
+from .gpd import fit_tail as fit_tail
+from .weibull import MIN_VALUES as MIN_VALUES
+from .weibull import Weibull as Weibull
+from .weibull import fit_weibull as fit_weibull

@@ -1,0 +1,7 @@
+from .choice import Aside as Aside
+from .choice import choose_threshold as choose_threshold
+from .choice import fixed_threshold as fixed_threshold
+from .criteria import OBJECTIVES as OBJECTIVES
+from .criteria import Threshold as Threshold
+from .criteria import check_threshold as check_threshold
+from .criteria import rejection_threshold as rejection_threshold

@@ -1,0 +1,176 @@
+r"""Thresholds on the unknown score, none of which needs an unknown sample.
+
+A sample is refused where its unknown score is *above* the threshold. Four ways to one:
+
+- `rejection_threshold`: a target rate of false rejection, from scores of held-out known samples (approximate);
+- `conformal_threshold`: the same with a guarantee, from samples that had no part in anything else;
+- `simulated_threshold`: the best one against pretended strangers, known classes left out in turn;
+- a number of your own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray, Array, IntArray
+
+__all__ = [
+    "OBJECTIVES",
+    "Threshold",
+    "conformal_threshold",
+    "enough_for",
+    "rejection_threshold",
+    "simulated_threshold",
+]
+
+#: What `simulated_threshold` can aim at.
+OBJECTIVES = ("risk", "f", "youden")
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold:
+    """A threshold on the unknown score, and how it came about.
+
+    Attributes
+    ----------
+    value : float
+        For classes without one of their own.
+    per_class : ndarray (n_classes,)
+        For each candidate class.
+    kind : {"target", "conformal", "simulated", "fixed"}
+    detail : str
+        In words.
+    """
+
+    value: float
+    per_class: Array
+    kind: str
+    detail: str
+
+    def of(self, candidate: IntArray) -> Array:
+        """The threshold of each sample, by its candidate class."""
+        return self.per_class[candidate]
+
+
+def check_threshold(
+    value: Any, lowest: float = 0.0, highest: float = 1.0, named: tuple[str, ...] = OBJECTIVES
+) -> float:
+    """A threshold on the scale of the scores, or a ValueError."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not (lowest <= number <= highest and math.isfinite(number)):
+        scale = "a finite number" if math.isinf(highest - lowest) else f"a number between {lowest:g} and {highest:g}"
+        raise ValueError(
+            f"threshold must be {scale} (on the scale of unknown_score), one of "
+            f"{', '.join(map(repr, named))}, or None, got {value!r}."
+        )
+    return number
+
+
+def enough_for(target: float) -> int:
+    """The fewest held-out samples whose largest score can stand for a rejection rate: :math:`n \\ge 1/\\alpha - 1`.
+
+    Examples
+    --------
+    >>> enough_for(0.05)
+    19
+    """
+    return math.ceil(1.0 / target - 1.0 - 1e-9)
+
+
+def rejection_threshold(scores: Array, target: float) -> float:
+    """The smallest threshold that refuses at most the share ``target`` of the scores.
+
+    Parameters
+    ----------
+    scores : ndarray (n,)
+        Unknown scores of held-out known samples.
+    target : float
+    """
+    ordered = np.sort(scores)
+    return float(ordered[max(math.ceil((1.0 - target) * len(ordered) - 1e-9), 1) - 1])
+
+
+def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> float:
+    r"""The split-conformal threshold, the :math:`\lceil(n + 1)(1 - \alpha)\rceil`-th smallest score.
+
+    A new known sample that is exchangeable with the n calibration samples is refused with probability at most
+    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the highest score there can be keeps
+    that promise, which refuses nothing.
+
+    Parameters
+    ----------
+    scores : ndarray (n,)
+        Unknown scores of samples that had no part in dictionary, tails or fusion.
+    target : float
+    highest : float
+        End of the scale.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> conformal_threshold(np.arange(1, 20) / 20, 0.05), conformal_threshold(np.arange(1, 19) / 20, 0.05)
+    (0.95, 1.0)
+    """
+    rank = max(math.ceil((len(scores) + 1) * (1.0 - target) - 1e-9), 1)
+    return highest if rank > len(scores) else float(np.sort(scores)[rank - 1])
+
+
+def simulated_threshold(
+    known: Array,
+    right: AnyArray,
+    stranger: Array,
+    objective: str,
+    risk_weight: float = 1.0,
+    lowest: float = 0.0,
+    highest: float = 1.0,
+) -> tuple[float, float]:
+    r"""The threshold that does best against pretended strangers.
+
+    With :math:`C_o` the share of strangers accepted and :math:`C_\epsilon` the share of known samples refused or given
+    a wrong class, "risk" minimises the paper's open set risk :math:`C_o + \lambda C_\epsilon`; "f" maximises the
+    F-measure (true positives: known samples accepted in the right class) with as many strangers as known samples;
+    "youden" maximises the share of known samples accepted minus that of strangers accepted.
+
+    Parameters
+    ----------
+    known, stranger : ndarray
+        Unknown scores.
+    right : ndarray of bool
+        Whether a known sample's candidate is its class.
+    objective : {"risk", "f", "youden"}
+    risk_weight : float
+        :math:`\lambda`.
+    lowest, highest : float
+        Ends of the scale of the scores.
+
+    Returns
+    -------
+    threshold, value : float
+        The middle of the gap above the best threshold, and what the objective is there.
+    """
+    levels = np.unique(np.concatenate([[lowest], known, stranger]))
+    accepted = np.searchsorted(np.sort(known), levels, side="right") / len(known)
+    correct = np.searchsorted(np.sort(known[right]), levels, side="right") / len(known)
+    missed = np.searchsorted(np.sort(stranger), levels, side="right") / len(stranger)
+    if objective == "risk":
+        gain = -(missed + risk_weight * (1.0 - correct))
+    elif objective == "f":
+        gain = 2.0 * correct / np.maximum(1.0 + correct + missed, 1e-300)
+    else:
+        gain = accepted - missed
+    best = int(np.argmax(gain))
+    below, above = levels[best], levels[best + 1] if best + 1 < len(levels) else highest
+    value = -gain[best] if objective == "risk" else gain[best]
+    if math.isinf(below):  # all are refused, on a scale without an end
+        return float(np.nextafter(above, -np.inf)), float(value)
+    middle = 0.5 * below + 0.5 * above if math.isfinite(above) else below
+    return float(middle if middle < above else below), float(value)
