@@ -1,4 +1,7 @@
-"""Real data for the tests that need it, and no silent skipping where it must be there.
+"""Which tests run: the slow ones on request, those on real data where it is.
+
+The default run leaves out the tests marked ``slow`` and tries a quarter of the examples of every property test;
+``--slow`` runs all of both. ``--slow -m "slow or hypothesis"`` runs what the default run leaves out, and little else.
 
 ``SROSR_DATA_DIR`` names the folder of data sets. A test that asks for the fixture ``data_dir`` is marked
 ``realdata``. Without the folder such tests are skipped with the reason; with ``SROSR_REQUIRE_DATA=1``,
@@ -9,6 +12,20 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from scale import FULL
+
+settings.register_profile("quick", max_examples=FULL // 4)
+settings.register_profile("thorough", max_examples=FULL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run slow tests, and all examples of property tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("thorough" if config.getoption("--slow") else "quick")
 
 
 def _data_required() -> bool:
@@ -30,10 +47,14 @@ def data_dir() -> Path:
     pytest.skip(reason)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "data_dir" in getattr(item, "fixturenames", ()):
             item.add_marker("realdata")
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,6 +25,8 @@ from benchmarks.methods import EVIDENCE, METHODS, Answers, Setting, assess  # no
 from benchmarks.problems import Unavailable  # noqa: E402
 from benchmarks.trials import TRIALS, UNKNOWN, Trial, TrialSet, _one_pool, _two_pools, spatial_pyramid  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Tails:

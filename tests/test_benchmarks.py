@@ -363,6 +363,7 @@ def test_growth_exponents_are_slopes():
     assert scaling.exponent([10, 20, 40], [1.0, 2.0, 4.0]) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_what_jobs_are_worth_is_timed_on_equal_tables():
     from benchmarks.processes import main
 

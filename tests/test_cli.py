@@ -269,6 +269,7 @@ def test_a_figure_that_fails_midway_leaves_the_old_file_and_no_other(result, tmp
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [(3, 8), (0, 1, 2, 3, 4, 5, 6, 7, 8)])
 def test_the_figure_can_be_drawn_with_few_and_with_many_known_digits(known, tmp_path):
     plot_demo(run_demo(1, known), tmp_path / "a.png")

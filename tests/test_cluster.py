@@ -30,7 +30,7 @@ from srosr.experiments.trial import Work, run_trial
 from srosr.reports.reproduction import run_task
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
-pytestmark = unix
+pytestmark = [unix, pytest.mark.slow]
 
 N_TRIALS = 10
 

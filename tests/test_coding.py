@@ -734,6 +734,7 @@ def test_the_gram_matrix_changes_the_way_and_not_the_answer(problem):
     np.testing.assert_allclose(a.residual_norm, b.residual_norm, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "duplicates", "binary", "low rank", "coherent"])
 @pytest.mark.parametrize("epsilon", [0.001, 0.0])
 @pytest.mark.parametrize("fits", [True, False], ids=["Gram matrix fits", "Gram matrix does not fit"])

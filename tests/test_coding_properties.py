@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scale
 import scipy.sparse
 from families import BLURRED, FAMILIES, Case, cases
 from hypothesis import HealthCheck, assume, given, settings
@@ -34,9 +35,9 @@ shares = st.sampled_from([0.9, 0.5, 0.2, 0.05, 0.01, 1e-3])
 
 
 def examples(n):
-    """The same n examples on every machine."""
+    """The same examples on every machine: n of them, or fewer in the default run."""
     return settings(
-        max_examples=n,
+        max_examples=scale.examples(n),
         deadline=None,
         derandomize=True,
         database=None,

@@ -313,6 +313,7 @@ def test_features_in_another_order_are_refused_and_found_by_name(folder, model, 
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "straight.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_error_far_down_a_file_leaves_no_output_and_an_old_one_as_it_was(folder, model, tmp_path):
     lines = (folder / "test.csv").read_text().splitlines()
     many = [lines[0], *(lines[1:] * 1000), "1,2,3"]
@@ -324,6 +325,7 @@ def test_an_error_far_down_a_file_leaves_no_output_and_an_old_one_as_it_was(fold
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.csv", "out.csv"]
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(folder, model):
     lines = (folder / "test.csv").read_text().splitlines()
     command = [sys.executable, "-m", "srosr", "predict", str(model), "-"]
@@ -731,6 +733,7 @@ def test_a_full_disk_is_said_in_one_sentence(model):
     assert done.returncode == 2 and done.stderr.strip() == "Error: standard output: No space left on device."
 
 
+@pytest.mark.slow
 def test_a_request_to_end_leaves_nothing_behind(folder, model, tmp_path):
     import signal
 

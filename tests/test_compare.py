@@ -380,6 +380,7 @@ def test_the_report_begins_with_the_recommendation_and_has_no_curves_over_one_op
     assert not any(name.startswith(("openness", "methods", "trade")) for name in pictures)
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_ends_with_the_same_tables(table, tmp_path, undisturbed):
     out = tmp_path / "out"
     options = ("--label", "kind", "--rounds", "2", "--jobs", "1")
@@ -412,6 +413,7 @@ def stopped(words: list[str], out: Path, by: signal.Signals) -> subprocess.Compl
     return subprocess.CompletedProcess(words, process.returncode, *said)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_it_and_says_what_is_kept(table, tmp_path):
     out = tmp_path / "out"
     python, _, _, *arguments = command(table, out, "--rounds", "500", "--jobs", "1")
@@ -422,6 +424,7 @@ def test_ctrl_c_stops_it_and_says_what_is_kept(table, tmp_path):
     assert not list(out.glob("samples-*")) and not (out / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_failure_is_reported_and_its_method_not_recommended(table, tmp_path, undisturbed):
     import shutil
 

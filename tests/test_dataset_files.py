@@ -27,6 +27,7 @@ import pytest
 import scipy.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr.datasets import DatasetError, caltech, letter, load_dataset
 from srosr.datasets import download as download_module
@@ -636,7 +637,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(cut=st.integers(0, 300), changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6))
 def test_a_spoilt_array_file_is_read_or_refused_by_name_but_never_something_else(tmp_path_factory, kind, cut, changes):
     read, whole = FORMATS[kind]
@@ -690,7 +691,7 @@ def test_mnist_that_does_not_fit_together_is_refused(own):
         load_dataset("mnist", download=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     text=st.text(st.characters(codec="utf-8"), max_size=200)
     | st.lists(st.sampled_from([LETTER_LINE.decode(), UIUC_LINE.decode(), "A,1\n", "A,300" + ",1" * 15, "\n"])).map(

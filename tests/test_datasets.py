@@ -18,6 +18,7 @@ import pytest
 import scipy.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr import datasets
 from srosr.datasets import DATASETS, Dataset, DatasetError, list_pictures, load_dataset, read_dataset
@@ -550,7 +551,7 @@ def spoilt(content: bytes, cut: int, changes: list[tuple[int, int]]) -> bytes:
 CHANGES = st.tuples(st.integers(0, 400), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(changes=CHANGES, kind=st.sampled_from(["npz", "csv"]))
 def test_a_spoilt_file_of_own_data_is_read_or_refused_but_never_something_else(tmp_path_factory, changes, kind):
     stream = io.BytesIO()
@@ -564,7 +565,7 @@ def test_a_spoilt_file_of_own_data_is_read_or_refused_but_never_something_else(t
         assert f"own.{kind}" in str(error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(content=st.binary(max_size=200) | st.text(max_size=80).map(lambda text: f"a,label\n{text}".encode()))
 def test_garbage_is_never_own_data_by_accident(tmp_path_factory, content):
     for kind in ("npz", "csv"):

@@ -424,6 +424,7 @@ def test_names_are_shown_and_never_run():
     assert not page.all("script") and NASTY in page.text and "{{ 7 * 7 }}" in page.text
 
 
+@pytest.mark.slow
 def test_the_page_fits_a_telephone_and_a_laptop(tmp_path):
     from test_report_browser import BROWSERS, missing
 

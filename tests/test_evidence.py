@@ -8,6 +8,7 @@ from families import FAMILIES, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import kernel_matrix, unit_rows
+from scale import examples
 
 from srosr import (
     BPDN,
@@ -110,7 +111,7 @@ def test_a_query_that_is_an_atom_leaves_nothing_for_its_class():
     assert (np.argmin(ours, axis=1) == dictionary.labels).all()
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(150), deadline=None, derandomize=True, database=None)
 @given(
     st.sampled_from([name for name in FAMILIES if name not in ("tiny", "huge", "mixed_lengths")]),
     st.integers(1, 40),
@@ -236,7 +237,7 @@ def test_concentration_of_a_single_class_is_finite():
     assert ((values >= 0) & (values <= 1)).all()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**16), st.integers(2, 8), st.sampled_from([1e-200, 1e-9, 1.0, 1e9, 1e200]))
 def test_concentration_lies_between_zero_and_one_and_equals_the_formula(seed, n_classes, scale):
     rng = np.random.default_rng(seed)
@@ -270,7 +271,7 @@ def test_ratio_of_a_single_class_is_refused_by_name():
         residual_ratio(np.array([[0.4], [0.0]]))
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(50), deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**16), st.integers(2, 9))
 def test_ratio_equals_the_formula(seed, n_classes):
     residuals = np.random.default_rng(seed).random((5, n_classes))

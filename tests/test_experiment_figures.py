@@ -141,6 +141,7 @@ def test_a_variant_of_ours_is_ours_in_name_and_colour_and_told_apart_by_its_dash
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_caption_says_where_methods_are_that_the_figure_has_no_room_for():
     def caption(methods):
         some = RESULTS[RESULTS["method"].isin(methods)]
@@ -446,6 +447,7 @@ def test_degenerate_tables_are_drawn_without_a_warning(tables):
         panels.plot(figure()).figure_.canvas.draw()
 
 
+@pytest.mark.slow
 def test_drawing_into_given_axes_leaves_pyplot_alone_and_without_them_uses_it():
     code = """
 import sys

@@ -575,6 +575,7 @@ def real(data_dir):
     return files, y, train, test, strange
 
 
+@pytest.mark.slow
 def test_real_objects_are_told_apart_by_their_pyramids(real):
     files, y, train, test, _ = real
     pyramid = SpatialPyramid(100, n_descriptors=20_000, random_state=0)
@@ -583,6 +584,7 @@ def test_real_objects_are_told_apart_by_their_pyramids(real):
         assert clf.fit(X, y[train]).score(X_test, y[test]) > 0.6, clf  # chance: 0.125
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::srosr.exceptions.SROSRWarning")
 def test_real_strangers_score_higher_from_the_folder_to_the_decision(real):
     files, y, train, test, strange = real
@@ -597,6 +599,7 @@ def test_real_strangers_score_higher_from_the_folder_to_the_decision(real):
 # --- the page and the benchmark -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::srosr.exceptions.SROSRWarning")
 def test_the_python_of_the_page_runs_as_printed_on_a_folder_of_pictures(tmp_path):
     def save(seed, path, axis, width):
@@ -620,6 +623,7 @@ def test_the_python_of_the_page_runs_as_printed_on_a_folder_of_pictures(tmp_path
     assert all(answer in (name.removesuffix(".png"), "unknown") for name, answer in answers.items()), answers
 
 
+@pytest.mark.slow
 def test_the_benchmark_compares_our_pyramids_with_ready_ones(data_dir, monkeypatch):
     monkeypatch.setenv("SROSR_DATA_DIR", str(data_dir))
     result = CliRunner().invoke(benchmark.main, ["--splits", "2", "--classes", "2", "--words", "10", "--train", "20"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr import BPDN, Dictionary, sparse_encode
 from srosr.coding import certificate, coder
@@ -32,7 +33,7 @@ def problem(rng, rank, n, decay=0.0, copies=0):
     seed=st.integers(0, 10**6), rank=st.integers(1, 25), extra=st.integers(0, 40),
     decay=st.sampled_from([0.0, 2.0, 5.0]), epsilon=st.sampled_from([1e-4, 1e-3, 0.03, 0.5]),
 )  # fmt: skip
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_code_and_dual_point_prove_each_other(seed, rank, extra, decay, epsilon):
     F, b = problem(np.random.default_rng(seed), rank, rank + extra, decay)
     found = basis_pursuit(F, b, epsilon)
@@ -95,7 +96,7 @@ def test_what_has_no_answer_here_is_left_to_others():
 
 
 @given(seed=st.integers(0, 10**6), decay=st.sampled_from([0.0, 3.0, 6.0, 7.5]), epsilon=st.sampled_from([1e-5, 1e-3]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_no_dual_point_proves_more_than_a_feasible_code_has(seed, decay, epsilon):
     """Over directions far below the rank tolerance of a Gram matrix, where dual points are long."""
     rng = np.random.default_rng(seed)
@@ -121,6 +122,7 @@ def test_a_code_that_is_long_along_faint_directions_has_a_certificate():
         assert codes.status[0] == "ok" and codes.gap[0] < 1e-6
 
 
+@pytest.mark.slow
 def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, monkeypatch):
     """Rank-deficient MNIST at the paper's epsilon, where the walk is given too few steps to get there."""
     from benchmarks.trials import mnist

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
+from scale import examples
 
 from srosr import __version__
 from srosr.exceptions import ModelFileError
@@ -28,8 +29,8 @@ from srosr.model_files import file_format as modelfile
 from srosr.model_files.file_format import FORMAT_VERSION, ModelState, blame_file, read_model, write_model
 
 STORED = Path(__file__).parent / "model-files"
-FEW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 BEGINNING = b'{"__metadata__":{"format":"srosr","sha256":"'
 
 

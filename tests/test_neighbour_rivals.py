@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 from scipy import optimize, stats
 from scipy.spatial.distance import cdist
 from sklearn.covariance import ledoit_wolf
@@ -301,7 +302,7 @@ def test_inclusion_is_about_even_half_way_to_the_other_class_and_abates_with_dis
     assert np.isfinite(away).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(1, 14), st.floats(0.0, 1.0), st.integers(0, 10**6))
 def test_set_cover_covers_all_with_no_point_to_spare_and_few(n, density, seed):
     covers = np.random.default_rng(seed).random((n, n)) < density

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scale import slow_except
 from scipy.stats import spearmanr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -37,12 +38,29 @@ def seeded():
 
 
 METHODS = seeded()
-every = pytest.mark.parametrize("name", METHODS)
+
+# Those that the default run asks: of every base class at least one that is quick, and two rules of SROSRClassifier.
+CHOSEN = ("calibrated", "paper", "naive", "svm-pairwise", "openmax", "evm", "osnn", "knn", "mahalanobis")
+every = pytest.mark.parametrize("name", slow_except(CHOSEN, METHODS))
+CHECKED = [name for name in CHOSEN if name != "paper"]  # test_recognizer checks more settings of SROSRClassifier
 
 
-@parametrize_with_checks(list(METHODS.values()))
+@parametrize_with_checks([METHODS[name] for name in CHECKED])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([clf for name, clf in METHODS.items() if name not in CHECKED])
+def test_scikit_learn_conventions_of_the_other_methods(estimator, check):
+    check(estimator)
+
+
+def test_the_methods_of_the_default_run_have_every_base_class():
+    def bases(names):
+        return {base for name in names for base in type(METHODS[name]).__mro__[1:]}
+
+    assert bases(CHOSEN) == bases(CHECKED) == bases(METHODS)
 
 
 @pytest.fixture(scope="module")

@@ -273,6 +273,7 @@ def test_names_that_are_not_there_are_a_usage_error(small, arguments):
     assert CliRunner().invoke(peers.main, arguments).exit_code == 2
 
 
+@pytest.mark.slow
 def test_importing_the_benchmark_imports_no_other_package():
     code = "import benchmarks.peers, sys; print([m for m in ('pyod', 'torch', 'torchosr', 'EVM') if m in sys.modules])"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}

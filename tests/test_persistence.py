@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scale import examples
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -238,7 +239,7 @@ def test_a_model_of_another_kind_is_named(state, tmp_path):
         load(spoilt(state, tmp_path, kind="WSVM"))
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, data):
     """Arrays dropped, reshaped, retyped, with numbers out of range: a ModelFileError, or a model that works."""
@@ -271,7 +272,7 @@ def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, dat
     works(clf)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_settings_that_make_no_sense_are_refused_or_harmless(state, tmp_path, data):
     strange = st.one_of(

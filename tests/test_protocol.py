@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr.datasets.dataset import Dataset
 from srosr.experiments.protocol import UNKNOWN, KnownClasses, Protocol, ProtocolError, Source, UnknownClasses
@@ -58,7 +59,7 @@ def plain(**changes):
     n_known=st.integers(2, 4), n_train=st.integers(1, 5), n_test=st.integers(1, 4) | st.none(), most=st.integers(1, 4),
     trial=st.integers(0, 99), seed=st.integers(0, 99),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_trial_has_the_classes_and_samples_asked_for_and_shares_none(n_known, n_train, n_test, most, trial, seed):
     data = toy()
     p = plain(known=KnownClasses(n_known, n_train, n_test), unknown=UnknownClasses(tuple(range(1, most + 1)), n_test))
@@ -308,7 +309,7 @@ PLACES += [(table,) for table in ("title", "trials", "methods", "features", *WHO
 
 
 @given(st.sampled_from(PLACES), json_like)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_one_entry_holds_it_is_read_or_refused_with_a_protocol_error(place, value):
     content = copy.deepcopy(WHOLE)
     table = content

@@ -45,6 +45,7 @@ def test_the_sessions_of_the_guide_run_as_printed(page):
     assert tried and not failed
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_on_rivals_runs_as_printed(tmp_path):
     text = (Path(__file__).resolve().parents[1] / "docs" / "rivals.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -17,6 +17,7 @@ import pytest
 import scipy.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr.tables import ReadError, open_rows, text_blocks
 from srosr.tables.cells import label_texts
@@ -740,7 +741,7 @@ def tables(draw):
     return width, rows
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     tables(),
     st.sampled_from(",;\t|"),

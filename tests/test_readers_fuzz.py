@@ -11,12 +11,15 @@ import pytest
 import scipy.io
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr.tables import ReadError, open_rows, text_blocks
 from srosr.tables.text_table import TextRows
 
 KINDS = ["csv", "tsv", "csv.gz", "parquet", "npz", "npy", "mat"]
-_SETTINGS = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_SETTINGS = settings(
+    deadline=None, max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 _SIGNS = st.sampled_from(
     [b"a", b"label", b"1", b"2.5", b"-", b"e9", b"nan", b"inf", b" ", b'"', b'""', b",", b";", b"\t"]
@@ -80,7 +83,7 @@ def test_random_bytes_are_read_or_refused(tmp_path, kind, content, wanted):
     read_or_refuse(tmp_path / f"t.{kind}", content, **wanted)
 
 
-@settings(_SETTINGS, max_examples=400)
+@settings(_SETTINGS, max_examples=examples(400))
 @given(content=PIECES, header=st.booleans(), drop=st.booleans(), labels=st.sampled_from(["no", "optional", "required"]))
 @example(content=b'a,b\n1,"', header=True, drop=False, labels="no")
 @example(content=b"a\r\r\n1", header=True, drop=False, labels="no")
@@ -107,7 +110,7 @@ def outcome(content, **wanted):
     return rows.numbers.tolist(), rows.X.tolist(), rows.labels.tolist(), rows.kept
 
 
-@settings(_SETTINGS, max_examples=400)
+@settings(_SETTINGS, max_examples=examples(400))
 @given(content=TABLES, drop=st.booleans(), size=st.integers(1, 9))
 def test_what_is_read_does_not_depend_on_blocks_or_on_the_parser(content, drop, size):
     whole = outcome(content, drop_missing=drop)

@@ -102,6 +102,7 @@ def test_uiuc_lasso_is_certified_for_every_sample(uiuc, alpha):
         assert codes.objective[i] >= exact.lower * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 0.1, 0.001])
 def test_uiuc_bpdn_is_certified_for_every_sample(uiuc, epsilon):
     atoms, X, *_ = uiuc
@@ -207,6 +208,7 @@ def halved(X):
     return unit_rows(X.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196))
 
 
+@pytest.mark.slow
 def test_mnist_digits_outside_the_span_are_basis_pursuit(mnist, strange_digits):
     """More atoms than rank, epsilon out of reach; against the simplex method at the library's rank tolerance."""
     atoms, X = halved(mnist[0]), halved(strange_digits)
@@ -224,6 +226,7 @@ def test_mnist_digits_outside_the_span_are_basis_pursuit(mnist, strange_digits):
         assert exact.lower * (1 - TOL) <= objective <= exact.upper * (1 + TOL)
 
 
+@pytest.mark.slow
 def test_mnist_digits_outside_a_nearly_dependent_span_are_certified(mnist, strange_digits):
     """All pixels: eigenvalues of the Gram matrix down to 1e-12 of the first, beyond what a simplex method resolves."""
     atoms, *_ = mnist
@@ -234,6 +237,7 @@ def test_mnist_digits_outside_a_nearly_dependent_span_are_certified(mnist, stran
     assert codes.violation.max() <= TOL
 
 
+@pytest.mark.slow
 def test_mnist_codes_of_a_small_dictionary_at_the_papers_epsilon_are_optimal(mnist):
     """Six hundred atoms, about as many as lit pixels: in reach by singular values down to 1e-6 of the first."""
     atoms, X, *_ = mnist

@@ -31,16 +31,26 @@ def quick(problem=None, **parameters):
 
 @parametrize_with_checks(
     [
-        quick(rule="paper", n_repeats=1),
         quick(rule="matched", n_repeats=1, threshold=0.9),
-        quick(kernel="rbf", n_repeats=1),
         quick(calibration="split", n_repeats=1),
-        quick(per_class=True, n_repeats=1),
     ]
 )
 @pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
 def test_scikit_learn_conventions(estimator, check):
     """Of what is not the default; that is among all methods in test_open_set_contract."""
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        quick(rule="paper", n_repeats=1),
+        quick(kernel="rbf", n_repeats=1),
+        quick(per_class=True, n_repeats=1),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
+def test_scikit_learn_conventions_of_more_settings(estimator, check):
     check(estimator)
 
 

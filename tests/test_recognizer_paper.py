@@ -106,6 +106,7 @@ def test_infeasible_samples_are_said_to_be_so():
     assert set(np.asarray(codes.status).astype(str)) == {"infeasible"}
 
 
+@pytest.mark.slow
 def test_the_references_fit_of_a_tail_is_a_maximum():
     """The judge is judged: no other scale and shape near or far has a greater likelihood."""
     rng = np.random.default_rng(0)

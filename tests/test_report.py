@@ -24,6 +24,7 @@ from srosr.reports.experiment_times import time_spent
 
 NAMES = ("calibrated", "paper", "sci", "svm", "knn")
 TABLES = made_up(NAMES, n_levels=3, n_trials=6)
+SLOW = pytest.mark.slow
 FEW = made_up(NAMES[:2], n_levels=2, n_trials=2)
 NASTY = "<script>alert('&')</script>"
 
@@ -150,6 +151,7 @@ def test_sections_come_in_their_order(page):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_same_tables_give_the_same_bytes_in_whatever_order_and_under_any_settings(tmp_path, written):
     shuffled = {name: table.sample(frac=1.0, random_state=3) for name, table in TABLES.items()}
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow", "svg.fonttype": "none"}):
@@ -163,6 +165,7 @@ def test_settings_of_matplotlib_are_as_before(tmp_path):
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_twenty_methods_at_nineteen_levels_stay_below_three_megabytes(tmp_path):
     portraits = {name: portrait(20) for name in ("calibrated", "paper")}
     write_report(tmp_path / "report.html", **given(made_up(METHODS, 19, 2), portraits=portraits))
@@ -343,6 +346,7 @@ def test_one_trial_tells_nothing_apart():
     )
 
 
+@pytest.mark.slow
 def test_two_trials_have_no_intervals_and_tell_nothing_apart(tmp_path):
     assert said(calibrated=[0.8, 0.9], paper=[0.5, 0.5]) == (
         "calibrated is highest with 0.850, but two trials cannot tell methods apart."
@@ -352,6 +356,7 @@ def test_two_trials_have_no_intervals_and_tell_nothing_apart(tmp_path):
     assert "Only two trials: so few hardly tell methods apart" in page.text
 
 
+@pytest.mark.slow
 def test_the_papers_rules_are_said_to_level_off_where_they_are_shown(page, tmp_path):
     assert "paper can level off: a tail probability is zero" in page.text
     other = page_of(tmp_path, **given(without(FEW, "paper", range(2)), portraits={}))
@@ -589,11 +594,11 @@ def test_before_the_first_trial_there_is_a_page_that_says_so(text_of):
     ("tables", "portraits"),
     [
         pytest.param(made_up(NAMES[:2], 1, 1), {}, id="one trial of one level"),
-        pytest.param(made_up(NAMES[:1], 2, 3), {"calibrated": portrait(3)}, id="one method"),
+        pytest.param(made_up(NAMES[:1], 2, 3), {"calibrated": portrait(3)}, id="one method", marks=SLOW),
         pytest.param(made_up(["svm", "knn"], 2, 3), {"calibrated": None}, id="without ours"),
-        pytest.param(failing(made_up(NAMES[:3], 2, 3), "calibrated", range(3)), {}, id="ours failed"),
-        pytest.param(FEW | {"coverage": FEW["coverage"][:0]}, {}, id="no coverage"),
-        pytest.param(FEW | {"times": FEW["times"][:0]}, {}, id="no times"),
+        pytest.param(failing(made_up(NAMES[:3], 2, 3), "calibrated", range(3)), {}, id="ours failed", marks=SLOW),
+        pytest.param(FEW | {"coverage": FEW["coverage"][:0]}, {}, id="no coverage", marks=SLOW),
+        pytest.param(FEW | {"times": FEW["times"][:0]}, {}, id="no times", marks=SLOW),
     ],
 )
 @pytest.mark.filterwarnings("error")
@@ -602,6 +607,7 @@ def test_degenerate_runs_have_a_report(tmp_path, tables, portraits):
     assert page.all("figure") and "nan" not in page.text.lower().split()
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_named(tmp_path):
     results = TABLES["results"]
     few = results[results["metric"].isin(["f", "speed"])]
@@ -640,6 +646,7 @@ def test_a_number_of_trials_that_is_none_is_refused(tmp_path, n):
 # --- without ours ---
 
 
+@pytest.mark.slow
 def test_a_run_without_ours_compares_with_the_best_and_misses_nothing(tmp_path):
     tables = made_up(["naive", "ratio", "sci", "max-logit"], 2, 3)
     page = page_of(tmp_path, **given(tables, portraits={}, method_settings={}, about="", title="Some"))
@@ -668,6 +675,7 @@ def test_ours_that_was_to_run_and_has_nothing_is_missed(text_of):
 # --- files ---
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch):
     def full(path, data):
         if path.name == bad:
@@ -682,6 +690,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / "file").write_text("a file")
     with pytest.raises(ResultsFolderError, match=r"could not make the folder .*file"):
@@ -692,6 +701,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_figures_that_are_not_drawn_any_more_go_and_other_files_stay(tmp_path):
     figures = tmp_path / "figures"
     write_report(tmp_path / "report.html", **given(FEW, figures=figures))

@@ -15,6 +15,8 @@ from experiment_tables import METHODS, failing, made_up, portrait, without
 
 from srosr.reports.experiment_page import write_report
 
+pytestmark = pytest.mark.slow
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LONG = "a-method-with-a-name-that-is-much-longer-than-any-other-name-here"
 

@@ -95,6 +95,7 @@ def test_a_run_ends_in_tables_and_a_report(undisturbed):
     assert "6 of 6 trials" in done.stderr
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, undisturbed):
     _, expected = undisturbed
     where = folder / "killed" / "some"
@@ -126,6 +127,7 @@ def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, 
     assert tables(where) == tables(expected)
 
 
+@pytest.mark.slow
 def test_two_processes_find_the_same_as_one_and_so_do_dask_workers(folder, undisturbed):
     pytest.importorskip("distributed", reason="the extra cluster is not installed")
     _, expected = undisturbed
@@ -135,6 +137,7 @@ def test_two_processes_find_the_same_as_one_and_so_do_dask_workers(folder, undis
         assert tables(folder / out / "some") == tables(expected)
 
 
+@pytest.mark.slow
 def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     _, expected = undisturbed
     few = run(folder, "grown", "--trials", "2", "--methods", "knn", "--jobs", "1")
@@ -152,6 +155,7 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     assert tables(folder / "grown" / "some") == tables(expected)
 
 
+@pytest.mark.slow
 def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed, tmp_path):
     _, expected = undisturbed
     (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
@@ -175,6 +179,7 @@ def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed,
     assert changed.returncode == 2 and "strict" in changed.stderr and "n_repeats" in changed.stderr
 
 
+@pytest.mark.slow
 def test_a_changed_protocol_in_an_old_folder_is_refused(folder, undisturbed):
     _, where = undisturbed
     before = tables(where)
@@ -194,6 +199,7 @@ def test_a_changed_protocol_in_an_old_folder_is_refused(folder, undisturbed):
     assert seeded.returncode == 2 and "seed" in seeded.stderr
 
 
+@pytest.mark.slow
 def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_request(folder, tmp_path):
     text = PROTOCOL.replace('"knn"]', '"w-svm"]').replace("trials = 6", "trials = 1")
     (tmp_path / "bad.toml").write_text(text + "[method.w-svm]\nnu = 0.5\n")
@@ -317,6 +323,7 @@ def test_a_cluster_that_cannot_be_reached_leaves_nothing_in_a_new_folder(folder,
 # --- texts of users ---
 
 
+@pytest.mark.slow
 def test_brackets_in_titles_and_names_are_shown_as_they_are(folder, tmp_path):
     (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
     text = PROTOCOL.replace("Some digits", "Prices [/b] of [red]things :smile:").replace("trials = 6", "trials = 1")
@@ -430,6 +437,7 @@ LIMITED = PROTOCOL.replace("trials = 6", "trials = 3").replace('"calibrated", "n
 LIMITED = LIMITED[: LIMITED.index("[method.calibrated]")] + "[method.svm]\ntrials = 2\n[method.osnn]\ntrials = 1\n"
 
 
+@pytest.mark.slow
 def test_the_report_counts_the_trials_of_each_method(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(report_module, "drawn_sections", lambda *_, **__: [])
     (tmp_path / "limited.toml").write_text(LIMITED.replace("digits.npz", str(folder / "digits.npz")))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 from work_for_runner import METHODS, record, times
 
 from srosr import __version__
@@ -58,7 +59,7 @@ def holds_the_mark_of_nan(value):
     return isinstance(value, list) and any(map(holds_the_mark_of_nan, value))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(contents)
 def test_what_is_written_reads_back_to_the_bit(content):
     if holds_the_mark_of_nan(content):
@@ -68,7 +69,7 @@ def test_what_is_written_reads_back_to_the_bit(content):
         assert same(decode(encode(content)), content)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(contents.filter(lambda c: not holds_the_mark_of_nan(c)), st.data())
 def test_a_file_cut_short_is_never_trusted(content, data):
     whole = encode(content).rstrip(b"\n")
@@ -76,7 +77,7 @@ def test_a_file_cut_short_is_never_trusted(content, data):
         decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(contents.filter(lambda c: not holds_the_mark_of_nan(c)), st.data())
 def test_a_garbled_file_never_reads_as_something_else(content, data):
     garbled = bytearray(encode(content))
@@ -88,7 +89,7 @@ def test_a_garbled_file_never_reads_as_something_else(content, data):
     assert same(found, content)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.binary(max_size=200))
 def test_other_files_are_refused(data):
     with pytest.raises(DamagedFile):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scale import slow_except
 from sklearn.base import clone
 from worlds import World
 
@@ -14,7 +15,7 @@ from srosr.model_files.file_format import read_model, write_model
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
 
 RIVALS = {name: clf for name, clf in open_set_methods().items() if not isinstance(clf, SROSRClassifier)}
-every = pytest.mark.parametrize("name", RIVALS)
+every = pytest.mark.parametrize("name", slow_except(["naive", "svm-pairwise", "openmax", "evm", "osnn"], RIVALS))
 _states = {}
 
 

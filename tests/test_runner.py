@@ -179,6 +179,7 @@ def test_a_trial_may_come_once_only(tmp_path):
 # --- processes on this machine ---
 
 
+@pytest.mark.slow
 def test_processes_survive_all_that_their_tasks_do(tmp_path, undisturbed):
     """One run, since processes take their time to start: what dies, dies alone, and the rest is as ever."""
     log = tmp_path / "log"
@@ -195,6 +196,7 @@ def test_processes_survive_all_that_their_tasks_do(tmp_path, undisturbed):
     assert tables(tmp_path) == undisturbed
 
 
+@pytest.mark.slow
 def test_a_worker_that_lacks_what_all_need_ends_the_run_and_is_no_failure(tmp_path, undisturbed):
     told = "the work cannot be done on this machine: the samples are missing. Bring them. What is finished is kept"
     with pytest.raises(ExecutorError, match=re.escape(told)):
@@ -321,6 +323,7 @@ def all_gone(pids, seconds):
     return True
 
 
+@pytest.mark.slow
 @unix
 def test_a_run_killed_again_and_again_ends_with_the_tables_of_an_undisturbed_one(tmp_path, undisturbed):
     rng = random.Random(os.getpid())

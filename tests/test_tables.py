@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scale import examples
 from work_for_runner import METHODS, METRICS, record, times
 
 from srosr._support import atomic_files as atomic_file
@@ -93,7 +94,7 @@ floats = st.floats() | st.sampled_from([math.nan, -0.0, 5e-324, 0.1 + 0.2, math.
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names, st.lists(st.tuples(st.integers(0, 2**40), floats, floats), max_size=8, unique_by=lambda one: one[0]))
 def test_tables_read_back_to_the_bit_from_parquet_and_csv(tmp_path, experiment, values):
     content = [[n, openness, "f", value] for n, openness, value in values]

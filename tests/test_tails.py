@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 from scipy import stats
 
 from srosr.exceptions import SROSRWarning, TailWarning
@@ -433,7 +434,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(numbers, min_size=1, max_size=60), st.sampled_from([0.05, 0.3, 0.9, 1.0, "auto"]), st.booleans())
 def test_no_errors_make_a_fit_fail(errors, tail_size, grouped):
     groups = np.arange(len(errors)) // 3 if grouped else None
@@ -453,7 +454,7 @@ def test_no_errors_make_a_fit_fail(errors, tail_size, grouped):
         assert not np.isnan(d.ppf([0.0, 0.01, 0.5, 0.99, 1.0])).any()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.lists(st.floats(0, allow_nan=False, allow_infinity=False), min_size=1, max_size=40).filter(any))
 def test_no_excesses_make_the_maximisation_fail(excesses):
     sigma, xi, value, _ = fit_gpd(excesses)

@@ -86,6 +86,7 @@ def test_a_trial_is_the_same_again_and_whichever_methods_run(work, first):
             assert json.dumps(record) == json.dumps(first[record["method"]][0])
 
 
+@pytest.mark.slow
 def test_a_trial_is_the_same_in_other_processes_whatever_their_hash_seed_and_threads(first):
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     found = []

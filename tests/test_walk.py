@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 
 from srosr.coding.solvers import homotopy
 from srosr.coding.solvers.active_set import gain, lose
@@ -30,7 +31,7 @@ def test_a_product_reads_the_lower_half_alone(n):
 
 
 @given(seed=st.integers(0, 10**6), moves=st.lists(st.booleans(), max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_block_of_active_atoms_follows_them(seed, moves):
     rng = np.random.default_rng(seed)
     atoms = rng.normal(size=(50, 30))

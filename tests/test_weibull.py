@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import examples
 from scipy import stats
 
 from srosr.tails.weibull import MAX_SHAPE, Weibull, fit_weibull
@@ -92,7 +93,7 @@ def test_parameters_are_recovered_from_many_values(shape):
 positive = st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=30)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(positive, st.floats(1e-250, 1e250))
 def test_fit_is_scale_equivariant(values, factor):
     x = np.array(values)
@@ -104,7 +105,7 @@ def test_fit_is_scale_equivariant(values, factor):
     assert scaled.scale == pytest.approx(factor * fit.scale, rel=1e-11)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=30), st.sampled_from([2, 3, 5, 9]))
 def test_a_power_of_the_values_divides_the_shape(values, power):
     x = np.array(values, dtype=np.float64)  # whose powers are exact, or nearly so
@@ -196,7 +197,7 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.lists(anything, min_size=1, max_size=40))
 def test_no_values_make_a_fit_fail(values):
     with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
