@@ -352,12 +352,12 @@ def test_a_download_that_is_killed_leaves_nothing_that_is_trusted(home, cache):
     )
     with subprocess.Popen([sys.executable, "-c", program]) as process:
         deadline = time.monotonic() + 30
-        while not any(path.stat().st_size for path in cache.rglob("*.part")):
+        while not any(path.stat().st_size for path in cache.rglob("*.tmp")):
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
     (left,) = left_in(cache)
-    assert left.startswith("set/.file.bin.") and left.endswith(".part")
+    assert left.startswith("set/.file.bin.") and left.endswith(".tmp")
     file = the_file(url, names={"file.bin": None})
     with pytest.raises(DatasetError):
         fetch(file, download=False)

@@ -24,6 +24,7 @@ from safetensors.numpy import save as save_safetensors
 from scale import examples
 
 from srosr import __version__
+from srosr._support import atomic_files
 from srosr.exceptions import ModelFileError
 from srosr.model_files import file_format as modelfile
 from srosr.model_files.file_format import FORMAT_VERSION, ModelState, blame_file, read_model, write_model
@@ -727,7 +728,7 @@ def test_claims_of_a_terabyte_allocate_nothing(tmp_path, small):
 import resource, sys
 from pathlib import Path
 from srosr.exceptions import ModelFileError
-from srosr.modelfile import read_model
+from srosr.model_files.file_format import read_model
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**27, used + 2**27))
 for path in sorted(Path(sys.argv[1]).iterdir()):
@@ -863,8 +864,8 @@ def test_a_disk_that_fills_up_half_way_leaves_the_old_file(monkeypatch, tmp_path
 
 
 def test_a_file_of_the_temporary_name_is_left_alone(monkeypatch, tmp_path):
-    monkeypatch.setattr(modelfile.secrets, "token_hex", lambda n: "x")
-    other = tmp_path / ".srosr-x.tmp"
+    monkeypatch.setattr(atomic_files.secrets, "token_hex", lambda n: "x")
+    other = tmp_path / ".m.x.tmp"
     other.write_text("mine")
     with pytest.raises(FileExistsError):
         write_model(tmp_path / "m", small_state())

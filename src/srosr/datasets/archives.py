@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from .._support.atomic_files import make_folder, open_folder_atomically
 from ..features import is_picture
 
 __all__ = ["unpack_pictures"]
@@ -31,9 +29,8 @@ def unpack_pictures(archive: Path, top: str, target: Path) -> None:
     ValueError
         If the archive is damaged or has no such pictures.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    try:
+    make_folder(target.parent)
+    with open_folder_atomically(target) as work:
         n_pictures = 0
         for group, name, content in _pictures(archive, top):
             (work / group).mkdir(exist_ok=True)
@@ -42,14 +39,6 @@ def unpack_pictures(archive: Path, top: str, target: Path) -> None:
             n_pictures += 1
         if not n_pictures:
             raise ValueError(f"it has no pictures {top}/class/picture in it")
-        work.chmod(0o755)  # a temporary folder is its maker's alone; a cache may be shared
-        with contextlib.suppress(OSError):
-            os.rename(work, target)
-        if not target.is_dir():
-            raise ValueError(f"what was unpacked cannot be moved to {target}")
-        # Otherwise another process was faster; its pictures are the same.
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _pictures(archive: Path, top: str) -> Iterator[tuple[str, str, IO[bytes]]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from .._support.atomic_files import make_folder, open_atomically
 from .errors import DatasetError
 
 __all__ = ["TIMEOUT", "download", "has_checksum"]
@@ -19,19 +18,15 @@ TIMEOUT = (15.0, 60.0)
 _CHUNK = 1 << 18
 
 
-def has_checksum(path: Path, checksum: str) -> bool:
-    """Whether a file has a checksum, written as ``"md5:…"`` or ``"sha256:…"``."""
+def has_checksum(file: BinaryIO, checksum: str) -> bool:
+    """Return whether an open file has a checksum, written as ``"md5:…"`` or ``"sha256:…"``."""
     kind, _, expected = checksum.partition(":")
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, kind).hexdigest() == expected.lower()
+    file.seek(0)
+    return hashlib.file_digest(file, kind).hexdigest() == expected.lower()
 
 
 def download(url: str, target: Path, checksum: str | None = None) -> None:
-    """Download ``url`` to ``target``.
-
-    The bytes go into a file of another name beside it, which takes its place when it is complete and, if ``checksum``
-    is given, has that checksum. If anything goes wrong that file is removed; if the process is killed it stays, but
-    nothing looks for it.
+    """Download ``url`` to ``target``, which appears when it is complete and has the ``checksum``, if one is given.
 
     Raises
     ------
@@ -42,21 +37,15 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
     import requests
 
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-        os.close(handle)
-    except OSError as error:
-        raise DatasetError(f"{target.parent} cannot be written to: {error.strerror}") from error
-    part = Path(name)
-    try:
-        with _progress(target.name) as bar:
-            # What is compressed stays as it is: checksums are those of the files.
-            headers = {"Accept-Encoding": "identity"}
-            fetch = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT, headers=headers)
-            fetch(url, os.fspath(part), None)
-        if checksum is not None and not has_checksum(part, checksum):
-            raise DatasetError(f"what came is not the file: its checksum is not {checksum}")
-        os.replace(part, target)
+        make_folder(target.parent)
+        with open_atomically(target) as file:
+            with _progress(target.name) as bar:
+                # What is compressed stays as it is: checksums are those of the files.
+                headers = {"Accept-Encoding": "identity"}
+                fetch = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT, headers=headers)
+                fetch(url, file, None)
+            if checksum is not None and not has_checksum(file, checksum):
+                raise DatasetError(f"what came is not the file: its checksum is not {checksum}")
     except requests.HTTPError as error:
         status = error.response.status_code if error.response is not None else "unknown"
         raise DatasetError(f"the server answered with HTTP status {status}") from error
@@ -74,9 +63,6 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
         raise DatasetError(f"the download failed ({type(error).__name__}: {error})") from error
     except OSError as error:
         raise DatasetError(f"{target.parent} cannot be written to: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 class _Bar:

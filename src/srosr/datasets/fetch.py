@@ -202,8 +202,10 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
 def _read_checked(dataset: str, file: DataFile, path: Path, read: Callable[[Path], T]) -> T:
     checksum = file.names[path.name]
     with reading(dataset, path, file.advice()):
-        if checksum is not None and not has_checksum(path, checksum):
-            raise DatasetError(f"its checksum is not {checksum}")
+        if checksum is not None:
+            with open(path, "rb") as stream:
+                if not has_checksum(stream, checksum):
+                    raise DatasetError(f"its checksum is not {checksum}")
         return read(path)
 
 

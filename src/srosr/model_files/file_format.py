@@ -24,32 +24,29 @@ Rules for changes of the format, see also ``docs/model-files.md``:
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import safetensors
 
 from .. import __version__
 from .._support.array_types import AnyArray
+from .._support.atomic_files import PathLike, open_atomically
 from ..exceptions import ModelFileError
 
 __all__ = ["FORMAT_VERSION", "UPGRADES", "ModelState", "blame_file", "read_model", "write_model"]
 
 #: The version of the format that is written. All versions up to it are read.
 FORMAT_VERSION = 2
-
-PathLike: TypeAlias = str | os.PathLike[str]
 
 _NO_DIGEST = b"0" * 64
 _BEGINNING = b'{"__metadata__":{"format":"srosr","sha256":"'
@@ -144,16 +141,12 @@ class _Fault(Exception):
 def write_model(path: PathLike, state: ModelState) -> None:
     """Write a state to a file: all of it, or nothing.
 
-    The bytes go into a new file in the same folder, which takes the place of an old one only when it is complete and
-    on the disk. After an error or Ctrl-C, an old file is as it was and nothing is left behind. Equal states (in the
-    order of their settings too) give equal bytes.
+    After an error or Ctrl-C, an old file is as it was. Equal states (with settings in the same order) give equal bytes.
 
     Parameters
     ----------
     path : str or path-like
-        Where to. The folder must exist. A symbolic link stays, and what it points to is written; of a file with hard
-        links only this name gets the new content. A new file gets the permissions that ``open`` would give it; an
-        old one keeps its own, and is left alone, with a PermissionError, if it is read-only.
+        In a folder that exists. Links and permissions are treated as :func:`open_atomically` says.
     state : ModelState
         Of the current version of the format; ``written_by`` is not looked at but written anew.
 
@@ -177,45 +170,14 @@ def write_model(path: PathLike, state: ModelState) -> None:
     ('Example', {'alpha': 0.1}, {'classes': array(['cat', 'dog'], dtype='<U3')})
     """
     header, tensors = _encode(state)
-    # The link's target, as open would find it: replacing the link would leave the target as it was.
-    target = os.path.realpath(path)
-    mode = None
-    with suppress(FileNotFoundError):
-        mode = os.stat(target).st_mode
-    if mode is not None:
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, "a folder; give the path of a file", os.fspath(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "not a regular file, so a model cannot take its place", os.fspath(path))
-        if not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, "the file that is there is read-only", os.fspath(path))
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", folder)
-    temporary = os.path.join(folder, f".srosr-{secrets.token_hex(16)}.tmp")
-    permissions = 0o666 if mode is None else stat.S_IMODE(mode) & 0o777
-    try:
-        # "x": never a file that is there already, nor through a link.
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, permissions)) as file:
-            digest = hashlib.sha256()
-            for part in _parts(header, tensors):
-                digest.update(part)
-                file.write(part)
-            # The digest is of what was written, even if somebody changed an array meanwhile.
-            file.seek(_DIGEST_AT)
-            file.write(digest.hexdigest().encode("ascii"))
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, permissions)
-        os.replace(temporary, target)
-    except FileExistsError:  # of that very name, against all odds: it is somebody else's
-        raise
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(folder)
+    with open_atomically(path) as file:
+        digest = hashlib.sha256()
+        for part in _parts(header, tensors):
+            digest.update(part)
+            file.write(part)
+        # The digest is of what was written, even if somebody changed an array meanwhile.
+        file.seek(_DIGEST_AT)
+        file.write(digest.hexdigest().encode("ascii"))
 
 
 def read_model(path: PathLike) -> ModelState:
@@ -316,18 +278,6 @@ def _parts(header: bytes, tensors: list[AnyArray]) -> Iterator[Any]:
         flat = tensor.reshape(-1).view(np.uint8)
         for start in range(0, len(flat), _CHUNK):
             yield flat[start : start + _CHUNK]
-
-
-def _sync_folder(folder: str) -> None:
-    """Make the new name last through a power failure, where the system can."""
-    if os.name != "posix":
-        return
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _bytes_of(path: PathLike, name: str) -> bytes:

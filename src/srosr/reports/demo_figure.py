@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import IntArray
+from .._support.atomic_files import open_atomically
 from .._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, histogram
 from ..experiments import IMAGE_SHAPE, DemoResult, Example
 from ..inspection import ExplanationDisplay
@@ -43,7 +44,6 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     from matplotlib.figure import Figure
 
     path = Path(path)
-    partial = path.with_name(f".{path.stem}-{os.getpid()}.partial{path.suffix}")
     style: dict[Any, Any] = {
         "font.size": 9.5,
         "text.color": INK,
@@ -59,11 +59,8 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
         figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=130, facecolor="white")
         FigureCanvasAgg(figure)
         _draw(figure, result)
-        try:
-            figure.savefig(partial)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with open_atomically(path) as file:
+            figure.savefig(file, format=path.suffix.removeprefix("."))
 
 
 def _draw(figure: Figure, result: DemoResult) -> None:
