@@ -15,8 +15,9 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedRandom
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import TypeAlias
 
 __all__ = [
     "discard_unfinished",
@@ -42,7 +43,7 @@ def write_atomically(path: PathLike, data: bytes) -> None:
 
 
 @contextmanager
-def open_atomically(path: PathLike) -> Iterator[BinaryIO]:
+def open_atomically(path: PathLike) -> Iterator[BufferedRandom]:
     """Open a new file for writing and reading that replaces the old one when the block ends without an error.
 
     After an error or Ctrl-C an old file is as it was, and no temporary file is left.
@@ -65,7 +66,7 @@ def open_atomically(path: PathLike) -> Iterator[BinaryIO]:
     with _temporary_path(target) as temporary:
         # "x": neither a file that exists already, nor through a link.
         with open(temporary, "x+b", opener=lambda name, flags: os.open(name, flags, permissions)) as file:
-            yield cast(BinaryIO, file)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if mode is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from .._support.atomic_files import make_folder, open_atomically
 from .errors import DatasetError
@@ -18,7 +19,7 @@ TIMEOUT = (15.0, 60.0)
 _CHUNK = 1 << 18
 
 
-def has_checksum(file: BinaryIO, checksum: str) -> bool:
+def has_checksum(file: BufferedRandom | BufferedReader, checksum: str) -> bool:
     """Return whether an open file has a checksum, written as ``"md5:…"`` or ``"sha256:…"``."""
     kind, _, expected = checksum.partition(":")
     file.seek(0)
