@@ -1,4 +1,4 @@
-"""The metrics are what their papers define, on examples worked by hand and under whatever must not matter."""
+"""Metrics follow their papers' definitions, on worked examples and under changes that must not matter."""
 
 import doctest
 from functools import partial
@@ -24,9 +24,9 @@ from srosr import metrics
 from srosr.metrics import (
     ccr_at_fpr,
     fpr_at_tpr,
-    harmonic_normalised_accuracy,
+    harmonic_normalized_accuracy,
     mark_unknown,
-    normalised_accuracy,
+    normalized_accuracy,
     open_set_accuracy,
     open_set_aupr,
     open_set_auroc,
@@ -40,27 +40,27 @@ from srosr.metrics import (
     youden_j,
 )
 
-# Six known samples: three right, one wrong, two refused. Four unknown samples: one accepted, three refused.
+# Six known samples: three right, one wrong, two rejected. Four unknown samples: one accepted, three rejected.
 TRUE = ["a", "a", "b", "b", "c", "c", "?", "?", "?", "?"]
 PRED = ["a", "a", "b", "a", "?", "?", "b", "?", "?", "?"]
 NUMBER = {"a": 10, "b": 20, "c": 30, "?": -1}
 
 micro_f = partial(open_set_f_measure, variant="micro")
 macro_f = partial(open_set_f_measure, variant="macro")
-OF_ANSWERS = [
+OF_PREDICTIONS = [
     open_set_f_measure,
     micro_f,
     macro_f,
     open_set_accuracy,
     recognition_accuracy,
     rejection_accuracy,
-    normalised_accuracy,
-    harmonic_normalised_accuracy,
+    normalized_accuracy,
+    harmonic_normalized_accuracy,
     youden_j,
 ]
 SIDES = ["known", "unknown"]
 
-# --- answers --------------------------------------------------------------------------------------------
+# --- predictions --------------------------------------------------------------------------------------------
 
 
 def test_a_worked_example_of_f_accuracy_and_j():
@@ -76,13 +76,13 @@ def test_a_worked_confusion():
     assert matrix.tolist() == [
         [2, 0, 0, 0],  # both right
         [1, 1, 0, 0],  # one taken for a
-        [0, 0, 0, 2],  # both refused
+        [0, 0, 0, 2],  # both rejected
         [0, 1, 0, 3],  # one taken for b
     ]
 
 
 def test_worked_micro_and_macro_f():
-    """Of a, b, c: TP 2, 1, 0; answered 3, 2, 0 times; with 2, 2, 2 samples."""
+    """Of a, b, c: TP 2, 1, 0; predicted 3, 2, 0 times; with 2, 2, 2 samples."""
     # Micro: precision 3/5, recall 3/6; 2 * 3/5 * 3/6 / (3/5 + 3/6) = 6/11.
     assert micro_f(TRUE, PRED, unknown_label="?") == pytest.approx(6 / 11)
     # Macro: precision (2/3 + 1/2 + 0/0)/3 = 7/18, recall (1 + 1/2 + 0)/3 = 9/18; 2 * 7 * 9 / (7 + 9) / 18 = 7/16.
@@ -92,13 +92,13 @@ def test_worked_micro_and_macro_f():
 
 
 def test_worked_accuracies():
-    """3 of 6 known samples are right, 3 of 4 unknown ones refused."""
+    """3 of 6 known samples are right, 3 of 4 unknown ones rejected."""
     assert recognition_accuracy(TRUE, PRED, unknown_label="?") == pytest.approx(3 / 6)
     assert rejection_accuracy(TRUE, PRED, unknown_label="?") == pytest.approx(3 / 4)
     # (1/2 + 3/4)/2 = 5/8; 0.2 * 1/2 + 0.8 * 3/4 = 0.7; 2/(2 + 4/3) = 6/10.
-    assert normalised_accuracy(TRUE, PRED, unknown_label="?") == pytest.approx(5 / 8)
-    assert normalised_accuracy(TRUE, PRED, unknown_label="?", known_weight=0.2) == pytest.approx(0.7)
-    assert harmonic_normalised_accuracy(TRUE, PRED, unknown_label="?") == pytest.approx(6 / 10)
+    assert normalized_accuracy(TRUE, PRED, unknown_label="?") == pytest.approx(5 / 8)
+    assert normalized_accuracy(TRUE, PRED, unknown_label="?", known_weight=0.2) == pytest.approx(0.7)
+    assert harmonic_normalized_accuracy(TRUE, PRED, unknown_label="?") == pytest.approx(6 / 10)
 
 
 def test_the_f_measure_is_the_harmonic_mean_of_precision_and_recall():
@@ -107,21 +107,21 @@ def test_the_f_measure_is_the_harmonic_mean_of_precision_and_recall():
     assert open_set_f_measure(TRUE, PRED, unknown_label="?") == pytest.approx(expected)
 
 
-def test_a_misclassified_known_sample_counts_like_a_refused_one():
-    """Neither as a false positive (Bendale & Boult) nor as a true positive (refused and misclassified)."""
+def test_a_misclassified_known_sample_counts_like_a_rejected_one():
+    """Neither as a false positive (Bendale & Boult) nor as a true positive (rejected and misclassified)."""
     wrong = open_set_f_measure(["a", "b", "?"], ["a", "a", "?"], unknown_label="?")
-    refused = open_set_f_measure(["a", "b", "?"], ["a", "?", "?"], unknown_label="?")
-    assert wrong == refused == pytest.approx(2 / 3)
+    rejected = open_set_f_measure(["a", "b", "?"], ["a", "?", "?"], unknown_label="?")
+    assert wrong == rejected == pytest.approx(2 / 3)
 
 
-def test_a_misclassified_known_sample_costs_micro_f_more_than_a_refused_one():
+def test_a_misclassified_known_sample_costs_micro_f_more_than_a_rejected_one():
     """It is missing from its class and wrong in the other: 2/(2 + 2), against 2/(1 + 2)."""
     assert micro_f(["a", "b", "?"], ["a", "a", "?"], unknown_label="?") == pytest.approx(2 / 4)
     assert micro_f(["a", "b", "?"], ["a", "?", "?"], unknown_label="?") == pytest.approx(2 / 3)
 
 
 def test_macro_f_averages_over_the_classes_that_are_given():
-    """a and b are perfect; c was trained, never met and never answered: precision and recall 2/3."""
+    """a and b are perfect; c was trained, never tested and never predicted: precision and recall 2/3."""
     true, pred = ["a", "b", "?"], ["a", "b", "?"]
     assert macro_f(true, pred, unknown_label="?") == 1.0
     assert macro_f(true, pred, unknown_label="?", classes=["a", "b", "c"]) == pytest.approx(2 / 3)
@@ -130,15 +130,15 @@ def test_macro_f_averages_over_the_classes_that_are_given():
         assert f == 1.0
 
 
-def test_a_class_that_is_answered_and_never_met_has_recall_zero():
+def test_a_class_that_is_predicted_and_never_tested_has_recall_zero():
     """Precision of a and c: 1 and 0; recall: 1 and 0/0. Both average to 1/2."""
     assert macro_f(["a", "?"], ["a", "c"], unknown_label="?") == pytest.approx(1 / 2)
 
 
-def test_the_harmonic_mean_is_zero_where_all_or_nothing_is_refused():
-    assert harmonic_normalised_accuracy(TRUE, ["?"] * 10, unknown_label="?") == 0.0
-    assert harmonic_normalised_accuracy(TRUE, ["a"] * 10, unknown_label="?") == 0.0
-    assert normalised_accuracy(TRUE, ["?"] * 10, unknown_label="?") == 0.5
+def test_the_harmonic_mean_is_zero_if_all_or_nothing_is_rejected():
+    assert harmonic_normalized_accuracy(TRUE, ["?"] * 10, unknown_label="?") == 0.0
+    assert harmonic_normalized_accuracy(TRUE, ["a"] * 10, unknown_label="?") == 0.0
+    assert normalized_accuracy(TRUE, ["?"] * 10, unknown_label="?") == 0.5
 
 
 def test_the_rows_of_a_confusion_are_in_the_order_of_the_classes_given():
@@ -181,7 +181,7 @@ def test_without_unknown_samples_f_and_accuracy_are_defined():
     assert open_set_accuracy([1, 2, 2], [1, 2, -1], unknown_label=-1) == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize("metric", OF_ANSWERS)
+@pytest.mark.parametrize("metric", OF_PREDICTIONS)
 @pytest.mark.parametrize(
     "form",
     [
@@ -227,7 +227,7 @@ def test_names_of_classes_and_order_of_samples_do_not_matter(true, pred, names, 
     rename = dict(zip("abc", names, strict=True)) | {"?": "nobody"}
     order = list(range(len(true)))
     random.shuffle(order)
-    for metric in OF_ANSWERS:
+    for metric in OF_PREDICTIONS:
         renamed = metric([rename[true[i]] for i in order], [rename[pred[i]] for i in order], unknown_label="nobody")
         assert renamed == pytest.approx(metric(true, pred, unknown_label="?"))
 
@@ -283,45 +283,45 @@ def test_micro_f_is_at_most_scheirers_and_equal_where_nothing_accepted_is_miscla
     without = ["?" if t != "?" and p != t else p for t, p in zip(true, pred, strict=True)]
     f = open_set_f_measure(true, without, unknown_label="?")
     assert micro_f(true, without, unknown_label="?") == pytest.approx(f)
-    # Refusing what would have been misclassified leaves Scheirer's F as it was.
+    # Rejecting what would have been misclassified leaves Scheirer's F as it was.
     assert f == pytest.approx(open_set_f_measure(true, pred, unknown_label="?"))
 
 
 @given(both_kinds, labels)
 def test_f_measures_and_accuracies_lie_between_zero_and_one(true, pred):
     pred = ["b", "a", *pred]
-    for metric in OF_ANSWERS:
+    for metric in OF_PREDICTIONS:
         assert (-1 if metric is youden_j else 0) <= metric(true, pred, unknown_label="?") <= 1
         assert metric(true, true, unknown_label="?") == 1.0
 
 
 @given(both_kinds, labels, st.floats(0, 1))
-def test_normalised_accuracy_lies_between_the_two_and_is_accuracy_at_the_share_of_the_known(true, pred, weight):
+def test_normalized_accuracy_lies_between_the_two_and_is_accuracy_at_the_share_of_the_known(true, pred, weight):
     pred = ["b", "a", *pred]
     known, unknown = (f(true, pred, unknown_label="?") for f in (recognition_accuracy, rejection_accuracy))
-    mean = normalised_accuracy(true, pred, unknown_label="?", known_weight=weight)
+    mean = normalized_accuracy(true, pred, unknown_label="?", known_weight=weight)
     assert min(known, unknown) - 1e-12 <= mean <= max(known, unknown) + 1e-12
     share = np.mean([label != "?" for label in true])
-    assert normalised_accuracy(true, pred, unknown_label="?", known_weight=share) == pytest.approx(
+    assert normalized_accuracy(true, pred, unknown_label="?", known_weight=share) == pytest.approx(
         open_set_accuracy(true, pred, unknown_label="?")
     )
-    assert normalised_accuracy(true, pred, unknown_label="?", known_weight=1) == known
-    assert normalised_accuracy(true, pred, unknown_label="?", known_weight=0) == unknown
+    assert normalized_accuracy(true, pred, unknown_label="?", known_weight=1) == known
+    assert normalized_accuracy(true, pred, unknown_label="?", known_weight=0) == unknown
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc?"), st.sampled_from("abc?")), min_size=1))
-def test_with_as_many_known_as_unknown_samples_normalised_accuracy_is_accuracy(rows):
+def test_with_as_many_known_as_unknown_samples_normalized_accuracy_is_accuracy(rows):
     true = [t for t, _, _ in rows] + ["?"] * len(rows)
     pred = [p for _, p, _ in rows] + [p for _, _, p in rows]
     accuracy = open_set_accuracy(true, pred, unknown_label="?")
-    assert normalised_accuracy(true, pred, unknown_label="?") == pytest.approx(accuracy)
+    assert normalized_accuracy(true, pred, unknown_label="?") == pytest.approx(accuracy)
 
 
 @given(both_kinds, labels, st.integers(2, 5))
-def test_how_many_strangers_are_met_does_not_matter_to_the_normalised_accuracies(true, pred, times):
+def test_the_number_of_unknown_samples_does_not_matter_to_the_normalized_accuracies(true, pred, times):
     pred = ["b", "a", *pred]
     more = [(t, p) for t, p in zip(true, pred, strict=True) for _ in range(times if t == "?" else 1)]
-    for metric in (normalised_accuracy, harmonic_normalised_accuracy, youden_j):
+    for metric in (normalized_accuracy, harmonic_normalized_accuracy, youden_j):
         after = metric(*zip(*more, strict=True), unknown_label="?")
         assert after == pytest.approx(metric(true, pred, unknown_label="?"))
 
@@ -329,17 +329,17 @@ def test_how_many_strangers_are_met_does_not_matter_to_the_normalised_accuracies
 @given(both_kinds, labels)
 def test_the_harmonic_mean_lies_between_the_smaller_accuracy_and_the_mean(true, pred):
     pred = ["b", "a", *pred]
-    harmonic = harmonic_normalised_accuracy(true, pred, unknown_label="?")
+    harmonic = harmonic_normalized_accuracy(true, pred, unknown_label="?")
     known, unknown = (f(true, pred, unknown_label="?") for f in (recognition_accuracy, rejection_accuracy))
     assert min(known, unknown) - 1e-12 <= harmonic
-    assert harmonic <= normalised_accuracy(true, pred, unknown_label="?") + 1e-12
+    assert harmonic <= normalized_accuracy(true, pred, unknown_label="?") + 1e-12
     assert (harmonic == 0) == (known == 0 or unknown == 0)
 
 
 @given(st.lists(st.sampled_from("a?"), min_size=6, max_size=6), st.lists(st.sampled_from("a?"), min_size=8, max_size=8))
-def test_of_one_known_class_normalised_accuracy_is_balanced_accuracy_and_youdens_j(true, pred):
+def test_of_one_known_class_normalized_accuracy_is_balanced_accuracy_and_youdens_j(true, pred):
     true = ["a", "?", *true]
-    mean = normalised_accuracy(true, pred, unknown_label="?")
+    mean = normalized_accuracy(true, pred, unknown_label="?")
     assert mean == pytest.approx(balanced_accuracy_score(true, pred))
     assert mean == pytest.approx((youden_j(true, pred, unknown_label="?") + 1) / 2)
 
@@ -368,7 +368,7 @@ def test_worked_points_of_that_curve():
     assert at == {0: 0.25, 0.49: 0.25, 0.5: 0.5, 0.99: 0.5, 1: 0.75}
 
 
-def test_a_stranger_more_familiar_than_all_leaves_nothing_at_a_false_positive_rate_of_zero():
+def test_an_unknown_sample_of_the_lowest_score_leaves_nothing_at_a_false_positive_rate_of_zero():
     assert ccr_at_fpr(["a", "b", "?"], ["a", "b", "a"], [2, 3, 1], unknown_label="?", fpr=0) == 0.0
 
 
@@ -390,10 +390,10 @@ def test_worked_false_positive_rates():
     """By score: a a a ? (a ?) a ?, the parentheses tied. Five known samples, three unknown ones."""
     true, score = ["a", "a", "a", "?", "a", "?", "a", "?"], [1, 2, 3, 4, 5, 5, 6, 7]
     known = {t: fpr_at_tpr(true, score, unknown_label="?", tpr=t) for t in (0.01, 0.6, 0.61, 0.8, 0.81, 1)}
-    # 3 known samples, 60 %, before any stranger; the fourth comes with two of three strangers; so does the fifth.
+    # 3 known samples, 60 %, before any unknown one; the fourth comes with two of three unknown ones, like the fifth.
     assert known == {0.01: 0, 0.6: 0, 0.61: 2 / 3, 0.8: 2 / 3, 0.81: 2 / 3, 1: 2 / 3}
     unknown = {t: fpr_at_tpr(true, score, unknown_label="?", tpr=t, positive="unknown") for t in (0.33, 0.34, 1)}
-    # The first stranger from the top costs nothing, the second two of five known samples, the third no more.
+    # The first unknown sample from the top costs nothing, the second two of five known samples, the third no more.
     assert unknown == {0.33: 0, 0.34: 2 / 5, 1: 2 / 5}
     assert fpr_at_tpr(true, score, unknown_label="?") == known[1]
 
@@ -564,7 +564,7 @@ def test_monotone_transforms_of_the_score_change_nothing(rows, transform):
 
 
 @given(ranked)
-def test_relabelling_and_candidates_of_unknown_samples_change_nothing(rows):
+def test_relabeling_and_candidates_of_unknown_samples_change_nothing(rows):
     true, candidate, score = zip(*rows, strict=True)
     number = {"a": 7, "b": 3, "?": -1}
     renamed = [number[label] for label in true]
@@ -586,6 +586,129 @@ def test_the_curve_starts_at_nothing_ends_at_closed_set_accuracy_and_only_rises(
     assert (fpr[0], ccr[0], fpr[-1]) == (0, 0, 1)
     assert ccr[-1] == pytest.approx(np.mean([t == c for t, c in known]))
     assert (np.diff(fpr) >= 0).all() and (np.diff(ccr) >= 0).all() and (np.diff(thresholds) > 0).all()
+
+
+# --- weights --------------------------------------------------------------------------------------------
+
+OF_SCORES = [
+    open_set_auroc,
+    open_set_aupr,
+    partial(open_set_aupr, positive="known"),
+    fpr_at_tpr,
+    partial(fpr_at_tpr, tpr=0.5, positive="unknown"),
+]
+OF_CANDIDATES = [
+    oscr_area,
+    partial(ccr_at_fpr, fpr=0.0),
+    partial(ccr_at_fpr, fpr=0.1),
+    partial(ccr_at_fpr, fpr=0.5),
+]
+weighted = st.lists(
+    st.tuples(st.sampled_from("abc?"), st.sampled_from("abc?"), st.integers(-6, 6), st.integers(0, 3)), max_size=40
+).map(lambda rows: [*rows, ("a", "a", 0, 1), ("?", "b", 1, 2)])
+
+
+def unzip(rows):
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def name_classes(labels):
+    """Candidates never are the unknown label."""
+    return np.where(labels == "?", "a", labels)
+
+
+@given(weighted)
+def test_an_integer_weight_is_the_same_as_repeating_the_sample(rows):
+    """Exactly: sums of integers have no rounding."""
+    true, pred, score, weight = unzip(rows)
+    repeated = [np.repeat(column, weight) for column in (true, pred, score)]
+    for metric in OF_PREDICTIONS:
+        found = metric(true, pred, unknown_label="?", sample_weight=weight)
+        assert found == metric(*repeated[:2], unknown_label="?")
+        assert found == metric(true, pred, unknown_label="?", sample_weight=weight.astype(float))
+    for metric in OF_SCORES:
+        found = metric(true, score, unknown_label="?", sample_weight=weight)
+        assert found == metric(repeated[0], repeated[2], unknown_label="?")
+    for metric in OF_CANDIDATES:
+        found = metric(true, name_classes(pred), score, unknown_label="?", sample_weight=weight)
+        assert found == metric(repeated[0], name_classes(repeated[1]), repeated[2], unknown_label="?")
+
+
+@given(weighted)
+def test_a_weighted_confusion_and_curve_are_those_of_repeated_samples(rows):
+    true, pred, score, weight = unzip(rows)
+    repeated = [np.repeat(column, weight) for column in (true, pred, score)]
+    labels, matrix = open_set_confusion(true, pred, unknown_label="?", sample_weight=weight)
+    expected_labels, expected = open_set_confusion(*repeated[:2], unknown_label="?")
+    assert labels.tolist() == expected_labels.tolist() and matrix.dtype == np.int64
+    np.testing.assert_array_equal(matrix, expected)
+    curve = oscr_curve(true, name_classes(pred), score, unknown_label="?", sample_weight=weight)
+    again = oscr_curve(repeated[0], name_classes(repeated[1]), repeated[2], unknown_label="?")
+    for found, wanted in zip(curve, again, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@given(weighted, st.randoms())
+def test_fractional_weights_agree_with_scikit_learn(rows, random):
+    true, pred, score, _ = unzip(rows)
+    weight = np.array([random.random() + 1e-3 for _ in true])
+    unknown, options = true == "?", {"unknown_label": "?", "sample_weight": weight}
+    assert open_set_auroc(true, score, **options) == pytest.approx(roc_auc_score(unknown, score, sample_weight=weight))
+    expected = average_precision_score(unknown, score, sample_weight=weight)
+    assert open_set_aupr(true, score, **options) == pytest.approx(expected)
+    _, matrix = open_set_confusion(true, pred, classes=list("abc"), **options)
+    np.testing.assert_allclose(matrix, confusion_matrix(true, pred, labels=list("abc?"), sample_weight=weight))
+    f1 = f1_score(true, pred, labels=list("abc"), average="micro", zero_division=0, sample_weight=weight)
+    assert micro_f(true, pred, **options) == pytest.approx(f1)
+    assert recognition_accuracy(true, pred, **options) == pytest.approx(
+        np.average((pred == true)[~unknown], weights=weight[~unknown])
+    )
+    # Twice the weight for all changes nothing.
+    assert youden_j(true, pred, **options) == pytest.approx(
+        youden_j(true, pred, unknown_label="?", sample_weight=2 * weight)
+    )
+
+
+@given(weighted)
+def test_sorted_samples_have_the_same_metrics(rows):
+    """Scores in ascending order take a shortcut."""
+    in_order = sorted(rows, key=lambda row: row[2])
+    before, after = unzip(rows), unzip(in_order)
+    for metric in OF_SCORES:
+        one, other = (metric(t, s, unknown_label="?", sample_weight=w) for t, _, s, w in (before, after))
+        assert one == other
+    for metric in OF_CANDIDATES:
+        one, other = (
+            metric(t, name_classes(p), s, unknown_label="?", sample_weight=w) for t, p, s, w in (before, after)
+        )
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1, 2, 3], r"one number per sample, shape \(2,\), got \(3,\)"),
+        ([[1], [1]], r"got \(2, 1\)"),
+        (["a", "b"], "sample_weight must be an array of numbers"),
+        ([1, -1], "finite and not negative"),
+        ([1, np.nan], "finite and not negative"),
+        ([0, 0.0], "sample_weight is 0 for every sample"),
+    ],
+)
+def test_weights_are_checked(weight, message):
+    for metric in OF_PREDICTIONS:
+        with pytest.raises(ValueError, match=message):
+            metric([1, -1], [1, -1], unknown_label=-1, sample_weight=weight)
+    for metric in OF_SCORES:
+        with pytest.raises(ValueError, match=message):
+            metric([1, -1], [0.0, 1.0], unknown_label=-1, sample_weight=weight)
+
+
+def test_samples_of_weight_zero_do_not_count_as_known_or_unknown():
+    with pytest.raises(ValueError, match="no unknown samples"):
+        open_set_auroc([1, 1, -1], [0.1, 0.2, 0.3], unknown_label=-1, sample_weight=[1, 1, 0])
+    with pytest.raises(ValueError, match="unknown samples only"):
+        recognition_accuracy([1, -1], [1, -1], unknown_label=-1, sample_weight=[0, 1])
 
 
 # --- openness -------------------------------------------------------------------------------------------
@@ -638,8 +761,8 @@ def test_numbers_of_classes_are_checked(name, bad):
         openness(**({"n_train": 2, "n_target": 2, "n_test": 5} | {name: bad}))
 
 
-def test_openness_below_zero_is_refused():
-    with pytest.raises(ValueError, match="n_test counts all classes met in testing, the known ones included"):
+def test_openness_below_zero_raises():
+    with pytest.raises(ValueError, match="n_test counts all classes of the test, the known ones included"):
         openness(10, 10, 9)
     for variant in ("geng", "sqrt_ratio"):
         with pytest.raises(ValueError, match="openness would be negative"):
@@ -669,12 +792,12 @@ def test_the_unknown_label_may_not_be_a_class():
         mark_unknown([1, 2], [1, 2], unknown_label=2)
 
 
-def test_labels_of_another_kind_than_the_classes_are_refused():
+def test_labels_of_another_kind_than_the_classes_raise():
     with pytest.raises(ValueError, match="y holds strings and classes numbers"):
         mark_unknown(["1", "2"], [1, 2], unknown_label=-1)
 
 
-# --- what is refused ------------------------------------------------------------------------------------
+# --- invalid arguments ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -695,8 +818,8 @@ def test_labels_of_another_kind_than_the_classes_are_refused():
         ([1, -1], [1, -1], np.nan, "unknown_label contains NaN"),
     ],
 )
-@pytest.mark.parametrize("metric", OF_ANSWERS)
-def test_answers_that_cannot_be_compared_are_refused_with_the_reason(metric, true, pred, unknown, message):
+@pytest.mark.parametrize("metric", OF_PREDICTIONS)
+def test_labels_that_cannot_be_compared_raise_with_the_reason(metric, true, pred, unknown, message):
     with pytest.raises(ValueError, match=message):
         metric(true, pred, unknown_label=unknown)
 
@@ -705,8 +828,8 @@ def test_answers_that_cannot_be_compared_are_refused_with_the_reason(metric, tru
     "metric",
     [
         lambda true: youden_j(true, true, unknown_label=-1),
-        lambda true: normalised_accuracy(true, true, unknown_label=-1),
-        lambda true: harmonic_normalised_accuracy(true, true, unknown_label=-1),
+        lambda true: normalized_accuracy(true, true, unknown_label=-1),
+        lambda true: harmonic_normalized_accuracy(true, true, unknown_label=-1),
         lambda true: open_set_auroc(true, np.zeros(len(true)), unknown_label=-1),
         lambda true: open_set_aupr(true, np.zeros(len(true)), unknown_label=-1),
         lambda true: fpr_at_tpr(true, np.zeros(len(true)), unknown_label=-1),
@@ -717,7 +840,7 @@ def test_answers_that_cannot_be_compared_are_refused_with_the_reason(metric, tru
     ids=["youden_j", "na", "hna", "auroc", "aupr", "fpr_at_tpr", "ccr_at_fpr", "oscr_curve", "oscr_area"],
 )
 def test_known_and_unknown_samples_are_both_needed(metric):
-    with pytest.raises(ValueError, match=r"no unknown samples: none is labelled -1.*mark_unknown"):
+    with pytest.raises(ValueError, match=r"no unknown samples: none is labeled -1.*mark_unknown"):
         metric([1, 1, 2])
     with pytest.raises(ValueError, match="unknown samples only"):
         metric([-1, -1])
@@ -730,7 +853,7 @@ def test_what_is_measured_on_known_samples_needs_some(metric):
 
 
 def test_what_is_measured_on_unknown_samples_needs_some():
-    with pytest.raises(ValueError, match=r"no unknown samples: none is labelled -1. AUS needs some.*mark_unknown"):
+    with pytest.raises(ValueError, match=r"no unknown samples: none is labeled -1. AUS needs some.*mark_unknown"):
         rejection_accuracy([1, 2], [-1, 2], unknown_label=-1)
 
 
@@ -739,13 +862,13 @@ def test_what_is_measured_on_unknown_samples_needs_some():
     [
         (partial(open_set_f_measure, variant="weighted"), 'variant must be "scheirer", "micro" or "macro", got'),
         (partial(open_set_f_measure, variant=None), "variant must be .*, got None"),
-        (partial(normalised_accuracy, known_weight=1.5), "known_weight must be a share, from 0 up to 1, got 1.5"),
-        (partial(normalised_accuracy, known_weight="half"), "known_weight must be a share.*'half'"),
-        (partial(normalised_accuracy, known_weight=np.nan), "known_weight must be a share.*nan"),
-        (partial(normalised_accuracy, known_weight=True), "known_weight must be a share.*True"),
+        (partial(normalized_accuracy, known_weight=1.5), "known_weight must be a share, from 0 up to 1, got 1.5"),
+        (partial(normalized_accuracy, known_weight="half"), "known_weight must be a share.*'half'"),
+        (partial(normalized_accuracy, known_weight=np.nan), "known_weight must be a share.*nan"),
+        (partial(normalized_accuracy, known_weight=True), "known_weight must be a share.*True"),
     ],
 )
-def test_parameters_of_answers_are_checked(call, message):
+def test_parameters_of_prediction_metrics_are_checked(call, message):
     with pytest.raises(ValueError, match=message):
         call(TRUE, PRED, unknown_label="?")
 
@@ -759,7 +882,7 @@ def test_parameters_of_answers_are_checked(call, message):
         (partial(open_set_aupr, positive=1), 'positive must be "known" or "unknown", got 1'),
     ],
 )
-def test_parameters_of_scores_are_checked(call, message):
+def test_parameters_of_score_metrics_are_checked(call, message):
     with pytest.raises(ValueError, match=message):
         call([1, -1], [0.1, 0.2], unknown_label=-1)
 
@@ -781,14 +904,14 @@ def test_other_parameters_are_checked():
         ([], "classes is empty"),
     ],
 )
-def test_classes_that_do_not_fit_the_labels_are_refused(classes, message):
+def test_classes_that_do_not_fit_the_labels_raise(classes, message):
     for metric in (open_set_confusion, open_set_f_measure):
         with pytest.raises(ValueError, match=message):
             metric(TRUE, PRED, unknown_label="?", classes=classes)
 
 
-def test_an_answer_that_is_no_class_is_refused():
-    with pytest.raises(ValueError, match=r"y_pred holds 'z'.*every class that can be answered"):
+def test_a_prediction_that_is_no_class_raises():
+    with pytest.raises(ValueError, match=r"y_pred holds 'z'.*every class that can be predicted"):
         open_set_confusion(["a", "?"], ["z", "?"], unknown_label="?", classes=["a"])
 
 
@@ -801,7 +924,7 @@ def test_an_answer_that_is_no_class_is_refused():
         (["low", "high"], "unknown_score must be an array of numbers"),
     ],
 )
-def test_scores_without_a_rank_are_refused(score, message):
+def test_scores_without_a_rank_raise(score, message):
     with pytest.raises(ValueError, match=message):
         open_set_auroc([1, -1], score, unknown_label=-1)
     with pytest.raises(ValueError, match=message):
@@ -812,18 +935,23 @@ def test_scores_without_a_rank_are_refused(score, message):
 
 
 def test_predictions_in_place_of_candidates_are_noticed():
-    """The curve would end below the closed-set accuracy: refused samples never count as right."""
+    """The curve would end below the closed-set accuracy: rejected samples never count as right."""
     with pytest.raises(ValueError, match=r"Pass what candidate\(X\) returns"):
         oscr_area(["a", "a", "?"], ["a", "?", "?"], [0.1, 0.5, 0.9], unknown_label="?")
 
 
-# --- what is written about them -------------------------------------------------------------------------
+# --- documentation -------------------------------------------------------------------------
 
 
 def test_the_numbers_in_the_page_on_metrics_are_what_the_code_prints():
     page = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried > 10 and not failed
+
+
+def test_the_british_spellings_are_the_same_functions():
+    assert metrics.normalised_accuracy is normalized_accuracy
+    assert metrics.harmonic_normalised_accuracy is harmonic_normalized_accuracy
 
 
 def test_the_page_on_metrics_names_every_metric():

@@ -50,8 +50,10 @@ from .inspection import TailDisplay as TailDisplay
 from .metrics import ccr_at_fpr as ccr_at_fpr
 from .metrics import fpr_at_tpr as fpr_at_tpr
 from .metrics import harmonic_normalised_accuracy as harmonic_normalised_accuracy
+from .metrics import harmonic_normalized_accuracy as harmonic_normalized_accuracy
 from .metrics import mark_unknown as mark_unknown
 from .metrics import normalised_accuracy as normalised_accuracy
+from .metrics import normalized_accuracy as normalized_accuracy
 from .metrics import open_set_accuracy as open_set_accuracy
 from .metrics import open_set_aupr as open_set_aupr
 from .metrics import open_set_auroc as open_set_auroc

@@ -1,5 +1,7 @@
 from .accuracy import harmonic_normalised_accuracy as harmonic_normalised_accuracy
+from .accuracy import harmonic_normalized_accuracy as harmonic_normalized_accuracy
 from .accuracy import normalised_accuracy as normalised_accuracy
+from .accuracy import normalized_accuracy as normalized_accuracy
 from .accuracy import open_set_accuracy as open_set_accuracy
 from .accuracy import recognition_accuracy as recognition_accuracy
 from .accuracy import rejection_accuracy as rejection_accuracy

@@ -1,15 +1,17 @@
-"""Shares of right answers: of all samples, of the known ones, of the unknown ones, and means of these."""
+"""Shares of right predictions: of all samples, of the known ones, of the unknown ones, and means of these."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .confusion import outcomes
-from .inputs import as_labels, check_share, marked, need_both, need_known, need_unknown
+from .confusion import Outcomes, count_outcomes
+from .inputs import check_predictions, check_share, require_known, require_unknown
 
 __all__ = [
     "harmonic_normalised_accuracy",
+    "harmonic_normalized_accuracy",
     "normalised_accuracy",
+    "normalized_accuracy",
     "open_set_accuracy",
     "recognition_accuracy",
     "rejection_accuracy",
@@ -17,20 +19,22 @@ __all__ = [
 ]
 
 
-def open_set_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
-    r"""Share of right answers, a refusal being the right one for an unknown sample.
+def open_set_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
+    r"""Return the share of right predictions; for an unknown sample, a rejection is right.
 
     .. math:: \frac{\mathrm{TP} + \mathrm{TN}}{\mathrm{TP} + \mathrm{TN} + \mathrm{FP} + \mathrm{FN}}
 
-    It depends on how many of the samples are unknown: :func:`normalised_accuracy` does not.
+    It depends on how many of the samples are unknown; :func:`normalized_accuracy` does not.
 
     Parameters
     ----------
     y_true : array-like (n_samples,)
         Classes, strings or numbers; ``unknown_label`` for the samples of unknown classes. See :func:`mark_unknown`.
     y_pred : array-like (n_samples,)
-        Answers: a class, or ``unknown_label`` for a refusal.
+        Predictions: a class, or ``unknown_label`` for a rejected sample.
     unknown_label : str or number
+    sample_weight : array-like (n_samples,), optional
+        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------
@@ -46,22 +50,22 @@ def open_set_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
     >>> open_set_accuracy([1, 1, 2, -1, -1], [1, -1, 2, 1, -1], unknown_label=-1)
     0.6
     """
-    counts = outcomes(y_true, y_pred, unknown_label)
-    return (counts.tp + counts.tn) / sum(counts)
+    counts = count_outcomes(check_predictions(y_true, y_pred, unknown_label, sample_weight))
+    return float((counts.tp + counts.tn) / sum(counts))
 
 
-def recognition_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
-    r"""Accuracy on known samples (AKS): the share of them that is accepted under the right class.
+def recognition_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
+    r"""Return the accuracy on known samples (AKS): the share of them that are accepted under the right class.
 
     .. math:: \mathrm{AKS} = \frac{\mathrm{TP}}{\mathrm{TP} + \mathrm{FN}}
 
-    A known sample that is refused is as wrong as one that is misclassified. This is the plain share of samples; the
-    survey of Geng et al. prints the accuracies of K two-class problems, pooled, which also count every other class
-    that was rightly not answered and so come out larger.
+    A known sample that is rejected is as wrong as one that is misclassified. This is the plain share of samples; the
+    survey of Geng et al. pools the accuracies of K two-class problems, which also counts every other class that was
+    rightly not predicted and so gives a larger number.
 
     Parameters
     ----------
-    y_true, y_pred, unknown_label :
+    y_true, y_pred, unknown_label, sample_weight :
         As for :func:`open_set_accuracy`; samples of known classes are needed.
 
     Returns
@@ -71,7 +75,7 @@ def recognition_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> flo
 
     See Also
     --------
-    rejection_accuracy : the same of the unknown samples.
+    rejection_accuracy : The same for the unknown samples.
 
     References
     ----------
@@ -81,25 +85,25 @@ def recognition_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> flo
 
     Examples
     --------
-    Of four known samples two are right, one is misclassified and one is refused.
+    Of four known samples two are right, one is misclassified and one is rejected.
 
     >>> from srosr.metrics import recognition_accuracy
     >>> recognition_accuracy(["a", "a", "b", "b", "?"], ["a", "b", "b", "?", "a"], unknown_label="?")
     0.5
     """
-    counts = outcomes(y_true, y_pred, unknown_label)
-    need_known(counts.known, "AKS")
-    return counts.tp / counts.known
+    samples = check_predictions(y_true, y_pred, unknown_label, sample_weight)
+    require_known(samples, "AKS")
+    return count_outcomes(samples).recognition_accuracy
 
 
-def rejection_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
-    r"""Accuracy on unknown samples (AUS): the share of them that is refused.
+def rejection_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
+    r"""Return the accuracy on unknown samples (AUS): the share of them that are rejected.
 
     .. math:: \mathrm{AUS} = \frac{\mathrm{TN}}{\mathrm{TN} + \mathrm{FP}}
 
     Parameters
     ----------
-    y_true, y_pred, unknown_label :
+    y_true, y_pred, unknown_label, sample_weight :
         As for :func:`open_set_accuracy`; samples of unknown classes are needed.
 
     Returns
@@ -109,7 +113,7 @@ def rejection_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float
 
     See Also
     --------
-    recognition_accuracy : the same of the known samples.
+    recognition_accuracy : The same for the known samples.
 
     References
     ----------
@@ -121,23 +125,25 @@ def rejection_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float
     >>> rejection_accuracy([1, 2, -1, -1, -1, -1], [1, -1, -1, 2, -1, -1], unknown_label=-1)
     0.75
     """
-    counts = outcomes(y_true, y_pred, unknown_label)
-    need_unknown(counts.unknown, unknown_label, "AUS")
-    return counts.tn / counts.unknown
+    samples = check_predictions(y_true, y_pred, unknown_label, sample_weight)
+    require_unknown(samples, unknown_label, "AUS")
+    return count_outcomes(samples).rejection_accuracy
 
 
-def normalised_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, known_weight: float = 0.5) -> float:
-    r"""Normalised accuracy (NA): a weighted mean of the accuracies on known and on unknown samples.
+def normalized_accuracy(
+    y_true: Any, y_pred: Any, *, unknown_label: Any, known_weight: float = 0.5, sample_weight: Any = None
+) -> float:
+    r"""Return the normalized accuracy (NA): a weighted mean of the accuracies on known and on unknown samples.
 
     .. math:: \mathrm{NA} = \lambda\,\mathrm{AKS} + (1 - \lambda)\,\mathrm{AUS}
 
-    The number of samples of either kind plays no part. With :math:`\lambda` the share of the known samples in the
-    test set it is :func:`open_set_accuracy`. A recogniser that refuses everything has :math:`1 - \lambda`, one that
-    refuses nothing :math:`\lambda` times its closed-set accuracy.
+    It does not depend on how many samples of either kind there are. With :math:`\lambda` the share of the known
+    samples in the test set it is :func:`open_set_accuracy`. A classifier that rejects everything has
+    :math:`1 - \lambda`, one that rejects nothing :math:`\lambda` times its closed-set accuracy.
 
     Parameters
     ----------
-    y_true, y_pred, unknown_label :
+    y_true, y_pred, unknown_label, sample_weight :
         As for :func:`open_set_accuracy`; samples of both kinds are needed.
     known_weight : float in [0, 1], default 0.5
         :math:`\lambda`, the weight of the known samples.
@@ -149,7 +155,7 @@ def normalised_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, known_w
 
     See Also
     --------
-    harmonic_normalised_accuracy : does not let one accuracy make up for the other.
+    harmonic_normalized_accuracy : Does not let one accuracy make up for the other.
 
     References
     ----------
@@ -157,31 +163,31 @@ def normalised_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, known_w
 
     Examples
     --------
-    Three of four known samples are right, one of two unknown ones is refused.
+    Three of four known samples are right, one of two unknown ones is rejected.
 
-    >>> from srosr.metrics import normalised_accuracy
+    >>> from srosr.metrics import normalized_accuracy
     >>> y_true, y_pred = ["a", "a", "b", "b", "?", "?"], ["a", "a", "b", "?", "?", "a"]
-    >>> normalised_accuracy(y_true, y_pred, unknown_label="?")
+    >>> normalized_accuracy(y_true, y_pred, unknown_label="?")
     0.625
-    >>> normalised_accuracy(y_true, y_pred, unknown_label="?", known_weight=0.75)
+    >>> normalized_accuracy(y_true, y_pred, unknown_label="?", known_weight=0.75)
     0.6875
     """
     weight = check_share(known_weight, "known_weight")
-    known, unknown = _known_and_unknown(y_true, y_pred, unknown_label, "normalised accuracy")
-    return weight * known + (1.0 - weight) * unknown
+    counts = _count_both(y_true, y_pred, unknown_label, sample_weight, "normalized accuracy")
+    return weight * counts.recognition_accuracy + (1.0 - weight) * counts.rejection_accuracy
 
 
-def harmonic_normalised_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
-    r"""Harmonic normalised accuracy (HNA): the harmonic mean of the accuracies on known and on unknown samples.
+def harmonic_normalized_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
+    r"""Return the harmonic normalized accuracy (HNA): the harmonic mean of the accuracies on known and unknown samples.
 
     .. math:: \mathrm{HNA} = \frac{2}{\frac{1}{\mathrm{AKS}} + \frac{1}{\mathrm{AUS}}}
 
-    It is 0 where either of them is 0, so that refusing everything, or nothing, is worth nothing; and never larger
-    than :func:`normalised_accuracy` with equal weights.
+    It is 0 if either of them is 0, so rejecting everything, or nothing, is worth nothing; and it is never larger than
+    :func:`normalized_accuracy` with equal weights.
 
     Parameters
     ----------
-    y_true, y_pred, unknown_label :
+    y_true, y_pred, unknown_label, sample_weight :
         As for :func:`open_set_accuracy`; samples of both kinds are needed.
 
     Returns
@@ -196,28 +202,29 @@ def harmonic_normalised_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any
 
     Examples
     --------
-    Three of four known samples are right, one of two unknown ones is refused: 2/(4/3 + 2).
+    Three of four known samples are right, one of two unknown ones is rejected: 2/(4/3 + 2).
 
-    >>> from srosr.metrics import harmonic_normalised_accuracy
+    >>> from srosr.metrics import harmonic_normalized_accuracy
     >>> y_true, y_pred = ["a", "a", "b", "b", "?", "?"], ["a", "a", "b", "?", "?", "a"]
-    >>> round(harmonic_normalised_accuracy(y_true, y_pred, unknown_label="?"), 3)
+    >>> round(harmonic_normalized_accuracy(y_true, y_pred, unknown_label="?"), 3)
     0.6
     """
-    known, unknown = _known_and_unknown(y_true, y_pred, unknown_label, "harmonic normalised accuracy")
+    counts = _count_both(y_true, y_pred, unknown_label, sample_weight, "harmonic normalized accuracy")
+    known, unknown = counts.recognition_accuracy, counts.rejection_accuracy
     return 2.0 * known * unknown / (known + unknown) if known * unknown > 0 else 0.0
 
 
-def youden_j(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
-    r"""Youden's J of the refusal: share of unknown samples refused minus share of known samples refused.
+def youden_j(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
+    r"""Return Youden's J: the share of unknown samples rejected minus the share of known samples rejected.
 
     .. math:: J = \text{sensitivity} + \text{specificity} - 1
 
-    1 where exactly the unknown samples are refused, 0 for refusing regardless of the sample, negative for worse. Which
-    class an accepted sample gets plays no part.
+    It is 1 if exactly the unknown samples are rejected, 0 for rejecting regardless of the sample, and negative for
+    worse. The class of an accepted sample does not matter.
 
     Parameters
     ----------
-    y_true, y_pred, unknown_label :
+    y_true, y_pred, unknown_label, sample_weight :
         As for :func:`open_set_accuracy`; samples of both kinds are needed.
 
     Returns
@@ -231,20 +238,28 @@ def youden_j(y_true: Any, y_pred: Any, *, unknown_label: Any) -> float:
 
     Examples
     --------
-    Both unknown samples are refused, and one of four known ones.
+    Both unknown samples are rejected, and one of four known ones.
 
     >>> from srosr.metrics import youden_j
     >>> youden_j(["a", "a", "b", "b", "?", "?"], ["a", "a", "a", "?", "?", "?"], unknown_label="?")
     0.75
     """
-    true, pred = as_labels(y_true, "y_true"), as_labels(y_pred, "y_pred")
-    unknown, refused = marked(true, pred, unknown_label)
-    need_both(unknown, unknown_label, "Youden's J")
-    return float(refused[unknown].mean() - refused[~unknown].mean())
+    samples = check_predictions(y_true, y_pred, unknown_label, sample_weight)
+    require_unknown(samples, unknown_label, "Youden's J")
+    require_known(samples, "Youden's J")
+    unknown, known = samples.unknown, ~samples.unknown
+    rejected_unknown = samples.total(unknown & samples.rejected) / samples.total(unknown)
+    return float(rejected_unknown - samples.total(known & samples.rejected) / samples.total(known))
 
 
-def _known_and_unknown(y_true: Any, y_pred: Any, unknown_label: Any, what: str) -> tuple[float, float]:
-    counts = outcomes(y_true, y_pred, unknown_label)
-    need_known(counts.known, what)
-    need_unknown(counts.unknown, unknown_label, what)
-    return counts.tp / counts.known, counts.tn / counts.unknown
+def _count_both(y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any, metric: str) -> Outcomes:
+    """Count the outcomes of known and unknown samples, some of each."""
+    samples = check_predictions(y_true, y_pred, unknown_label, sample_weight)
+    require_known(samples, metric)
+    require_unknown(samples, unknown_label, metric)
+    return count_outcomes(samples)
+
+
+#: The British spelling, kept for code that has it.
+normalised_accuracy = normalized_accuracy
+harmonic_normalised_accuracy = harmonic_normalized_accuracy

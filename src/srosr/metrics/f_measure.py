@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._support.array_types import Array
+from .._support.array_types import AnyArray, Array
 from .confusion import open_set_confusion
-from .inputs import check_choice, need_known
+from .inputs import check_choice
 
 __all__ = ["open_set_f_measure"]
 
@@ -16,18 +16,24 @@ _VARIANTS = ("scheirer", "micro", "macro")
 
 
 def open_set_f_measure(
-    y_true: Any, y_pred: Any, *, unknown_label: Any, variant: str = "scheirer", classes: Any = None
+    y_true: Any,
+    y_pred: Any,
+    *,
+    unknown_label: Any,
+    variant: str = "scheirer",
+    classes: Any = None,
+    sample_weight: Any = None,
 ) -> float:
-    r"""F-measure: samples of known classes that were recognised, against everything that can go wrong.
+    r"""Return an F-measure: known samples that are recognized, against everything that can go wrong.
 
     .. math:: F = \frac{2PR}{P + R}, \qquad P = \text{precision}, \quad R = \text{recall}
 
-    The variants differ in what precision and recall are. In none of them is a refused unknown sample a success of its
-    own: refusing it only avoids a false positive.
+    The variants differ in what precision and recall are. In none of them does a rejected unknown sample count as a
+    success of its own: rejecting it only avoids a false positive.
 
     ``variant="scheirer"``
         Scheirer et al., and Zhang & Patel after them. With TP the known samples accepted under the right class, FN
-        every other known sample, refused or misclassified, and FP the unknown samples accepted:
+        every other known sample, rejected or misclassified, and FP the unknown samples accepted:
 
         .. math:: F = \frac{2\,\mathrm{TP}}{2\,\mathrm{TP} + \mathrm{FP} + \mathrm{FN}}
 
@@ -35,15 +41,15 @@ def open_set_f_measure(
 
     ``variant="micro"``
         Micro-averaged open-set F-measure of Mendes-Júnior et al. For every known class i, TP\ :sub:`i` are its
-        samples answered i, FP\ :sub:`i` the samples of other classes, known or unknown, answered i, and FN\ :sub:`i`
-        its samples answered otherwise, a refusal included. The unknown class itself is no class of the sums:
+        samples predicted as i, FP\ :sub:`i` the samples of other classes, known or unknown, predicted as i, and
+        FN\ :sub:`i` its samples predicted otherwise, rejected ones included. The sums leave the unknown class out:
 
         .. math::
             P = \frac{\sum_i \mathrm{TP}_i}{\sum_i \mathrm{TP}_i + \mathrm{FP}_i}, \qquad
             R = \frac{\sum_i \mathrm{TP}_i}{\sum_i \mathrm{TP}_i + \mathrm{FN}_i}
 
         A misclassified known sample counts twice: it is missing from its own class and wrong in the other. So this
-        variant is at most Scheirer's, and equal to it where no accepted known sample is misclassified.
+        variant is at most Scheirer's, and equal to it if no accepted known sample is misclassified.
 
     ``variant="macro"``
         Macro-averaged open-set F-measure of Mendes-Júnior et al., with the same counts: the harmonic mean *of the
@@ -55,7 +61,7 @@ def open_set_f_measure(
 
         It is not the average of the F-measures of the classes, which is what scikit-learn's
         ``f1_score(average="macro")`` gives; that one is never larger. 0/0, the precision of a class that is never
-        answered and the recall of one without samples, counts as 0.
+        predicted and the recall of one without samples, counts as 0.
 
     Another reading, of Bendale & Boult's OpenMax paper, exchanges the roles: FP are the misclassified known samples
     and FN the accepted unknown ones. It is not offered here.
@@ -66,22 +72,24 @@ def open_set_f_measure(
         Classes, strings or numbers; ``unknown_label`` for the samples of unknown classes. See :func:`mark_unknown`.
         Samples of known classes are needed.
     y_pred : array-like (n_samples,)
-        Answers: a class, or ``unknown_label`` for a refusal.
+        Predictions: a class, or ``unknown_label`` for a rejected sample.
     unknown_label : str or number
     variant : {"scheirer", "micro", "macro"}, default "scheirer"
     classes : array-like (n_classes,), optional
         The known classes, best ``clf.classes_``: a label that is neither among them nor the unknown one is then an
-        error, and "macro" averages over all of them. Without it the classes are those that occur in ``y_true`` or
-        ``y_pred``, and a class that was not trained and not marked unknown counts as known and missed.
+        error, and "macro" averages over all of them. By default the classes are those that occur in ``y_true`` or
+        ``y_pred``, and a class that was neither trained nor marked unknown counts as known and missed.
+    sample_weight : array-like (n_samples,), optional
+        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------
     f : float
-        In [0, 1]; 0 where nothing is recognised.
+        In [0, 1]; 0 if nothing is recognized.
 
     See Also
     --------
-    open_set_confusion : the counts behind it.
+    open_set_confusion : The counts behind it.
 
     References
     ----------
@@ -93,7 +101,7 @@ def open_set_f_measure(
 
     Examples
     --------
-    One of three known samples is refused, and one of two unknown ones accepted: TP = 2, FN = 1, FP = 1.
+    One of three known samples is rejected, and one of two unknown ones accepted: TP = 2, FN = 1, FP = 1.
 
     >>> from srosr.metrics import open_set_f_measure
     >>> y_true = ["cat", "cat", "dog", "?", "?"]
@@ -107,19 +115,22 @@ def open_set_f_measure(
     0.75
     """
     check_choice(variant, "variant", _VARIANTS)
-    _, matrix = open_set_confusion(y_true, y_pred, unknown_label=unknown_label, classes=classes)
-    need_known(int(matrix[:-1].sum()), "the F-measure")
+    _, matrix = open_set_confusion(
+        y_true, y_pred, unknown_label=unknown_label, classes=classes, sample_weight=sample_weight
+    )
+    if not matrix[:-1].any():
+        raise ValueError("y_true holds unknown samples only: the F-measure needs samples of known classes.")
     right = matrix.diagonal()[:-1]
-    of_class, answered = matrix[:-1].sum(axis=1), matrix[:, :-1].sum(axis=0)
+    of_class, predicted = matrix[:-1].sum(axis=1), matrix[:, :-1].sum(axis=0)
     if variant == "scheirer":
         false_positives = matrix[-1, :-1].sum()
         return float(2 * right.sum() / (right.sum() + false_positives + of_class.sum()))
     if variant == "micro":
-        return float(2 * right.sum() / (answered.sum() + of_class.sum()))
-    precision, recall = _ratio(right, answered).mean(), _ratio(right, of_class).mean()
+        return float(2 * right.sum() / (predicted.sum() + of_class.sum()))
+    precision, recall = _divide(right, predicted).mean(), _divide(right, of_class).mean()
     return float(2 * precision * recall / (precision + recall)) if right.any() else 0.0
 
 
-def _ratio(part: Any, whole: Any) -> Array:
-    """0/0 is 0."""
+def _divide(part: AnyArray, whole: AnyArray) -> Array:
+    """Return the quotients, 0 for 0/0."""
     return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)

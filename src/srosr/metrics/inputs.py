@@ -1,49 +1,103 @@
-"""What every metric asks of its input, and the words in which it says no."""
+"""Checks of the arguments that all metrics share: labels, scores, weights and shares."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Number, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array
 
 __all__ = [
-    "as_labels",
-    "as_scores",
+    "Predictions",
+    "RankedSamples",
     "check_choice",
+    "check_labels",
+    "check_predictions",
+    "check_ranking",
     "check_share",
-    "equal",
-    "kinds_of",
-    "listed",
-    "marked",
-    "need_both",
-    "need_known",
-    "need_unknown",
-    "same_length",
+    "find_kinds",
+    "join_kinds",
+    "require_known",
+    "require_unknown",
 ]
 
 
-def marked(true: AnyArray, pred: AnyArray, unknown_label: Any, pred_name: str = "y_pred") -> tuple[AnyArray, AnyArray]:
-    """Which entries of either are the unknown label, after making sure that they can be compared at all."""
-    same_length(**{"y_true": true, pred_name: pred})
-    mark = as_labels([unknown_label], "unknown_label")
-    unknown, refused = equal(true, mark), equal(pred, mark)
-    kinds, answers = kinds_of(true[~unknown]), kinds_of(pred[~refused])
-    if kinds and answers and not kinds & answers:
-        raise ValueError(f"y_true holds {listed(kinds)} and {pred_name} {listed(answers)}: use one kind of label.")
-    if not unknown.any() and not refused.any() and not kinds_of(mark) & (kinds | answers):
-        raise ValueError(
-            f"unknown_label is {unknown_label!r}, of {listed(kinds_of(mark))}, and all labels are "
-            f"{listed(kinds | answers)}: use one kind of label."
-        )
-    return unknown, refused
+class Predictions(NamedTuple):
+    """Labels and predictions that can be compared, without the samples of weight 0."""
+
+    true: AnyArray
+    predicted: AnyArray
+    #: Whether a sample's class is unknown.
+    unknown: AnyArray
+    #: Whether a sample was predicted to be unknown.
+    rejected: AnyArray
+    #: Integers, or floats where `sample_weight` has them.
+    weight: AnyArray
+
+    @property
+    def correct(self) -> AnyArray:
+        """Whether a sample's class is known and was predicted."""
+        return ~self.unknown & ~self.rejected & compare_labels(self.true, self.predicted)
+
+    def total(self, selected: AnyArray) -> Any:
+        """Return the weight of the selected samples."""
+        return self.weight[selected].sum()
 
 
-def as_labels(values: Any, name: str) -> AnyArray:
-    """One-dimensional labels: numbers, strings, or objects that are one or the other."""
+class RankedSamples(NamedTuple):
+    """Known and unknown samples, some of each, grouped by score; those of weight 0 are left out."""
+
+    samples: Predictions
+    #: The distinct scores, ascending.
+    scores: Array
+    #: Index into `scores` of each sample.
+    rank: AnyArray
+
+    def accumulate(self, selected: AnyArray) -> Array:
+        """Return the weight of the selected samples up to each distinct score."""
+        weight = np.where(selected, self.samples.weight, 0)
+        return np.cumsum(np.bincount(self.rank, weight, minlength=len(self.scores)))
+
+
+def check_predictions(
+    y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any = None, name: str = "y_pred"
+) -> Predictions:
+    """Return labels and predictions that can be compared with each other and with the unknown label."""
+    true, predicted = check_labels(y_true, "y_true"), check_labels(y_pred, name)
+    _check_lengths(**{"y_true": true, name: predicted})
+    weight = _check_weights(sample_weight, len(true))
+    weight, true, predicted = _drop_weightless(weight, true, predicted)
+    return _compare_with_unknown(weight, true, predicted, unknown_label, name)
+
+
+def check_ranking(
+    y_true: Any,
+    unknown_score: Any,
+    unknown_label: Any,
+    sample_weight: Any,
+    metric: str,
+    candidate: Any = None,
+) -> RankedSamples:
+    """Return samples grouped by score; without candidates the true labels stand in for them."""
+    true, scores = check_labels(y_true, "y_true"), _check_scores(unknown_score)
+    named = true if candidate is None else check_labels(candidate, "candidate")
+    _check_lengths(y_true=true, **({} if candidate is None else {"candidate": named}), unknown_score=scores)
+    weight = _check_weights(sample_weight, len(true))
+    weight, true, named, scores = _drop_weightless(weight, true, named, scores)
+    samples = _compare_with_unknown(weight, true, named, unknown_label, "candidate")
+    require_unknown(samples, unknown_label, metric)
+    require_known(samples, metric)
+    if (scores[1:] >= scores[:-1]).all():  # Callers that measure many resamples sort once.
+        first = np.append(True, scores[1:] > scores[:-1])
+        return RankedSamples(samples, scores[first], np.cumsum(first) - 1)
+    return RankedSamples(samples, *np.unique(scores, return_inverse=True))
+
+
+def check_labels(values: Any, name: str) -> AnyArray:
+    """Return a one-dimensional array of labels: numbers, strings, or objects that are one or the other."""
     if hasattr(values, "__array__"):
         out = np.asarray(values)
     elif isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
@@ -52,24 +106,24 @@ def as_labels(values: Any, name: str) -> AnyArray:
         # Not np.asarray, which would turn the number in ["a", -1] into a string.
         out = np.array(list(values), dtype=object)
     if out.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, one label a sample, got shape {out.shape}.")
+        raise ValueError(f"{name} must be one-dimensional, with one label per sample, got shape {out.shape}.")
     if not len(out):
         raise ValueError(f"{name} is empty.")
     if out.dtype.kind == "O":
-        kinds = kinds_of(out)
-        if strange := kinds - {"strings", "bytes", "numbers"}:
-            raise ValueError(f"{name} holds {listed(strange)}: labels must be strings or numbers, none missing.")
+        kinds = find_kinds(out)
+        if invalid := kinds - {"strings", "bytes", "numbers"}:
+            raise ValueError(f"{name} holds {join_kinds(invalid)}: labels must be strings or numbers, none missing.")
         if len(kinds) == 1:
             out = np.array(out.tolist())
     if out.dtype.kind not in "biufSUTO":
         raise ValueError(f"{name} holds {out.dtype}: labels must be strings or numbers.")
     if out.dtype.kind in "fO" and any(v != v for v in out.tolist()):
-        raise ValueError(f"{name} contains NaN; a sample of an unknown class needs a label, the unknown one.")
+        raise ValueError(f"{name} contains NaN; label the samples of unknown classes with unknown_label.")
     return out
 
 
-def kinds_of(labels: AnyArray) -> set[str]:
-    """What the labels are: "strings", "numbers", both, or names of other types."""
+def find_kinds(labels: AnyArray) -> set[str]:
+    """Return what the labels are: "strings", "numbers", both, or names of other types."""
     if not len(labels):
         return set()
     if labels.dtype.kind in "SUT":
@@ -80,48 +134,27 @@ def kinds_of(labels: AnyArray) -> set[str]:
     return {next((name for kind, name in known if issubclass(t, kind)), t.__name__) for t in map(type, labels)}
 
 
-def listed(kinds: set[str]) -> str:
-    """Kinds of labels in a sentence."""
+def join_kinds(kinds: set[str]) -> str:
+    """Return kinds of labels as part of a sentence."""
     return " and ".join(sorted(kinds))
 
 
-def equal(a: AnyArray, b: AnyArray) -> AnyArray:
-    """Whether labels are the same, without a number ever becoming a string."""
-    if kinds_of(a) != kinds_of(b):
+def compare_labels(a: AnyArray, b: AnyArray) -> AnyArray:
+    """Return whether labels are equal, without ever turning a number into a string."""
+    if find_kinds(a) != find_kinds(b):
         a, b = a.astype(object), b.astype(object)
     return np.asarray(a == b, dtype=bool)
 
 
-def as_scores(values: Any) -> Array:
-    """One number a sample; infinite ones have a rank."""
-    try:
-        scores = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("unknown_score must be an array of numbers, one a sample.") from None
-    if scores.ndim != 1:
-        raise ValueError(f"unknown_score must be one-dimensional, one number a sample, got shape {scores.shape}.")
-    if np.isnan(scores).any():
-        raise ValueError(f"unknown_score is NaN for {np.isnan(scores).sum()} samples: they have no rank.")
-    return scores
-
-
-def same_length(**arrays: AnyArray) -> None:
-    """One entry a sample everywhere."""
-    lengths = {name: len(values) for name, values in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
-        raise ValueError(f"one entry a sample is needed everywhere, but {found}.")
-
-
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> None:
-    """A name out of several."""
+    """Check that a value is one of several names."""
     if not isinstance(value, str) or value not in choices:
         *others, last = (f'"{choice}"' for choice in choices)
         raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}.")
 
 
 def check_share(value: Any, name: str, *, zero: bool = True) -> float:
-    """A share in [0, 1], or in (0, 1]."""
+    """Return a share in [0, 1], or in (0, 1]."""
     number = isinstance(value, Real | np.floating | np.integer) and not isinstance(value, bool | np.bool_)
     if not number or not 0 <= value <= 1 or (value == 0 and not zero):
         from_zero = "from 0" if zero else "above 0"
@@ -129,27 +162,84 @@ def check_share(value: Any, name: str, *, zero: bool = True) -> float:
     return float(value)
 
 
-def need_known(n_known: int, what: str) -> None:
-    """Samples of known classes."""
-    if not n_known:
-        raise ValueError(f"y_true holds unknown samples only: {what} needs samples of known classes.")
+def require_known(samples: Predictions, metric: str) -> None:
+    """Check that there are samples of known classes."""
+    if samples.unknown.all():
+        raise ValueError(f"y_true holds unknown samples only: {metric} needs samples of known classes.")
 
 
-def need_unknown(n_unknown: int, unknown_label: Any, what: str) -> None:
-    """Samples of unknown classes."""
-    if not n_unknown:
+def require_unknown(samples: Predictions, unknown_label: Any, metric: str) -> None:
+    """Check that there are samples of unknown classes."""
+    if not samples.unknown.any():
         raise ValueError(
-            f"y_true has no unknown samples: none is labelled {unknown_label!r}. {what} needs some; "
+            f"y_true has no unknown samples: none is labeled {unknown_label!r}. {metric} needs some; "
             "mark_unknown(y, classes, unknown_label=...) relabels classes that were not trained."
         )
 
 
-def need_both(unknown: AnyArray, unknown_label: Any, what: str) -> None:
-    """Samples of both kinds."""
-    if not unknown.any():
+def _compare_with_unknown(
+    weight: AnyArray, true: AnyArray, predicted: AnyArray, unknown_label: Any, name: str
+) -> Predictions:
+    mark = check_labels([unknown_label], "unknown_label")
+    unknown, rejected = compare_labels(true, mark), compare_labels(predicted, mark)
+    kinds, others = _find_kinds_among(true, ~unknown), _find_kinds_among(predicted, ~rejected)
+    if kinds and others and not kinds & others:
+        raise ValueError(f"y_true holds {join_kinds(kinds)} and {name} {join_kinds(others)}: use one kind of label.")
+    if not unknown.any() and not rejected.any() and not find_kinds(mark) & (kinds | others):
         raise ValueError(
-            f"y_true has no unknown samples: none is labelled {unknown_label!r}. {what} compares known with unknown "
-            "samples; mark_unknown(y, classes, unknown_label=...) relabels classes that were not trained."
+            f"unknown_label is {unknown_label!r}, of {join_kinds(find_kinds(mark))}, and all labels are "
+            f"{join_kinds(kinds | others)}: use one kind of label."
         )
-    if unknown.all():
-        raise ValueError(f"y_true holds unknown samples only: {what} needs samples of known classes too.")
+    return Predictions(true, predicted, unknown, rejected, weight)
+
+
+def _find_kinds_among(labels: AnyArray, selected: AnyArray) -> set[str]:
+    """Return what the selected labels are; only objects need to be looked at one by one."""
+    return find_kinds(labels[selected] if labels.dtype.kind == "O" or not selected.any() else labels)
+
+
+def _drop_weightless(weight: AnyArray, *arrays: AnyArray) -> tuple[AnyArray, ...]:
+    """Return the weights and the arrays without the samples of weight 0."""
+    if weight.all():
+        return weight, *arrays
+    counted = np.flatnonzero(weight)
+    return weight[counted], *(values[counted] for values in arrays)
+
+
+def _check_scores(values: Any) -> Array:
+    """Return one score per sample; infinite ones can be ranked."""
+    try:
+        scores = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("unknown_score must be an array of numbers, one per sample.") from None
+    if scores.ndim != 1:
+        raise ValueError(
+            f"unknown_score must be one-dimensional, with one number per sample, got shape {scores.shape}."
+        )
+    if np.isnan(scores).any():
+        raise ValueError(f"unknown_score is NaN for {np.isnan(scores).sum()} samples, which cannot be ranked.")
+    return scores
+
+
+def _check_weights(values: Any, n_samples: int) -> AnyArray:
+    """Return one weight per sample, integers if possible."""
+    if values is None:
+        return np.ones(n_samples, dtype=np.int64)
+    weight = np.asarray(values)
+    if weight.dtype.kind not in "biuf":
+        raise ValueError("sample_weight must be an array of numbers, one per sample.")
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have one number per sample, shape ({n_samples},), got {weight.shape}.")
+    if not (weight.min() >= 0 and weight.max() < np.inf):
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not weight.any():
+        raise ValueError("sample_weight is 0 for every sample.")
+    return weight.astype(np.float64 if weight.dtype.kind == "f" else np.int64, copy=False)
+
+
+def _check_lengths(**arrays: AnyArray) -> None:
+    """Check that all arrays have one entry per sample."""
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise ValueError(f"every argument must have one entry per sample, but {found}.")

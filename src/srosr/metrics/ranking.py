@@ -1,4 +1,4 @@
-"""How well a score tells unknown from known samples, whatever the threshold and whatever the class.
+"""How well a score separates unknown from known samples, whatever the threshold and whatever the class.
 
 Areas and rates of the two-class problem behind open set recognition. AUROC is the same from either side; precision
 and the rates at a point are not, so :func:`open_set_aupr` and :func:`fpr_at_tpr` say which side is positive.
@@ -9,35 +9,36 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
-from .._support.array_types import IntArray
-from .inputs import as_labels, as_scores, check_choice, check_share, marked, need_both, same_length
+from .._support.array_types import Array
+from .inputs import check_choice, check_ranking, check_share
 
 __all__ = ["fpr_at_tpr", "open_set_aupr", "open_set_auroc"]
 
 _SIDES = ("known", "unknown")
 
 
-def open_set_auroc(y_true: Any, unknown_score: Any, *, unknown_label: Any) -> float:
-    r"""Area below the ROC curve of telling unknown from known samples.
+def open_set_auroc(y_true: Any, unknown_score: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
+    r"""Return the area under the ROC curve of telling unknown from known samples.
 
-    The chance that an unknown sample has a larger score than a known one, ties counting half:
+    This is the probability that an unknown sample has a larger score than a known one, ties counting half:
 
     .. math:: \frac{1}{|U||K|}\sum_{u \in U}\sum_{k \in K} [s_u > s_k] + \tfrac12[s_u = s_k]
 
     Parameters
     ----------
     y_true : array-like (n_samples,)
-        ``unknown_label`` for the samples of unknown classes; what the others are called plays no part.
+        ``unknown_label`` for the samples of unknown classes; the labels of the others do not matter.
     unknown_score : array-like (n_samples,)
         Larger is more unknown.
     unknown_label : str or number
+    sample_weight : array-like (n_samples,), optional
+        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------
     auroc : float
-        In [0, 1]; 0.5 for scores that say nothing.
+        In [0, 1]; 0.5 for scores that carry no information.
 
     Examples
     --------
@@ -45,18 +46,17 @@ def open_set_auroc(y_true: Any, unknown_score: Any, *, unknown_label: Any) -> fl
     >>> open_set_auroc([3, 3, 5, -1, -1], [0.1, 0.2, 0.7, 0.7, 0.9], unknown_label=-1)
     0.9166666666666666
     """
-    true, scores = as_labels(y_true, "y_true"), as_scores(unknown_score)
-    same_length(y_true=true, unknown_score=scores)
-    unknown, _ = marked(true, true, unknown_label)
-    need_both(unknown, unknown_label, "AUROC")
-    n_unknown = np.count_nonzero(unknown)
-    pairs = n_unknown * (len(true) - n_unknown)
-    wins = rankdata(scores)[unknown].sum() - n_unknown * (n_unknown + 1) / 2
-    return float(wins / pairs)
+    ranked = check_ranking(y_true, unknown_score, unknown_label, sample_weight, "AUROC")
+    unknown, known = (ranked.accumulate(side) for side in (ranked.samples.unknown, ~ranked.samples.unknown))
+    ties = np.diff(known, prepend=0.0) / 2.0
+    wins = np.diff(unknown, prepend=0.0) @ (known - ties)
+    return float(wins / (unknown[-1] * known[-1]))
 
 
-def open_set_aupr(y_true: Any, unknown_score: Any, *, unknown_label: Any, positive: str = "unknown") -> float:
-    r"""Area below the precision-recall curve of telling unknown from known samples, as average precision.
+def open_set_aupr(
+    y_true: Any, unknown_score: Any, *, unknown_label: Any, positive: str = "unknown", sample_weight: Any = None
+) -> float:
+    r"""Return the area under the precision-recall curve of telling unknown from known samples, as average precision.
 
     .. math:: \sum_n (R_n - R_{n-1})\,P_n
 
@@ -70,12 +70,14 @@ def open_set_aupr(y_true: Any, unknown_score: Any, *, unknown_label: Any, positi
     Parameters
     ----------
     y_true : array-like (n_samples,)
-        ``unknown_label`` for the samples of unknown classes; what the others are called plays no part.
+        ``unknown_label`` for the samples of unknown classes; the labels of the others do not matter.
     unknown_score : array-like (n_samples,)
         Larger is more unknown.
     unknown_label : str or number
     positive : {"unknown", "known"}, default "unknown"
         The side to be found: unknown samples from the largest score down, or known ones from the smallest up.
+    sample_weight : array-like (n_samples,), optional
+        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------
@@ -96,14 +98,20 @@ def open_set_aupr(y_true: Any, unknown_score: Any, *, unknown_label: Any, positi
     >>> round(open_set_aupr(y_true, score, unknown_label=-1), 3)
     0.833
     """
-    found, taken = _found(y_true, unknown_score, unknown_label, positive, "AUPR")
+    found, taken = _accumulate_from_top(y_true, unknown_score, unknown_label, positive, sample_weight, "AUPR")
     return float(np.sum(np.diff(found, prepend=0) * (found / taken)) / found[-1])
 
 
 def fpr_at_tpr(
-    y_true: Any, unknown_score: Any, *, unknown_label: Any, tpr: float = 0.95, positive: str = "known"
+    y_true: Any,
+    unknown_score: Any,
+    *,
+    unknown_label: Any,
+    tpr: float = 0.95,
+    positive: str = "known",
+    sample_weight: Any = None,
 ) -> float:
-    r"""False positive rate at a true positive rate, such as FPR95.
+    r"""Return the false positive rate at a true positive rate, such as FPR95.
 
     .. math:: \min\{\mathrm{FPR}(t) : \mathrm{TPR}(t) \ge \text{tpr}\}
 
@@ -112,20 +120,22 @@ def fpr_at_tpr(
 
     ``positive="known"``
         A threshold accepts scores of at most t; TPR is the share of the known samples accepted, FPR that of the
-        unknown ones. "Of 95 % of the known samples accepted, how many strangers come along?" The reading of ODIN.
+        unknown ones: "When 95 % of the known samples are accepted, how many unknown ones are too?" The reading of ODIN.
     ``positive="unknown"``
-        A threshold refuses scores of at least t; TPR is the share of the unknown samples refused, FPR that of the
-        known ones. "To keep out 95 % of the strangers, how many known samples are lost?"
+        A threshold rejects scores of at least t; TPR is the share of the unknown samples rejected, FPR that of the
+        known ones: "To reject 95 % of the unknown samples, how many known ones are lost?"
 
     Parameters
     ----------
     y_true : array-like (n_samples,)
-        ``unknown_label`` for the samples of unknown classes; what the others are called plays no part.
+        ``unknown_label`` for the samples of unknown classes; the labels of the others do not matter.
     unknown_score : array-like (n_samples,)
         Larger is more unknown.
     unknown_label : str or number
     tpr : float in (0, 1], default 0.95
     positive : {"known", "unknown"}, default "known"
+    sample_weight : array-like (n_samples,), optional
+        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------
@@ -134,7 +144,7 @@ def fpr_at_tpr(
 
     See Also
     --------
-    ccr_at_fpr : the other way round, and with the classes.
+    ccr_at_fpr : The other way round, and with the classes.
 
     References
     ----------
@@ -143,8 +153,8 @@ def fpr_at_tpr(
 
     Examples
     --------
-    To accept three of the four known samples, none of the three unknown ones need be; to refuse three unknown ones,
-    one known sample must go.
+    Three of the four known samples can be accepted without any unknown one; to reject all three unknown ones, one
+    known sample is lost.
 
     >>> from srosr.metrics import fpr_at_tpr
     >>> y_true, score = [3, 3, 3, 3, -1, -1, -1], [0.1, 0.2, 0.3, 0.8, 0.5, 0.7, 0.9]
@@ -154,22 +164,20 @@ def fpr_at_tpr(
     0.25
     """
     share = check_share(tpr, "tpr", zero=False)
-    found, taken = _found(y_true, unknown_score, unknown_label, positive, "FPR at a TPR")
+    found, taken = _accumulate_from_top(y_true, unknown_score, unknown_label, positive, sample_weight, "FPR at a TPR")
     first = np.searchsorted(found / found[-1], share)
     wrong = taken - found
     return float(wrong[first] / wrong[-1])
 
 
-def _found(y_true: Any, unknown_score: Any, unknown_label: Any, positive: str, what: str) -> tuple[IntArray, IntArray]:
-    """Positive samples, and all samples, up to each distinct score, the most positive first."""
+def _accumulate_from_top(
+    y_true: Any, unknown_score: Any, unknown_label: Any, positive: str, sample_weight: Any, metric: str
+) -> tuple[Array, Array]:
+    """Return the weights of the positive samples and of all samples up to each score, the most positive first."""
     check_choice(positive, "positive", _SIDES)
-    true, scores = as_labels(y_true, "y_true"), as_scores(unknown_score)
-    same_length(y_true=true, unknown_score=scores)
-    unknown, _ = marked(true, true, unknown_label)
-    need_both(unknown, unknown_label, what)
-    values, rank = np.unique(scores, return_inverse=True)
-    n = len(values)
+    ranked = check_ranking(y_true, unknown_score, unknown_label, sample_weight, metric)
+    unknown = ranked.samples.unknown
     if positive == "unknown":
-        rank = n - 1 - rank
-    wanted = unknown if positive == "unknown" else ~unknown
-    return np.cumsum(np.bincount(rank[wanted], minlength=n)), np.cumsum(np.bincount(rank, minlength=n))
+        ranked = ranked._replace(rank=len(ranked.scores) - 1 - ranked.rank)
+    found = ranked.accumulate(unknown if positive == "unknown" else ~unknown)
+    return found, ranked.accumulate(np.ones_like(unknown))

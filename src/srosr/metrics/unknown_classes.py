@@ -1,4 +1,4 @@
-"""The problem before it is solved: how open it is, and which labels are unknown."""
+"""The recognition problem itself: how open it is, and which labels are unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray
-from .inputs import as_labels, check_choice, kinds_of, listed
+from .inputs import check_choice, check_labels, find_kinds, join_kinds
 
 __all__ = ["mark_unknown", "openness"]
 
@@ -15,9 +15,9 @@ _VARIANTS = ("scheirer", "geng", "sqrt_ratio")
 
 
 def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = "scheirer") -> float:
-    r"""Openness of a recognition problem: how much of what is met in testing was not trained.
+    r"""Return the openness of a recognition problem: how much of the test was not part of training.
 
-    0 where the test meets exactly the classes of training (closed set), towards 1 the more others it meets. Papers
+    It is 0 if the test has exactly the classes of training (closed set) and approaches 1 as it has more others. Papers
     mean different numbers by it:
 
     ``variant="scheirer"``
@@ -27,12 +27,12 @@ def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = 
     ``variant="geng"``
         .. math:: 1 - \sqrt{\frac{2N_{TA}}{N_{TA} + N_{TE}}}
 
-        of training and test classes alone: the survey of Geng et al. The same where the target classes are those of
+        of training and test classes alone: the survey of Geng et al. The same if the target classes are those of
         training.
     ``variant="sqrt_ratio"``
         .. math:: 1 - \sqrt{\frac{K}{M}}
 
-        with :math:`K = N_{TA}` of the :math:`M = N_{TE}` classes known: larger for the same problem, and usual
+        with :math:`K = N_{TA}` of the :math:`M = N_{TE}` classes known: larger for the same problem, and common
         in papers on deep networks.
 
     Parameters
@@ -40,10 +40,10 @@ def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = 
     n_train : int
         Classes in training, :math:`N_{TA}`.
     n_target : int or None
-        Classes to be recognised, :math:`N_{TG}`; most often those of training. Plays no part in the other variants,
-        where it may be None.
+        Classes to be recognized, :math:`N_{TG}`; most often those of training. The other variants do not use it, and
+        it may be None there.
     n_test : int
-        Classes met in testing, known and unknown together, :math:`N_{TE}`.
+        Classes in the test, known and unknown together, :math:`N_{TE}`.
     variant : {"scheirer", "geng", "sqrt_ratio"}, default "scheirer"
 
     Returns
@@ -59,13 +59,13 @@ def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = 
 
     Examples
     --------
-    Ten people known, 28 others met as well:
+    Ten people are known, and the test has 28 others as well:
 
     >>> from srosr.metrics import openness
     >>> round(openness(10, 10, 38), 4)
     0.3545
 
-    Six of ten digits known, by two of the formulas:
+    Six of ten digits are known, by two of the formulas:
 
     >>> round(openness(6, 6, 10), 4), round(openness(6, None, 10, variant="sqrt_ratio"), 4)
     (0.134, 0.2254)
@@ -80,23 +80,23 @@ def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = 
     if 2 * n_train > target + n_test:
         raise ValueError(
             f"n_test={n_test} is too small for n_train={n_train} and n_target={n_target}: openness would be negative. "
-            "n_test counts all classes met in testing, the known ones included."
+            "n_test counts all classes of the test, the known ones included."
         )
     share = n_train / n_test if variant == "sqrt_ratio" else 2.0 * n_train / (target + n_test)
     return float(1.0 - np.sqrt(share))
 
 
 def mark_unknown(y: Any, classes: Any, *, unknown_label: Any) -> AnyArray:
-    """Labels with everything that is not a known class replaced by ``unknown_label``.
+    """Replace every label that is not a known class by ``unknown_label``.
 
     Parameters
     ----------
     y : array-like (n_samples,)
         Labels of known and unknown classes.
     classes : array-like (n_classes,)
-        The known ones: ``classes_`` of a fitted estimator.
+        The known classes: ``classes_`` of a fitted estimator.
     unknown_label : str or number
-        None of ``classes``.
+        Not one of ``classes``.
 
     Returns
     -------
@@ -108,14 +108,14 @@ def mark_unknown(y: Any, classes: Any, *, unknown_label: Any) -> AnyArray:
     >>> mark_unknown([0, 7, 1, 9], [0, 1], unknown_label=-1)
     array([ 0, -1,  1, -1])
     """
-    labels, known = as_labels(y, "y"), set(as_labels(classes, "classes").tolist())
-    mark = as_labels([unknown_label], "unknown_label")
+    labels, known = check_labels(y, "y"), set(check_labels(classes, "classes").tolist())
+    mark = check_labels([unknown_label], "unknown_label")
     if mark.tolist()[0] in known:
-        raise ValueError(f"unknown_label {unknown_label!r} is one of classes: take another.")
-    kind, others = kinds_of(labels), kinds_of(as_labels(classes, "classes"))
-    if not others & kind and not kind <= kinds_of(mark):
-        raise ValueError(f"y holds {listed(kind)} and classes {listed(others)}: use one kind of label.")
+        raise ValueError(f"unknown_label {unknown_label!r} is one of classes: choose a label that is not.")
+    kind, others = find_kinds(labels), find_kinds(check_labels(classes, "classes"))
+    if not others & kind and not kind <= find_kinds(mark):
+        raise ValueError(f"y holds {join_kinds(kind)} and classes {join_kinds(others)}: use one kind of label.")
     is_known = np.array([label in known for label in labels.tolist()])
-    if kind != kinds_of(mark):
+    if kind != find_kinds(mark):
         labels, mark = labels.astype(object), mark.astype(object)
     return np.where(is_known, labels, mark)
