@@ -1,25 +1,25 @@
-"""How sure a softmax is of its answer, and where a stranger far away falls in it."""
+"""Confidence of a softmax over the plane, and at an unknown sample far from all classes."""
 
 import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
-from three_clouds import COLOURS, X, grid, side, stranger, y
+from three_clouds import COLORS, X, grid, side, unknown, y
 
 from srosr._support.plotting import INK, UNKNOWN_COLOUR
 
 softmax = LogisticRegression().fit(X, y)
-sure = softmax.predict_proba(grid).max(axis=1).reshape(len(side), len(side))
-value = softmax.predict_proba(stranger).max()
+confidence = softmax.predict_proba(grid).max(axis=1).reshape(len(side), len(side))
+value = softmax.predict_proba(unknown).max()
 
 figure, ax = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
 drawn = ax.imshow(
-    sure, origin="lower", extent=(-6, 6, -6, 6), vmin=0.3, vmax=1.6, cmap="Greys", interpolation="bilinear",
+    confidence, origin="lower", extent=(-6, 6, -6, 6), vmin=0.3, vmax=1.6, cmap="Greys", interpolation="bilinear",
     aspect="auto",
 )  # fmt: skip
-for k, colour in enumerate(COLOURS):
-    ax.plot(*X[y == k].T, "o", color=colour, markersize=3.5, markeredgewidth=0)
-ax.plot(*stranger.T, "*", color=UNKNOWN_COLOUR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
+for k, color in enumerate(COLORS):
+    ax.plot(*X[y == k].T, "o", color=color, markersize=3.5, markeredgewidth=0)
+ax.plot(*unknown.T, "*", color=UNKNOWN_COLOUR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
 ax.annotate(
-    f"a stranger:\nprobability {value:.3f}", stranger[0], xytext=(0, -14), textcoords="offset points", ha="center",
+    f"unknown sample:\nprobability {value:.3f}", unknown[0], xytext=(0, -14), textcoords="offset points", ha="center",
     va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
 )  # fmt: skip
 ax.set(xticks=[], yticks=[])

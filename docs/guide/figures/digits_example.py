@@ -1,4 +1,4 @@
-"""What the figures of this guide share: digits 4 to 9 are known by 30 samples each, 0 to 3 are strangers."""
+"""The model shared by the figures of this guide: digits 4 to 9 are known from 30 samples each, 0 to 3 are unknown."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -15,7 +15,7 @@ is_known = truth != -1
 score = clf.unknown_score(X[test])
 candidate = clf.candidate(X[test])
 
-# A seven that is recognised and a two that is refused: the first of each among the test samples.
+# The first test seven that is recognized, and the first test two that is rejected.
 answers = clf.predict(X[test])
 seven = X[test][(truth == 7) & (answers == 7)][0]
 two = X[test][(y[test] == 2) & (answers == -1)][0]

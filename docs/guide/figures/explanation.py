@@ -1,4 +1,4 @@
-"""Why the two was refused."""
+"""Why the two was rejected."""
 
 import matplotlib.pyplot as plt
 from digits_example import clf, two

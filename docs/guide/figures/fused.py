@@ -1,4 +1,4 @@
-"""The fused score of held-out samples, its distribution, and where pretended strangers lie."""
+"""Fused scores of held-out samples, their distribution, and the scores of simulated unknowns."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -6,17 +6,17 @@ from digits_example import clf
 
 from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
 
-learnt = clf.calibration_
-rule = learnt.rule
-known = rule.fusion.score(learnt.held_out.values)
-strangers = rule.simulated.score(learnt.simulated.values[learnt.simulated.stranger])
+learned = clf.calibration_
+rule = learned.rule
+known = rule.fusion.score(learned.held_out.values)
+unknowns = rule.simulated.score(learned.simulated.values[learned.simulated.stranger])
 limit = rule.distribution.ppf(clf.threshold_)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
-edges = np.linspace(known.min(), np.quantile(strangers, 0.995), 41)
+edges = np.linspace(known.min(), np.quantile(unknowns, 0.995), 41)
 histogram(left, known, edges, KNOWN_COLOUR, "held-out known samples")
-histogram(left, strangers, edges, UNKNOWN_COLOUR, "pretended strangers")
-left.set_ylabel("% of its kind")
+histogram(left, unknowns, edges, UNKNOWN_COLOUR, "simulated unknowns")
+left.set_ylabel("% of the group")
 left.legend(frameon=False, fontsize="small")
 line = np.linspace(edges[0], edges[-1], 400)
 right.plot(line, rule.distribution.cdf(line), color=KNOWN_COLOUR, linewidth=2)
@@ -27,7 +27,7 @@ right.annotate(
 )  # fmt: skip
 right.axvline(rule.distribution.tail.u, color=INK, linewidth=0.8, linestyle=":")
 right.annotate(
-    "tail\nfrom here", (rule.distribution.tail.u, 0.05), xytext=(4, 0), textcoords="offset points", fontsize="small"
+    "tail\nbegins", (rule.distribution.tail.u, 0.05), xytext=(4, 0), textcoords="offset points", fontsize="small"
 )
 right.set_ylabel("unknown score")
 right.set_ylim(0, 1.02)

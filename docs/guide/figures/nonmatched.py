@@ -1,4 +1,4 @@
-"""The sum of non-matched errors, of known classes and of known classes left out in turn."""
+"""The sum of non-matched errors, for known classes and for simulated unknowns."""
 
 from digits_example import clf
 

@@ -1,4 +1,4 @@
-"""Unknown scores of known test samples and of strangers, with the threshold between them."""
+"""Unknown scores of known and of unknown test samples, with the threshold between them."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,15 +9,15 @@ from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 edges = np.linspace(0, 1, 41)
 histogram(ax, score[is_known], edges, KNOWN_COLOUR, "digits 4 to 9, known")
-histogram(ax, score[~is_known], edges, UNKNOWN_COLOUR, "digits 0 to 3, strangers")
+histogram(ax, score[~is_known], edges, UNKNOWN_COLOUR, "digits 0 to 3, unknown")
 ax.axvline(clf.threshold_, color=INK, linewidth=1.5, linestyle=(0, (4, 2)))
-refused = [np.mean(score[side] > clf.threshold_) for side in (is_known, ~is_known)]
+rejected = [np.mean(score[side] > clf.threshold_) for side in (is_known, ~is_known)]
 ax.annotate(
-    f"threshold {clf.threshold_:.3f}\nrefused beyond it:\n{100 * refused[0]:.0f} % of the known samples,\n"
-    f"{100 * refused[1]:.0f} % of the strangers",
+    f"threshold {clf.threshold_:.3f}\nrejected beyond it:\n{100 * rejected[0]:.0f} % of known samples,\n"
+    f"{100 * rejected[1]:.0f} % of unknown samples",
     (clf.threshold_, 0.97), xycoords=("data", "axes fraction"), xytext=(-8, 0), textcoords="offset points", ha="right",
     va="top", fontsize="small",
 )  # fmt: skip
 tidy(ax)
-ax.set(xlim=(0, 1), xlabel="unknown score", ylabel="% of the samples of its kind")
+ax.set(xlim=(0, 1), xlabel="unknown score", ylabel="% of the group")
 ax.legend(frameon=False, loc="upper left", fontsize="small")

@@ -1,4 +1,4 @@
-"""The tail of the matched errors of the class 8."""
+"""The tail of the matched errors of class 8."""
 
 from digits_example import clf
 

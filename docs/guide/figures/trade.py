@@ -1,4 +1,4 @@
-"""What the threshold trades: every one refuses some known samples and lets some strangers in."""
+"""The trade-off of the threshold: each one rejects some known samples and accepts some unknown ones."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -7,22 +7,24 @@ from digits_example import candidate, clf, is_known, score, truth
 from srosr._support.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
 
 levels = np.sort(score)
-known, strangers = score[is_known], score[~is_known]
+known, unknown = score[is_known], score[~is_known]
 right = score[is_known & (candidate == truth)]
-refused_known = 1 - np.searchsorted(np.sort(known), levels, side="right") / len(known)
-recognised = np.searchsorted(np.sort(right), levels, side="right") / len(known)
-refused_strangers = 1 - np.searchsorted(np.sort(strangers), levels, side="right") / len(strangers)
+rejected_known = 1 - np.searchsorted(np.sort(known), levels, side="right") / len(known)
+recognized = np.searchsorted(np.sort(right), levels, side="right") / len(known)
+rejected_unknown = 1 - np.searchsorted(np.sort(unknown), levels, side="right") / len(unknown)
 
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-ax.plot(100 * refused_known, 100 * refused_strangers, color=UNKNOWN_COLOUR, linewidth=2, label="strangers refused")
-ax.plot(100 * refused_known, 100 * recognised, color=KNOWN_COLOUR, linewidth=2, label="known samples recognised")
+ax.plot(
+    100 * rejected_known, 100 * rejected_unknown, color=UNKNOWN_COLOUR, linewidth=2, label="unknown samples rejected"
+)
+ax.plot(100 * rejected_known, 100 * recognized, color=KNOWN_COLOUR, linewidth=2, label="known samples recognized")
 for target in (0.01, 0.05, 0.2):
     at = clf.set_threshold(target_rejection=target).threshold_
-    x, low = 100 * np.mean(known > at), 100 * np.mean(strangers > at)
+    x, low = 100 * np.mean(known > at), 100 * np.mean(unknown > at)
     ax.plot(x, low, "o", color=UNKNOWN_COLOUR)
     ax.plot(x, 100 * np.sum(right <= at) / len(known), "o", color=KNOWN_COLOUR)
     ax.annotate(f"target {100 * target:.0f} %", (x, low), xytext=(6, -11), textcoords="offset points", fontsize="small")
 clf.set_threshold()
 tidy(ax)
-ax.set(xlim=(0, 40), ylim=(0, 101), xlabel="% of known samples refused", ylabel="%")
+ax.set(xlim=(0, 40), ylim=(0, 101), xlabel="% of known samples rejected", ylabel="%")
 ax.legend(frameon=False, loc="lower right", fontsize="small")
