@@ -371,7 +371,7 @@ def test_features_in_another_order_are_refused_or_taken_by_name():
 
 
 def test_absent_features_are_named():
-    refused_text("lacks a feature of the model: 'weigth'; did you mean 'weight'", "weight\n1\n", features=("weigth",))
+    refused_text("lacks a feature of the model: 'weigth' .did you mean 'weight'", "weight\n1\n", features=("weigth",))
     names = tuple(f"f{i}" for i in range(8))
     refused_text("lacks 8 features of the model: 'f0', 'f1', 'f2', 'f3', 'f4' and 3 more", "q\n1\n", features=names)
     refused_text("'a' cannot be left out", "a,b\n1,2\n", features=("a", "b"), ignore=["a"])
@@ -782,7 +782,7 @@ def test_any_table_that_the_csv_module_writes_is_read_back(content, separator, e
 
 _PEAK = """
 import re, sys
-from srosr.readers import open_rows
+from srosr.tables import open_rows
 rows = sum(len(batch.X) for batch in open_rows(sys.argv[1], labels="no").batches(1000))
 print(rows, re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1])
 """

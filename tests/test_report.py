@@ -14,7 +14,7 @@ import pytest
 from experiment_tables import METHODS, failing, made_up, portrait, without
 
 from srosr._support.atomic_files import write_atomically
-from srosr._support.number_format import duration, interval_text, listed, number
+from srosr._support.number_format import duration, interval_text, number
 from srosr.experiments.run_identity import ResultsFolderError
 from srosr.reports import experiment_page as report_module
 from srosr.reports.experiment_figures import FIGURE_NAME
@@ -569,8 +569,6 @@ def test_numbers_are_written_with_a_true_minus_and_zero_without_a_sign():
 
 
 def test_lists_and_durations_read_well():
-    assert listed(["a"]) == "a" and listed([]) == "" and listed(["a", "b", "c"]) == "a, b and c"
-    assert listed(list("abcdefgh"), 6) == "a, b, c, d, e, f and 2 more"
     assert [duration(s) for s in (0.5, 59.0, 90.0, 3600.0, 7260.0)] == [
         "0.5 s",
         "59 s",

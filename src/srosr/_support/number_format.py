@@ -1,11 +1,10 @@
-"""Numbers, times and lists as a reader wants them: the same words in the report and on the command line."""
+"""Numbers and times as a reader wants them: the same words in the report and on the command line."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-__all__ = ["capital", "duration", "interval_text", "listed", "number", "ordinal", "p_text", "seconds"]
+__all__ = ["capital", "duration", "interval_text", "number", "ordinal", "p_text", "seconds"]
 
 
 def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
@@ -26,14 +25,6 @@ def interval_text(mean: float, half_width: float) -> str:
 def capital(text: str) -> str:
     """Text with a capital at its beginning; the rest stays."""
     return text[:1].upper() + text[1:]
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names as an English list, the last ones counted where there are many."""
-    names = list(names)
-    if len(names) > most:
-        names = [*names[:most], f"{len(names) - most} more"]
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1] if names else ""
 
 
 def p_text(value: float) -> str:

@@ -76,11 +76,9 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is meant; a mistyped one is refused with a guess."""
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            from difflib import get_close_matches
+            from .._support.messages import did_you_mean
 
-            near = get_close_matches(args[0], COMMANDS, 1)
-            guess = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"There is no command {args[0]!r}.{guess}")
+            ctx.fail(f"There is no command {args[0]!r}{did_you_mean(args[0], COMMANDS)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

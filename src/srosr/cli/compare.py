@@ -155,7 +155,7 @@ def compare(
 
 def _chosen(methods: str | None) -> list[str] | None:
     """The methods that are asked for, before anything is read."""
-    from ..experiments import nearest
+    from .._support.messages import choose_from
     from ..rivals import open_set_methods
 
     if methods is None:
@@ -164,7 +164,7 @@ def _chosen(methods: str | None) -> list[str] | None:
     names = list(dict.fromkeys(part.strip() for part in methods.split(",") if part.strip()))
     for name in names:
         if name not in there:
-            raise BadInput(f"--methods: there is no method {name!r}{nearest(name, there)}; choose {', '.join(there)}.")
+            raise BadInput(f"--methods: there is no method {name!r}{choose_from(name, there)}")
     if len(names) < 2:
         raise BadInput("--methods: name at least two methods, with commas, as in calibrated,knn.")
     return names
@@ -174,7 +174,7 @@ def _of_small_classes(found: ComparisonData) -> list[str]:
     """Which classes are never known."""
     import numpy as np
 
-    from .._support.number_format import listed
+    from .._support.messages import join_names
     from ..experiments import LEAST_SAMPLES
 
     sizes = np.bincount(found.dataset.y)
@@ -182,7 +182,7 @@ def _of_small_classes(found: ComparisonData) -> list[str]:
     if not small:
         return []
     has = "has" if len(small) == 1 else "have"
-    return [f"{listed(small, 5)} {has} fewer than {LEAST_SAMPLES} samples: only ever unknown, never learnt."]
+    return [f"{join_names(small, 5)} {has} fewer than {LEAST_SAMPLES} samples: only ever unknown, never learnt."]
 
 
 # -- the run -----------------------------------------------------------------------------------------------

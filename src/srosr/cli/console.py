@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST_SEED",
-    "count",
     "err",
     "json_option",
     "nobody_listens",
@@ -88,11 +87,6 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
         console.print(Text.assemble((name.ljust(indent), "dim"), lines[0]))
         for line in lines[1:]:
             console.print(" " * indent + line)
-
-
-def count(n: int, thing: str, things: str | None = None) -> str:
-    """A number of things in words: "1 row", "2,000 rows"."""
-    return f"{n:,} {thing if n == 1 else things or thing + 's'}"
 
 
 def percent(share: float) -> str:

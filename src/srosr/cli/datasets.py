@@ -42,10 +42,10 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
       srosr datasets usps --fetch       download it first
       srosr datasets digits --export .  known.csv and new.csv, to try srosr with
     """
+    from .._support.messages import choose_from, count_of, list_names
     from ..datasets import DATASETS, DatasetError, DatasetNotFound, load_dataset
-    from ..experiments import nearest
     from .bad_input import BadInput
-    from .console import count, err, print_json, show_facts
+    from .console import err, print_json, show_facts
 
     if name is None:
         if fetch or export is not None:
@@ -53,7 +53,7 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
         _list(list(DATASETS), as_json)
         return
     if name not in DATASETS:
-        raise BadInput(f"there is no data set {name}{nearest(name, DATASETS)}; choose {', '.join(DATASETS)}.")
+        raise BadInput(f"there is no data set {name}{choose_from(name, DATASETS)}")
     try:
         with err().status(f"Loading {name} …"):
             data = load_dataset(name, download=fetch)
@@ -66,7 +66,7 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
         if as_json:
             print_json({file.stem: {"file": str(file), "rows": n} for file, n in files.items()})
         else:
-            show_facts([(str(file), f"{count(n, 'row')}") for file, n in files.items()])
+            show_facts([(str(file), f"{count_of(n, 'row')}") for file, n in files.items()])
         return
     parts = [] if data.part is None else sorted(set(data.part.tolist()))
     if as_json:
@@ -78,10 +78,10 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
     facts: list[tuple[str, str]] = []
     what = "pictures" if data.pictures else f"{data.X.shape[1]:,} features each"
     facts.append(("samples", f"{len(data.y):,}, {what}"))
-    named = ", ".join(data.class_names[:12]) + (" …" if len(data.class_names) > 12 else "")
-    facts.append(("classes", f"{count(len(data.class_names), 'class', 'classes')}: {named}"))
+    named = list_names(data.class_names, 12)
+    facts.append(("classes", f"{count_of(len(data.class_names), 'class', 'classes')}: {named}"))
     if parts:
-        facts.append(("parts", ", ".join(parts)))
+        facts.append(("parts", list_names(parts)))
     facts.append(("source", data.source))
     show_facts(facts)
 

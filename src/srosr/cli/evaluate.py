@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
+#: Labels that a list names.
+MOST_NAMES = 12
 #: Lines of a table on the screen; the report has all.
 _LINES = 20
 _WIDE = 240
@@ -208,7 +210,7 @@ def _write(files: Mapping[Path, bytes]) -> None:
 
 
 def _facts(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) -> list[tuple[str, str]]:
-    from ..reports import listed
+    from .._support.messages import list_names
 
     facts = [
         ("model", whole["model"]),
@@ -216,7 +218,7 @@ def _facts(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) 
         ("data", whole["data"]),
         *_samples(found),
         ("threshold", _threshold(whole)),
-        ("classes", f"{len(found.names):,}: {listed(found.names)}"),
+        ("classes", f"{len(found.names):,}: {list_names(found.names, MOST_NAMES)}"),
     ]
     return [(name, text) for name, text in facts if text]
 
@@ -234,11 +236,11 @@ def _threshold(whole: Mapping[str, Any]) -> str:
 
 def _samples(found: Evaluation) -> list[tuple[str, str]]:
     """How many samples there were of either kind, and which labels were taken as unknown."""
-    from ..reports import listed
+    from .._support.messages import list_names
 
     met = sum(line.samples > 0 for line in found.lines if line.known)
     of = f" of {met:,} classes" if met != 1 else " of 1 class"
-    strange = f": {listed(found.strangers)}" if found.strangers else ""
+    strange = f": {list_names(found.strangers, MOST_NAMES)}" if found.strangers else ""
     return [
         ("known", f"{found.n_known:,} samples" + (of if met else "")),
         ("unknown", f"{found.n_unknown:,} samples{strange}"),

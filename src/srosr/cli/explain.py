@@ -127,7 +127,7 @@ def _with_rows_of_file(told: Explanation, clf: OpenSetClassifier) -> Explanation
 
 def _found(clf: OpenSetClassifier, source: RowSource, row: int | None, name: str | None) -> tuple[int, Any]:
     """The number of the row asked for, and its features as the classifier takes them."""
-    from ..experiments import nearest
+    from .._support.messages import did_you_mean
     from ..tables import PictureSource
     from .input_data import scaled_batches
 
@@ -135,7 +135,7 @@ def _found(clf: OpenSetClassifier, source: RowSource, row: int | None, name: str
         if not isinstance(source, PictureSource):
             raise BadInput(f"--file is for pictures, and {source.name} is a table: give --row.")
         if name not in source.names:
-            raise BadInput(f"{source.name} has no picture {name}{nearest(name, source.names)}.")
+            raise BadInput(f"{source.name} has no picture {name}{did_you_mean(name, source.names)}.")
         row = source.names.index(name)
     wanted = 0 if row is None else row
     if source.n_rows is not None and wanted >= source.n_rows:

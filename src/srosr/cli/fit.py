@@ -164,15 +164,13 @@ def _sentence(error: Exception) -> str:
 
 def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
     """The classifier that the options ask for, checked before any data are read."""
+    from .._support.messages import choose_from
     from ..coding import BPDN, Lasso
-    from ..experiments import nearest
     from ..rivals import open_set_methods
 
     methods, name = open_set_methods(), settings["method"]
     if name not in methods:
-        raise BadInput(
-            f"--method {name}: there is no such method{nearest(name, methods)}; choose {', '.join(methods)}."
-        )
+        raise BadInput(f"--method {name}: there is no such method{choose_from(name, methods)}")
     clf = methods[name]
     there = clf.get_params(deep=False)
     if settings["alpha"] is not None and settings["epsilon"] is not None:
@@ -302,11 +300,11 @@ def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
 
 def _show_data(training: _Training) -> None:
     """What was understood of the data, before work begins."""
-    from .console import count, out, show_facts
+    from .._support.messages import count_of, list_names
+    from .console import out, show_facts
 
     intake, found = training.intake, training.found
     facts: list[tuple[str, str]] = []
-    sizes = list(found.classes.values())
     facts.append(("samples", f"{found.samples:,}"))
     if intake.kind == "pixels":
         assert intake.shape is not None
@@ -316,17 +314,16 @@ def _show_data(training: _Training) -> None:
     else:
         scaled = ", standardised" if intake.centre is not None else ""
         names = training.columns
-        named = f": {', '.join(names[:6])}{' …' if len(names) > 6 else ''}" if names else ""
+        named = f": {list_names(names, 6)}" if names else ""
         facts.append(("features", f"{found.features:,}{named}{scaled}"))
     where = "" if intake.label is None else f" (from {intake.label!r})"
-    named = ", ".join(f"{name} {n:,}" for name, n in list(found.classes.items())[:12])
-    more = f", and {len(sizes) - 12} more" if len(sizes) > 12 else ""
-    facts.append(("classes", f"{len(sizes)}{where}: {named}{more}"))
+    named = list_names((f"{name} {n:,}" for name, n in found.classes.items()), 12)
+    facts.append(("classes", f"{len(found.classes)}{where}: {named}"))
     if intake.of_pictures:
-        some = ", ".join(training.broken[:3]) + (" …" if found.dropped > 3 else "")
-        facts.append(("broken", f"{count(found.dropped, 'picture')} left out: {some}" if found.dropped else "none"))
+        some = list_names(training.broken, 3)
+        facts.append(("broken", f"{count_of(found.dropped, 'picture')} left out: {some}" if found.dropped else "none"))
     else:
-        left_out = f" in {count(found.dropped, 'row')}, which are left out" if found.dropped else ""
+        left_out = f" in {count_of(found.dropped, 'row')}, which are left out" if found.dropped else ""
         facts.append(("missing values", f"{found.missing:,}{left_out}" if found.missing else "none"))
     facts.append(("duplicates", f"{found.duplicates:,}" if found.duplicates else "none"))
     if not intake.of_pictures:

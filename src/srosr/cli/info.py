@@ -53,16 +53,18 @@ def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
 
 def classes_fact(summary: ModelSummary) -> tuple[str, str]:
     """The classes, with the number of their samples where the model keeps them."""
+    from .._support.messages import list_names
     from .._support.unknown_label import label_text
 
     sizes = summary.class_sizes or {}
     labels = [label_text(label) for label in summary.classes]
-    named = ", ".join(f"{label} {sizes[label]:,}" if label in sizes else label for label in labels[:20])
-    more = f", and {len(labels) - 20} more" if len(labels) > 20 else ""
-    return "classes", f"{len(labels)}: {named}{more}"
+    named = list_names((f"{label} {sizes[label]:,}" if label in sizes else label for label in labels), 20)
+    return "classes", f"{len(labels)}: {named}"
 
 
 def _features(summary: ModelSummary) -> str:
+    from .._support.messages import list_names
+
     intake, names = summary.intake, summary.feature_names
     if intake is not None and intake["kind"] == "pixels":
         return f"{summary.features:,}: grey values of pictures at {intake['shape'][0]} × {intake['shape'][1]} pixels"
@@ -70,8 +72,7 @@ def _features(summary: ModelSummary) -> str:
         return f"{summary.features:,}: spatial pyramids of {intake['pyramid']['n_words']} visual words, from pictures"
     if names is None:
         return f"{summary.features:,}, without names"
-    more = f", and {len(names) - 12} more" if len(names) > 12 else ""
-    return f"{summary.features:,}: {', '.join(names[:12])}{more}"
+    return f"{summary.features:,}: {list_names(names, 12)}"
 
 
 def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:

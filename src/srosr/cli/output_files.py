@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .._support.messages import join_names
 from .bad_input import BadInput
 
 __all__ = ["FIGURE_FORMATS", "check_figure_path", "check_model_path", "check_output_path", "unwritable"]
@@ -15,8 +16,8 @@ FIGURE_FORMATS = ("png", "pdf", "svg")
 def check_figure_path(path: Path, option: str = "--out", *inputs: Path | str) -> None:
     """Refuse a path that a figure cannot be written to, or that is one of the inputs."""
     if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
-        endings = ", ".join(f".{ending}" for ending in FIGURE_FORMATS)
-        raise unwritable("the figure", path, f"the name must end in one of {endings}", option)
+        endings = join_names((f".{ending}" for ending in FIGURE_FORMATS), last="or")
+        raise unwritable("the figure", path, f"the name must end in {endings}", option)
     check_output_path(path, "the figure", option, *inputs)
 
 

@@ -72,11 +72,12 @@ def predict(
         with _opened(output) as stream:
             n, refused = _decide(clf, source, stream, kind, shown=not quiet)
     if output is not None and not quiet:
-        from .console import count, err
+        from .._support.messages import count_of
+        from .console import err
 
-        left_out = f"; {count(source.dropped, 'row')} left out" if source.dropped else ""
+        left_out = f"; {count_of(source.dropped, 'row')} left out" if source.dropped else ""
         err().print(
-            f"{count(n, 'row')}: {n - refused:,} recognised, {refused:,} refused{left_out}. Decisions: {output}"
+            f"{count_of(n, 'row')}: {n - refused:,} recognised, {refused:,} refused{left_out}. Decisions: {output}"
         )
 
 

@@ -27,8 +27,8 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
       srosr remove-class model.srosr setosa
       srosr remove-class model.srosr setosa -o without.srosr
     """
+    from .._support.messages import did_you_mean, join_names
     from .._support.unknown_label import label_text
-    from ..experiments import nearest
     from .changed_model import recogniser, save_changed
     from .console import warnings_shown
     from .output_files import check_model_path
@@ -38,8 +38,8 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
     clf = recogniser(model, "remove-class")
     classes = {label_text(name): name for name in clf.classes_.tolist()}
     if label not in classes:
-        shown = ", ".join(list(classes)[:20])
-        raise BadInput(f"{model} has no class {label}{nearest(label, classes)}; it knows {shown}.")
+        guess = did_you_mean(label, classes)
+        raise BadInput(f"{model} has no class {label}{guess}; it knows {join_names(classes, 20)}.")
     with warnings_shown():
         try:
             clf.remove_class(classes[label], recalibrate="all" if recalibrate else "none")  # type: ignore[attr-defined]

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
+from .._support.messages import join_names
+
 __all__ = ["BPDN", "OMP", "PROBLEMS", "Lasso", "Problem", "Ridge", "problem_names"]
 
 
@@ -145,8 +147,7 @@ PROBLEMS: dict[str, type[Problem]] = {"BPDN": BPDN, "Lasso": Lasso, "Ridge": Rid
 
 def problem_names() -> str:
     """The problems, for a message: "BPDN, Lasso, Ridge or OMP"."""
-    *names, last = PROBLEMS
-    return f"{', '.join(names)} or {last}"
+    return join_names(PROBLEMS, last="or")
 
 
 def path_end(problem: Problem) -> tuple[bool, float]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from .._support.messages import choose_from
 from .caltech import load_caltech101, load_caltech256
 from .dataset import Dataset
 from .digits import load_digits_bundled
@@ -53,7 +53,5 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     (1797, 64)
     """
     if name not in DATASETS:
-        near = difflib.get_close_matches(str(name).lower(), DATASETS, n=1, cutoff=0.5)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no data set {name!r}.{guess} Choose one of {', '.join(DATASETS)}.")
+        raise ValueError(f"there is no data set {name!r}{choose_from(name, DATASETS)}")
     return DATASETS[name](**options)

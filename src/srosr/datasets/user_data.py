@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
+from .._support.messages import join_names
 from ..features import list_pictures
 from .array_files import read_npz
 from .dataset import Dataset
@@ -124,7 +125,7 @@ def _columns(header: list[str]) -> tuple[int, int | None, list[int]]:
     parts = [place for place, name in enumerate(small) if name == _PART_COLUMN]
     if len(labels) > 1 or len(parts) > 1:
         twice = [header[place] for place in (labels if len(labels) > 1 else parts)]
-        raise ValueError(f"its columns {', '.join(twice)} may all be meant: keep one of them")
+        raise ValueError(f"its columns {join_names(twice)} may all be meant: keep one of them")
     part = parts[0] if parts else None
     label = labels[0] if labels else max(place for place in range(len(header)) if place != part)
     features = [place for place in range(len(header)) if place not in (label, part)]

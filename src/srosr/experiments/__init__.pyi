@@ -17,7 +17,6 @@ from .protocol import MethodSetting as MethodSetting
 from .protocol import Protocol as Protocol
 from .protocol import ProtocolError as ProtocolError
 from .protocol import Trial as Trial
-from .protocol import nearest as nearest
 from .protocol_file import load_protocol as load_protocol
 from .protocol_file import protocol_names as protocol_names
 from .result_tables import write_tables as write_tables

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from .._support.number_format import listed
+from .._support.messages import count_of, join_names
 from ..datasets import Dataset
 from ..rivals import open_set_methods
 from ..tables import standard_scale
@@ -103,10 +103,10 @@ class Rotation(Protocol):
         """Refuse a data set whose classes cannot take turns."""
         able, small = _able_and_small(dataset)
         if len(able) < LEAST_KNOWN + 1:
-            names = listed([dataset.class_names[c] for c in small], 5)
+            names = join_names([dataset.class_names[c] for c in small], 5)
             few = f" ({names} {'has' if len(small) == 1 else 'have'} fewer)" if len(small) else ""
             raise ProtocolError(
-                f"{dataset.name} has {len(able)} class{'' if len(able) == 1 else 'es'} of at least {LEAST_SAMPLES} "
+                f"{dataset.name} has {count_of(len(able), 'class', 'classes')} of at least {LEAST_SAMPLES} "
                 f"samples{few}: three are needed, to leave one out and keep two known; add classes or samples."
             )
         if not 2 <= self.folds <= len(able) or len(able) - math.ceil(len(able) / self.folds) < LEAST_KNOWN:

@@ -9,32 +9,25 @@ levels hold smaller ones and a sample is coded once a trial.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.messages import did_you_mean, join_names
 from ..datasets import Dataset
 from ..metrics import openness
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MethodSetting", "Protocol", "ProtocolError", "Trial", "nearest"]
+__all__ = ["MethodSetting", "Protocol", "ProtocolError", "Trial"]
 
 #: What a method may be called: its name is also one of a file.
 METHOD_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 #: Label of a test sample whose class is not known.
 UNKNOWN = -1
-
-
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """A hint at what may have been meant, to go into a message."""
-    found = get_close_matches(str(word).lower(), [str(c) for c in choices], 1, 0.5)
-    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 class ProtocolError(ValueError):
@@ -205,7 +198,7 @@ class Protocol:
                 return setting
         names = [m.name for m in self.methods]
         raise ProtocolError(
-            f"{name!r} is not a method of {self.name}{nearest(name, names)}; it has {', '.join(names)}."
+            f"{name!r} is not a method of {self.name}{did_you_mean(name, names)}; it has {join_names(names)}."
         )
 
     def identity(self) -> dict[str, Any]:
@@ -331,7 +324,7 @@ class Protocol:
         usable = np.ones(len(dataset.y), bool)
         for name in self.data.exclude:
             if name not in dataset.class_names:
-                near = nearest(name, dataset.class_names)
+                near = did_you_mean(name, dataset.class_names)
                 raise ProtocolError(
                     f"{self.name}: [data] exclude names {name!r}, which is no class of {dataset.name}{near}."
                 )
@@ -344,7 +337,7 @@ class Protocol:
             if part is not None:
                 parts = () if dataset.part is None else tuple(np.unique(dataset.part).tolist())
                 if part not in parts:
-                    has = f"it has {', '.join(parts)}" if parts else "it has no parts"
+                    has = f"it has {join_names(parts)}" if parts else "it has no parts"
                     raise ProtocolError(f"{self.name}: {key} = {part!r} is no part of {dataset.name}; {has}.")
                 there = usable & (dataset.part == part)
             return [np.flatnonzero(there & (dataset.y == c)) for c in range(len(dataset.class_names))]

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .protocol import METHOD_NAME, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, UnknownClasses, nearest
+from .._support.messages import choose_from, did_you_mean, join_names, list_names
+from .protocol import METHOD_NAME, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, UnknownClasses
 from .trial_methods import make
 
 __all__ = ["load_protocol", "parse_protocol", "protocol_names"]
@@ -54,8 +55,8 @@ def load_protocol(name: str | Path) -> Protocol:
     else:
         known = protocol_names()
         raise ProtocolError(
-            f"there is no experiment {text!r}{nearest(text, known)}; there are {', '.join(known)}, or give the path of "
-            "a TOML file of your own."
+            f"there is no experiment {text!r}{did_you_mean(text, known)}; there are {list_names(known)}, or give the "
+            "path of a TOML file of your own."
         )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -127,8 +128,7 @@ class _Reader:
 
             chosen = self.text(table, "set", "")
             if chosen not in DATASETS:
-                raise self.wrong("[data] set", f"= {chosen!r} is not there{nearest(chosen, DATASETS)}; "
-                                 f"there are {', '.join(DATASETS)}.")  # fmt: skip
+                raise self.wrong("[data] set", f"= {chosen!r} is not there{choose_from(chosen, DATASETS)}")
             return Source(set=chosen, exclude=tuple(exclude), drop_empty=drop)
         path = Path(self.text(table, "file", ""))
         path = path if path.is_absolute() or folder is None else folder / path
@@ -194,8 +194,7 @@ class _Reader:
             raise self.wrong("methods", f'must be "all" or a list of names, got {chosen!r}.')
         for name in chosen:
             if name not in settings:
-                raise self.wrong("methods", f"names {name!r}, which is not there{nearest(name, settings)}; "
-                                 f"there are {', '.join(settings)}.")  # fmt: skip
+                raise self.wrong("methods", f"names {name!r}, which is not there{choose_from(name, settings)}")
         if unused := [name for name in tables if name not in chosen]:
             raise self.wrong(f"[method.{unused[0]}]", 'is not among methods; name it there, or write methods = "all".')
         return tuple(settings[name] for name in dict.fromkeys(chosen))
@@ -211,8 +210,7 @@ class _Reader:
         base = self.text(parameters, "method", name)
         parameters.pop("method", None)
         if base not in available:
-            raise self.wrong(f"{entry} method", f"= {base!r} is not there{nearest(base, available)}; "
-                             f"there are {', '.join(available)}.")  # fmt: skip
+            raise self.wrong(f"{entry} method", f"= {base!r} is not there{choose_from(base, available)}")
         trials = parameters.pop("trials", None)
         if trials is not None:
             trials = self.count(trials, f"{entry} trials")
@@ -257,8 +255,8 @@ class _Reader:
     def keys(self, table: dict[str, Any], allowed: Iterable[str], where: str) -> None:
         for key in table:
             if key not in allowed:
-                raise self.wrong(where, f"has an entry {key!r} that means nothing{nearest(key, allowed)}; "
-                                 f"it can have {', '.join(allowed)}.")  # fmt: skip
+                raise self.wrong(where, f"has an entry {key!r} that means nothing{did_you_mean(key, allowed)}; "
+                                 f"it can have {join_names(allowed)}.")  # fmt: skip
 
     def needed(self, table: dict[str, Any], key: str, where: str) -> Any:
         if key not in table:

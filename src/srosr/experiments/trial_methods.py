@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.messages import did_you_mean, join_names
 from ..classifiers import OpenSetClassifier, SROSRClassifier
 from ..coding import PROBLEMS as CODING_PROBLEMS
 from ..coding import Problem
@@ -20,7 +21,7 @@ from ..dictionary import Dictionary
 from ..evidence import EVIDENCE, Evidence
 from ..rivals import SparseRejection, open_set_methods
 from ..scoring import class_sizes, concluded
-from .protocol import MethodSetting, nearest
+from .protocol import MethodSetting
 
 __all__ = ["Contender", "MetSamples", "Said", "fit_together", "make", "sharing"]
 
@@ -48,7 +49,7 @@ def make(setting: MethodSetting, seed: int) -> OpenSetClassifier:
         if name not in there or name in SET:
             can = [p for p in there if p not in SET]
             raise ValueError(
-                f"{setting.method} has no parameter {name!r}{nearest(name, can)}; it has {', '.join(can)}."
+                f"{setting.method} has no parameter {name!r}{did_you_mean(name, can)}; it has {join_names(can)}."
             )
     usual = {"normalize": True, "random_state": seed, "n_jobs": 1}
     clf.set_params(**{name: value for name, value in usual.items() if name in there})

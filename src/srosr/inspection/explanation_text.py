@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._support.messages import join_names
 
 if TYPE_CHECKING:
     from .explanation import Explanation, WeighedEvidence
@@ -94,7 +95,7 @@ def _code(e: Explanation) -> list[str]:
         out.append(f"It is rebuilt from one training sample, {named[0]}.")
     else:
         above_all = ", above all" if len(e.atoms) > _NAMED else ":"
-        out.append(f"It is rebuilt from {len(e.atoms)} training samples{above_all} {_listed(named)}.")
+        out.append(f"It is rebuilt from {len(e.atoms)} training samples{above_all} {join_names(named)}.")
     return out
 
 
@@ -103,7 +104,7 @@ def _reasons(e: Explanation) -> list[str]:
         return _tails(e)
     parts = {part.name: part for part in e.evidence}
     if e.refused and e.reasons:
-        named = _listed([_measured(parts[name]) for name in e.reasons])
+        named = join_names([_measured(parts[name]) for name in e.reasons])
         first = f"What speaks for a stranger: {named}."
         if e.reasons_suffice:
             these = "these" if len(e.reasons) > 1 else "this"
@@ -161,7 +162,3 @@ def apart(a: float, b: float) -> tuple[str, str]:
         if a == b or texts[0] != texts[1]:
             break
     return texts
-
-
-def _listed(items: Sequence[Any]) -> str:
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" and {items[-1]}"

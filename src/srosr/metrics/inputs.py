@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import AnyArray, Array
+from .._support.messages import join_names
 
 __all__ = [
     "Predictions",
@@ -136,7 +137,7 @@ def find_kinds(labels: AnyArray) -> set[str]:
 
 def join_kinds(kinds: set[str]) -> str:
     """Return kinds of labels as part of a sentence."""
-    return " and ".join(sorted(kinds))
+    return join_names(sorted(kinds))
 
 
 def compare_labels(a: AnyArray, b: AnyArray) -> AnyArray:
@@ -149,8 +150,8 @@ def compare_labels(a: AnyArray, b: AnyArray) -> AnyArray:
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> None:
     """Check that a value is one of several names."""
     if not isinstance(value, str) or value not in choices:
-        *others, last = (f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}.")
+        quoted = [f'"{choice}"' for choice in choices]
+        raise ValueError(f"{name} must be {join_names(quoted, last='or')}, got {value!r}.")
 
 
 def check_share(value: Any, name: str, *, zero: bool = True) -> float:

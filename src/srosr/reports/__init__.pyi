@@ -2,7 +2,6 @@ from .demo_figure import plot_demo as plot_demo
 from .evaluation_figures import evaluation_figure as evaluation_figure
 from .evaluation_page import render_evaluation as render_evaluation
 from .evaluation_text import between_text as between_text
-from .evaluation_text import listed as listed
 from .evaluation_text import remarks as remarks
 from .evaluation_text import score_text as score_text
 from .evaluation_text import sentences as sentences

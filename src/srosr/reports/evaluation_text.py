@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from .._support.messages import join_names, list_names, quote_names
 from ..evaluation import Evaluation, Measure
 
-__all__ = ["between_text", "listed", "percent", "remarks", "score_text", "sentences", "value_text"]
+__all__ = ["between_text", "percent", "remarks", "score_text", "sentences", "value_text"]
 
 #: Labels that are named in a list; the others are counted.
 NAMED = 12
@@ -50,12 +51,6 @@ def between_text(measure: Measure) -> str:
     ends = [100 * end if measure.kind.is_share else end for end in measure.interval]
     digits, unit = (1, " %") if measure.kind.is_share else (3, "")
     return " to ".join(f"{end:.{digits}f}".replace("-", "−") for end in ends) + unit
-
-
-def listed(names: Sequence[str], most: int = NAMED) -> str:
-    """Names in a row, at most a dozen; the others are counted."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def sentences(found: Evaluation) -> list[str]:
@@ -104,7 +99,7 @@ def remarks(found: Evaluation, unknown: Sequence[str] | None, source: str) -> li
     if not found.n_known:
         said.append(
             f"No label of {source} is a class of the model, so that all samples count as unknown; the model's classes "
-            f"are {listed(found.names)}. If that is not what you meant, name the right column with --label."
+            f"are {join_names(found.names, NAMED)}. If that is not what you meant, name the right column with --label."
         )
     elif not found.n_unknown:
         said.append(f"Every label of {source} is a class of the model: how strangers fare cannot be seen.")
@@ -115,9 +110,9 @@ def remarks(found: Evaluation, unknown: Sequence[str] | None, source: str) -> li
             said.append(f"The label {label!r} was taken as unknown, for the model's class is called {name!r}.")
     unmet = [label for label in unknown or () if label not in found.strangers]
     if unmet:
-        said.append(f"No sample is labelled {listed([repr(label) for label in unmet])}, given with --unknown.")
+        said.append(f"No sample is labelled {quote_names(unmet)}, given with --unknown.")
     empty = [line.label for line in found.lines if line.known and not line.samples]
     if empty and found.n_known:
         has = "class of the model has" if len(empty) == 1 else "classes of the model have"
-        said.append(f"{len(empty):,} {has} no sample in {source}: {listed(empty)}.")
+        said.append(f"{len(empty):,} {has} no sample in {source}: {list_names(empty, NAMED)}.")
     return said

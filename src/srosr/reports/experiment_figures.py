@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._support.number_format import capital, listed, number
+from .._support.messages import join_names
+from .._support.number_format import capital, number
 from .._support.plotting import INK
 from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Curve, levels
 from .detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, portrait_confusion
@@ -112,7 +113,7 @@ def _openness(results: pd.DataFrame, there: set[str], methods: Sequence[str], ou
         label = METRIC_INFO[metric].label
         all_drawn = set(display.curves) >= set(results.loc[results["metric"] == metric, "method"])
         rest = "" if all_drawn else " All methods are in the panels below."
-        text = f"{capital(label)} against openness: {listed(list(display.curves), 20)}. {band}{rest}"
+        text = f"{capital(label)} against openness: {join_names(list(display.curves), 20)}. {band}{rest}"
         drawings.append(_drawing(f"openness-{metric}", _CURVES, display, text, _heard(display.curves, label)))
     for metric in ("f", "accuracy"):
         if metric in there:
@@ -224,12 +225,12 @@ def _targets(coverage: pd.DataFrame, ours: str, compared: str, band: str, one_le
         heard = f"F-measure, accuracy and share of unknown samples refused of {compared} against the target rate."
         drawings.append(_drawing("target", _CURVES, display, text, heard))
     kept = CoverageDisplay.from_coverage(coverage, ours=ours)
-    left = f" Not drawn, for want of room: {listed(kept.left_out, 20)}." if kept.left_out else ""
+    left = f" Not drawn, for want of room: {join_names(kept.left_out, 20)}." if kept.left_out else ""
     text = (
         "Is the target kept? Known test samples that are refused, against the share that was asked for: on the dotted "
         f"line as asked, above it more.{left} {band}{_levelling([*kept.curves, *kept.left_out])}"
     )
-    heard = "Share of known test samples refused against the target: " + listed(list(kept.curves), 20) + "."
+    heard = "Share of known test samples refused against the target: " + join_names(list(kept.curves), 20) + "."
     drawings.append(_drawing("coverage", _CURVES, kept, text, heard))
     return Section("targets", heading, drawings, missing)
 
@@ -240,8 +241,8 @@ def _levelling(methods: Sequence[str]) -> str:
     if not rules:
         return ""
     return (
-        f" {listed(rules)} can level off: a tail probability is zero for every sample whose errors are below the "
-        "tails, and no threshold tells such samples apart."
+        f" {join_names(rules, 6)} can level off: a tail probability is zero for every sample whose errors are below "
+        "the tails, and no threshold tells such samples apart."
     )
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from .._support.atomic_files import make_folder, remove_leftovers, write_atomically
-from .._support.number_format import capital, duration, listed, number
+from .._support.messages import join_names
+from .._support.number_format import capital, duration, number
 from .._support.parameter_checks import check_count
 from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Level, Metric, blame_folder, levels, values_at
 from .detail_figures import coverage_curves
@@ -252,7 +253,7 @@ def _failures(failures: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, 
     for (method, reason), group in failures.groupby(["method", "reason"]):
         numbers = sorted(int(t) for t in group["trial"].unique())
         which = "trial " if len(numbers) == 1 else f"{len(numbers)} trials: "
-        rows.append({"method": str(method), "reason": str(reason), "trials": which + listed([*map(str, numbers)], 12)})
+        rows.append({"method": str(method), "reason": str(reason), "trials": which + join_names(numbers, 12)})
     return sorted(rows, key=lambda row: (methods.index(row["method"]), row["reason"]))
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._support.number_format import capital, interval_text, listed, number, ordinal, p_text
+from .._support.messages import count_of, join_names
+from .._support.number_format import capital, interval_text, number, ordinal, p_text
 from ..experiments import (
     LEAST_FOR_INTERVAL,
     METRIC_INFO,
@@ -197,7 +198,7 @@ def _sentence(outcome: Outcome, ours: str | None) -> str:
     leader, value = best[0], _mean(summary, best[0])
     if len(summary) == 1:
         return f"{leader}, the only method with results, has {value}."
-    shared = f", the same as {listed(best[1:])}" if best[1:] else ""
+    shared = f", the same as {join_names(best[1:], 6)}" if best[1:] else ""
     if summary["n"].max() < LEAST_FOR_INTERVAL:
         trials = _few(summary["n"].max())
         text = f"{leader} is highest with {value}{shared}, but {trials} cannot tell methods apart."
@@ -206,7 +207,7 @@ def _sentence(outcome: Outcome, ours: str | None) -> str:
     rest = [name for name in map(str, summary.index) if name in outcome.versus.index and name not in best]
     behind = [name for name in rest if name not in outcome.even and name not in outcome.ahead]
     if outcome.even:
-        text += f", but is not distinguishable from {listed(sorted(outcome.even, key=rest.index), 3)}"
+        text += f", but is not distinguishable from {join_names(sorted(outcome.even, key=rest.index), 3)}"
         nearest = min(outcome.even, key=rest.index)
         text += f" ({_gap(outcome, nearest)}{' to ' + nearest if len(outcome.even) > 1 else ''})"
     elif behind:
@@ -237,7 +238,7 @@ def _overtaken(outcome: Outcome) -> str:
     """Who is ahead of the best in the trials that both have, the furthest first, and by how much."""
     names = sorted(outcome.ahead, key=lambda name: (float(outcome.versus.at[name, "difference"]), name))
     few = {name: f" ({_count(outcome.summary.at[name, 'n'])} only)" for name in names if name not in outcome.able}
-    told, gap = listed([name + few.get(name, "") for name in names], 3), _gap(outcome, names[0], ahead=True)
+    told, gap = join_names([name + few.get(name, "") for name in names], 3), _gap(outcome, names[0], ahead=True)
     return f"{told} is ahead of it by {gap}" if len(names) == 1 else f"{told} are ahead of it, {names[0]} by {gap}"
 
 
@@ -284,7 +285,7 @@ def _gap(outcome: Outcome, other: str, *, ahead: bool = False) -> str:
 
 
 def _count(n: float) -> str:
-    return "1 trial" if n == 1 else f"{int(n)} trials"
+    return count_of(int(n), "trial")
 
 
 def _few(n: float) -> str:

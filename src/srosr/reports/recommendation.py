@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._support.number_format import interval_text, listed, number
+from .._support.messages import join_names
+from .._support.number_format import interval_text, number
 from ..classifiers import SROSRClassifier
 from ..experiments import (
     LEAST_FOR_INTERVAL,
@@ -222,7 +223,7 @@ def _sentences(able: Sequence[Standing], by: str, rivals: Sequence[Rival]) -> li
         others = "" if len(ahead) == 1 else f" and of {len(ahead) - 1} more"
         out.append(f"{name} is ahead of {near.method} {gap}{others}.")
     if even:
-        text = f"By the corrected test not distinguishable from {name}: {listed(even, 8)}"
+        text = f"By the corrected test not distinguishable from {name}: {join_names(even, 8)}"
         quickest = min((s for s in able if s.method in even), key=lambda s: (s.predict_seconds, s.method))
         if QUICKER * quickest.predict_seconds <= best.predict_seconds:
             which = "it is" if len(even) == 1 else f"the quickest of them to predict is {quickest.method},"

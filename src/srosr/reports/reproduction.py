@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._support.messages import count_of, list_names
 from ..datasets import Dataset
 from ..experiments import (
     METRICS,
@@ -243,7 +244,7 @@ class _Page:
             if setting.trials is not None and setting.trials == self.asked[setting.name] < self.n_trials:
                 limits.setdefault(setting.trials, []).append(setting.name)
         notes = [
-            f"{', '.join(names)}: {n} trial{'s' if n > 1 else ''} only, as the protocol has it."
+            f"{list_names(names)}: {count_of(n, 'trial')} only, as the protocol has it."
             for n, names in sorted(limits.items())
         ]
         if not whole:

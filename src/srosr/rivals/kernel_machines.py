@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.messages import quote_names
 from .._support.parameter_checks import check_positive
 from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, fit_weibull
@@ -280,10 +281,9 @@ class KernelMachineClassifier(ComparingClassifier):
         super()._fit(X, y)
         short = np.flatnonzero(getattr(self.model_, "short", np.empty(0)))
         if len(short):
-            names = ", ".join(repr(label) for label in self.classes_[short[:_NAMED]].tolist())
-            more = f" and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
+            names = quote_names(self.classes_[short].tolist(), _NAMED)
             warn(
-                f"too few support vectors to fit the tails of the scores of class {names}{more}: fewer than "
+                f"too few support vectors to fit the tails of the scores of class {names}: fewer than "
                 f"{MIN_VALUES} scores, or all on the margin. Tails of {MIN_VALUES} scores or, where there are fewer or "
                 "only equal ones, the shape of the tails of the other classes took their place: probabilities are "
                 "rough. A smaller C or more samples a class give longer tails.",

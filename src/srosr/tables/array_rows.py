@@ -10,8 +10,9 @@ from typing import BinaryIO
 import numpy as np
 
 from .._support.array_types import AnyArray
+from .._support.messages import did_you_mean, join_names, quote_names
 from .cells import NotAClass, array_labels
-from .columns import LABEL_NAMES, Wanted, check_number, listed, nearest
+from .columns import LABEL_NAMES, Wanted, check_number
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
 from .named_arrays import MatArrays, NamedArrays, NpzArrays
@@ -136,8 +137,11 @@ class HeldRows(ArrayRows):
     def __init__(self, file: InputFile, arrays: NamedArrays, wanted: Wanted, given: _Given) -> None:
         samples = wanted.array if wanted.array is not None else _SAMPLES
         if samples not in arrays.names:
-            named = f" with --array NAME (arrays: {listed(arrays.names)}){nearest(samples, arrays.names)}"
-            raise ReadError(f"{file.name} has no array {samples!r}: name the one with the samples{named}")
+            guess = did_you_mean(samples, arrays.names)
+            raise ReadError(
+                f"{file.name} has no array {samples!r}: name the one with the samples with --array NAME{guess}; it has "
+                f"{quote_names(arrays.names)}."
+            )
         label = _label(file.name, arrays, samples, wanted)
         X = arrays.get(samples)
         super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, wanted, label, given)
@@ -158,8 +162,8 @@ def _label(file: str, arrays: NamedArrays, samples: str, wanted: Wanted) -> str 
     others = [name for name in arrays.names if name != samples]
     if wanted.label is not None and wanted.label not in others:
         raise ReadError(
-            f"{file} has no array {wanted.label!r}, which --label names (arrays: {listed(others)})"
-            f"{nearest(wanted.label, others)}"
+            f"{file} has no array {wanted.label!r}, which --label names{did_you_mean(wanted.label, others)}; it has "
+            f"{quote_names(others)}."
         )
     if not wanted.looks_for_labels or wanted.label is not None:
         return wanted.label if wanted.looks_for_labels else None
@@ -168,12 +172,12 @@ def _label(file: str, arrays: NamedArrays, samples: str, wanted: Wanted) -> str 
     called = [name for name in others if name.lower() in LABEL_NAMES]
     if len(called) > 1:
         raise ReadError(
-            f"{file} has several arrays that may hold the labels ({listed(called)}): say which with --label NAME."
+            f"{file} has several arrays that may hold the labels ({quote_names(called)}): say which with --label NAME."
         )
     if not called and wanted.labels == "required":
         raise ReadError(
-            f"{file} has no array called {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}: say where the labels are "
-            f"with --label NAME (arrays: {listed(others)})."
+            f"{file} has no array called {join_names(LABEL_NAMES, last='or')}: say where the labels are "
+            f"with --label NAME (arrays: {quote_names(others)})."
         )
     return called[0] if called else None
 

@@ -16,7 +16,6 @@ __all__ = [
     "array_labels",
     "is_number",
     "label_texts",
-    "shown",
     "text_labels",
     "to_number",
     "typed",
@@ -37,11 +36,6 @@ class NotAClass(ValueError):
     def __init__(self, cell: str) -> None:
         super().__init__(cell)
         self.cell, self.value = cell, cell.strip()
-
-
-def shown(value: str) -> str:
-    """A value as messages show it: in quotes and not too long."""
-    return repr(value if len(value) <= 40 else value[:39] + "…")
 
 
 def typed(name: str) -> str:

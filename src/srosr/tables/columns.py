@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
+from .._support.messages import count_of, did_you_mean, join_names, quote_names
 from .row_source import ReadError
 
-__all__ = ["LABEL_NAMES", "Roles", "Wanted", "assign_roles", "check_number", "listed", "nearest"]
+__all__ = ["LABEL_NAMES", "Roles", "Wanted", "assign_roles", "check_number"]
 
 #: Names by which a column or array of labels is known, in any case.
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
@@ -46,19 +46,6 @@ class Roles:
     label: int | None
     kept: tuple[int, ...]
     notes: tuple[str, ...] = ()
-
-
-def listed(names: Collection[str], most: int = 12) -> str:
-    """Names for a message: in quotes, the first ``most`` of them."""
-    first = ", ".join(repr(name) for name in list(names)[:most])
-    return first if len(names) <= most else f"{first} and {len(names) - most} more"
-
-
-def nearest(name: str, names: Collection[str]) -> str:
-    """The end of a message: a guess at what was meant, or only a full stop."""
-    small = {other.lower(): other for other in names}
-    found = get_close_matches(name.lower(), small, n=1, cutoff=0.6)
-    return f"; did you mean {small[found[0]]!r}?" if found else "."
 
 
 def assign_roles(
@@ -119,7 +106,8 @@ def _absent(file: str, name: str, option: str, names: Sequence[str]) -> str:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and all(part in names for part in parts):
         return f"{file} has no column {name!r}: give {option} once for each column, as in {option} {parts[0]}."
-    return f"{file} has no column {name!r}, which {option} names (columns: {listed(names)}){nearest(name, names)}"
+    guess = did_you_mean(name, names)
+    return f"{file} has no column {name!r}, which {option} names{guess}; it has {quote_names(names)}."
 
 
 def _label(
@@ -140,8 +128,8 @@ def _label(
     called = [name for name in possible if name.lower() in LABEL_NAMES]
     if len(called) > 1:
         raise ReadError(
-            f"{file} has several columns that may hold the labels ({listed(called)}): say which with --label COLUMN, "
-            "and leave the others out with --ignore COLUMN."
+            f"{file} has several columns that may hold the labels ({quote_names(called)}): say which with --label "
+            "COLUMN, and leave the others out with --ignore COLUMN."
         )
     if called:
         return place[called[0]]
@@ -153,10 +141,10 @@ def _label(
     if len(of_text) == 1:
         return place[of_text[0]]
     if wanted.labels == "required":
-        why = f"several columns of text ({listed(of_text)})" if of_text else "no column of text"
+        why = f"several columns of text ({quote_names(of_text)})" if of_text else "no column of text"
         raise ReadError(
-            f"{file} has no column called {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]} and {why}: say where the "
-            f"labels are with --label COLUMN (columns: {listed(list(place))})."
+            f"{file} has no column called {join_names(LABEL_NAMES, last='or')} and {why}: say where the "
+            f"labels are with --label COLUMN (columns: {quote_names(list(place))})."
         )
     return None
 
@@ -164,9 +152,8 @@ def _label(
 def check_number(file: str, found: int, expected: int, *, in_columns: bool = True) -> None:
     """Refuse a file with another number of features than the model."""
     if found != expected:
-        features = f"{found} feature{'' if found == 1 else 's'}"
         hint = "; --ignore COLUMN leaves one out" if in_columns and found > expected else ": give it the same features"
-        raise ReadError(f"{file} has {features}, but the model was fitted with {expected}{hint}.")
+        raise ReadError(f"{file} has {count_of(found, 'feature')}, but the model was fitted with {expected}{hint}.")
 
 
 def _features(
@@ -186,21 +173,21 @@ def _features(
     lacking = [name for name in expected if name not in there]
     if lacking:
         taken = [name for name in lacking if name in names]
-        why = f"; {listed(taken, 5)} cannot be left out, kept or the label." if taken else ""
-        end = why or nearest(lacking[0], [name for name in there if name not in expected])
+        why = f"; {quote_names(taken, 5)} cannot be left out, kept or the label" if taken else ""
+        end = why or did_you_mean(lacking[0], [name for name in there if name not in expected])
         raise ReadError(
             f"{file} lacks {'a feature' if len(lacking) == 1 else f'{len(lacking)} features'} of the model: "
-            f"{listed(lacking, 5)}{end}"
+            f"{quote_names(lacking, 5)}{end}."
         )
     wished = set(expected)
     extra = [name for name in there if name not in wished]
     if wanted.by_name:
-        notes = (f"left out by --by-name: {listed(extra, 5)}",) if extra else ()
+        notes = (f"left out by --by-name: {quote_names(extra, 5)}",) if extra else ()
         return tuple(there[name] for name in expected), notes
     if extra:
         raise ReadError(
             f"{file} has {'a column' if len(extra) == 1 else f'{len(extra)} columns'} that the model does not have: "
-            f"{listed(extra, 5)}; --ignore COLUMN leaves one out, --by-name all of them."
+            f"{quote_names(extra, 5)}; --ignore COLUMN leaves one out, --by-name all of them."
         )
     for number, name in zip(rest, expected, strict=True):
         if names[number] != name:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, Array
+from .._support.messages import join_names, list_names
 
 __all__ = ["Overview", "overview_of"]
 
@@ -86,13 +87,13 @@ class Overview:
             )
         few = [name for name, n in self.classes.items() if n < FEW]
         if few:
-            shown = ", ".join(few[:5]) + (" …" if len(few) > 5 else "")
+            shown = list_names(few, 5)
             have = "has" if len(few) == 1 else "have"
             out.append(f"{len(few)} of {len(self.classes)} classes {have} fewer than {FEW} samples ({shown}).")
         if self.alike:
-            out.append(f"Classes that differ only in capitals are different classes: {', '.join(self.alike[:6])}.")
+            out.append(f"Classes that differ only in capitals are different classes: {list_names(self.alike, 6)}.")
         if self.numbering and not pictures:
-            names = ", ".join(self.numbering[:5])
+            names = join_names(self.numbering, 5)
             out.append(
                 f"Every row has another whole number in {names}: if that only numbers the samples, leave it out with "
                 "--ignore."
@@ -100,7 +101,7 @@ class Overview:
         if self.empty:
             out.append(f"{self.empty:,} samples are all zero: there is nothing in them to recognise.")
         if self.constant and not pictures:
-            shown = ", ".join(self.constant[:5]) + (" …" if len(self.constant) > 5 else "")
+            shown = list_names(self.constant, 5)
             out.append(f"Constant columns tell nothing of the class and can be left out with --ignore: {shown}.")
         if self.spread > UNEVEN and not scaled and not pictures:
             out.append(

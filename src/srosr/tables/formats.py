@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import BinaryIO, Literal
 
+from .._support.messages import join_names
 from .columns import Wanted
 from .input_file import InputFile
 from .row_source import ReadError, RowSource
@@ -119,7 +120,7 @@ def open_rows(
     else:
         source = InputFile(name)
         if not small.endswith(ENDINGS):
-            raise ReadError(f"{name} has an ending that is not known: give a file that ends in {', '.join(ENDINGS)}.")
+            raise ReadError(f"{name} has an unknown ending: give a file that ends in {join_names(ENDINGS, last='or')}.")
     if labels_file is not None and label is not None and labels != "no":
         raise ReadError(f"{name} cannot have its labels in two places: give --label or --labels, not both.")
     given = None

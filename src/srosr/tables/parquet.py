@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .._support.array_types import AnyArray, Array
+from .._support.messages import quote_names
 from .cells import NotAClass, text_labels, typed
-from .columns import Wanted, assign_roles, listed
+from .columns import Wanted, assign_roles
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
 from .row_source import Block, ReadError, RowSource
@@ -38,7 +39,8 @@ class ParquetRows(RowSource):
         names = tuple(schema.names)
         twice = [name for name, n in Counter(names).items() if n > 1]
         if twice:
-            raise ReadError(f"{file.name} has several columns of the same name: {listed(twice, 5)}; give each its own.")
+            same = quote_names(twice, 5)
+            raise ReadError(f"{file.name} has several columns of the same name: {same}; give each its own.")
         numbering = names.index(_INDEX) if _INDEX in names else None
         kinds = [_value_type(field.type) for field in schema]
         roles = assign_roles(

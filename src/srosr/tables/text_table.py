@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from .cells import MISSING, NotAClass, is_number, label_texts, shown, text_labels, to_number, typed
-from .columns import Roles, Wanted, assign_roles, listed
+from .._support.messages import count_of, quote_names, quote_text
+from .cells import MISSING, NotAClass, is_number, label_texts, text_labels, to_number, typed
+from .columns import Roles, Wanted, assign_roles
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
 from .row_source import Block, ReadError, RowSource
@@ -215,12 +216,12 @@ class TextRows(RowSource):
 
     def _ragged(self, line: int, found: int) -> ReadError:
         expected = len(self._layout.names)
-        values = f"{found} value{'' if found == 1 else 's'}"
         what = "names in its header" if self._has_header else "values in its first line"
+        values = count_of(found, "value")
         return ReadError(f"{self.name} has {values} in line {line}, but {expected} {what}: correct that line.")
 
     def _not_a_number(self, line: int, column: str, cell: str) -> ReadError:
-        where = f"{self.name} has {shown(cell)} in line {line}, column {column!r}, which is not a number"
+        where = f"{self.name} has {quote_text(cell)} in line {line}, column {column!r}, which is not a number"
         if _DECIMAL_COMMA.match(cell.strip()):
             return ReadError(f"{where}: save the file with decimal points instead of decimal commas.")
         if len(self._layout.names) == 1 and len(cell.split()) > 1 and all(map(is_number, cell.split())):
@@ -263,7 +264,7 @@ def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
     numbers = [name for name in names if is_number(name)]
     if numbers and numbers not in ([str(n) for n in range(len(numbers))], [str(n + 1) for n in range(len(numbers))]):
         raise ReadError(
-            f"{file} has numbers where names should be in line {head.line} ({listed(numbers, 3)}); "
+            f"{file} has numbers where names should be in line {head.line} ({quote_names(numbers, 3)}); "
             "if it has no header, say --no-header."
         )
     for place, name in enumerate(names):
@@ -272,7 +273,8 @@ def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ReadError(
-            f"{file} has several columns of the same name in line {head.line}: {listed(twice, 5)}; give each its own."
+            f"{file} has several columns of the same name in line {head.line}: {quote_names(twice, 5)}; give each "
+            "its own."
         )
     return _Layout(separator, tuple(names), numbering)
 
