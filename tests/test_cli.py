@@ -115,6 +115,7 @@ def test_demo_json_is_numbers_only_and_the_same_for_the_same_seed(tmp_path, resu
     assert numbers == expected
 
 
+@pytest.mark.slow
 def test_known_digits_are_taken_from_the_option_in_any_order(tmp_path):
     answer = invoke("demo", "--json", "--known", "5, 1,0", "--out", tmp_path / "a.png")
     numbers = json.loads(answer.stdout)
@@ -170,6 +171,7 @@ def test_codes_are_certified_and_every_rule_keeps_its_promise(result):
     assert result.calibrated.unknown_refused > 0.9
 
 
+@pytest.mark.slow
 def test_what_is_learnt_does_not_depend_on_the_unknown_samples(result, monkeypatch):
     digits = load_digits()
     stranger = np.isin(digits.target, result.unknown)

@@ -29,6 +29,7 @@ def as_pattern(shown):
     return "".join(lines)
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_commands_print(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     commands = []

@@ -168,6 +168,7 @@ def test_the_same_samples_in_another_format_make_the_same_model(kind, folder, mo
     assert [str(label)[-1] for label in mine.classes_] == [str(label)[-1] for label in other.classes_]
 
 
+@pytest.mark.slow
 def test_a_model_is_written_even_if_nobody_reads_what_is_said(folder, tmp_path):
     command = [
         sys.executable,

@@ -596,6 +596,7 @@ def test_the_page_has_two_lines_for_each_set_with_the_files_that_are_looked_for(
             assert f"{name}`" in text, name
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_runs_as_printed(tmp_path):
     text = (Path(__file__).resolve().parents[1] / "docs" / "datasets.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

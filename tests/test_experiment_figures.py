@@ -430,8 +430,12 @@ def test_names_are_shown_as_they_are():
     [
         pytest.param(ONE, id="one trial of one level"),
         pytest.param(made_up(PAPER[:1], 3, 2), id="one method"),
-        pytest.param(failing(made_up(PAPER, 3, 3), "paper", range(3)), id="a method that failed"),
-        pytest.param(without(made_up(PAPER, 3, 50), "paper", range(5, 50)), id="5 of 50 trials"),
+        pytest.param(
+            failing(made_up(PAPER, 3, 3), "paper", range(3)), id="a method that failed", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            without(made_up(PAPER, 3, 50), "paper", range(5, 50)), id="5 of 50 trials", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_degenerate_tables_are_drawn_without_a_warning(tables):

@@ -333,6 +333,7 @@ def test_without_pillow_the_error_says_what_to_install(tmp_path, monkeypatch):
         read_picture(tmp_path / "any.jpg")
 
 
+@pytest.mark.slow
 def test_importing_the_features_does_not_load_pillow():
     program = "import sys, srosr.features; assert not [m for m in sys.modules if m.split('.')[0] == 'PIL']"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

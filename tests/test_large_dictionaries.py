@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scale import slow_except
 from sklearn.datasets import load_digits
 
 import srosr
@@ -50,7 +51,7 @@ def too_large(monkeypatch):
     monkeypatch.setattr(Dictionary, "gram", property(gram))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", slow_except(["paper", "naive"], METHODS))
 def test_what_is_said_is_the_same_without_a_gram_matrix(name, request, tmp_path):
     clf = METHODS[name]
     small = _fitted(clf)

@@ -122,6 +122,7 @@ def test_without_axes_a_figure_of_pyplot_is_made(make):
     assert [plt.figure(n) for n in plt.get_fignums() if n not in before] == [display.figure_]
 
 
+@pytest.mark.slow
 def test_importing_the_displays_loads_no_matplotlib_and_given_axes_load_no_pyplot():
     code = """
 import sys

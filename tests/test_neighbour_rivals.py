@@ -427,6 +427,7 @@ def test_logistic_regression_on_constant_features_knows_the_shares_of_the_classe
     assert np.exp(b) / np.exp(b).sum() == pytest.approx([0.5, 0.3, 0.2], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 def test_logits_on_real_images_are_within_a_thousandth_of_a_tight_solve(data_dir):
     from benchmarks.trials import TRIALS

@@ -100,6 +100,7 @@ def test_labels_of_every_kind_come_back(digits, tmp_path, names):
     assert_same(clf, load(tmp_path / "model.srosr"), X_test)
 
 
+@pytest.mark.slow
 def test_it_answers_the_same_in_another_process(digits, tmp_path):
     clf = fitted(digits)
     clf.save(tmp_path / "model.srosr")

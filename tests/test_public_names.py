@@ -38,6 +38,7 @@ def test_importing_the_package_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["open-set-recognition", "how-it-works", "questions"])
 def test_the_sessions_of_the_guide_run_as_printed(page):
     path = Path(__file__).resolve().parents[1] / "docs" / "guide" / f"{page}.md"

@@ -17,7 +17,7 @@ import pytest
 import scipy.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scale import examples
+from scale import examples, slow_except
 
 from srosr.tables import ReadError, open_rows, text_blocks
 from srosr.tables.cells import label_texts
@@ -789,7 +789,7 @@ print(rows, re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
-@pytest.mark.parametrize("kind", ["csv", "npy", "parquet"])
+@pytest.mark.parametrize("kind", slow_except(["csv"], ["csv", "npy", "parquet"]))
 def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     peaks = []
     for n_rows in (50_000, 250_000):

@@ -56,9 +56,9 @@ def compare(clf, model, X_test):
     ("seed", "parameters", "weight"),
     [
         (0, {}, 1 / 3),
-        (1, {"openness": 0.3}, 0.7 / 3),
+        pytest.param(1, {"openness": 0.3}, 0.7 / 3, marks=pytest.mark.slow),
         (2, {"weight": 0.8, "openness": 0.3}, 0.8),
-        (3, {"weight": 0.0}, 0.0),
+        pytest.param(3, {"weight": 0.0}, 0.0, marks=pytest.mark.slow),
     ],
     ids=["openness 0", "openness 0.3", "weight given", "weight 0"],
 )

@@ -29,6 +29,7 @@ def auroc(clf, trial):
     return open_set_auroc(trial.y_test, clf.unknown_score(trial.X_test), unknown_label=-1)
 
 
+@pytest.mark.slow
 def test_at_the_papers_own_setting_both_tails_beat_the_matched_one_alone(data_dir):
     """Extended Yale B; the paper's claim. The matched rule is the fused one of weight zero over the same cross-test."""
     trial = TRIALS["yaleb"].draw(1)

@@ -593,7 +593,7 @@ def test_before_the_first_trial_there_is_a_page_that_says_so(text_of):
     [
         pytest.param(made_up(NAMES[:2], 1, 1), {}, id="one trial of one level"),
         pytest.param(made_up(NAMES[:1], 2, 3), {"calibrated": portrait(3)}, id="one method", marks=SLOW),
-        pytest.param(made_up(["svm", "knn"], 2, 3), {"calibrated": None}, id="without ours"),
+        pytest.param(made_up(["svm", "knn"], 2, 3), {"calibrated": None}, id="without ours", marks=SLOW),
         pytest.param(failing(made_up(NAMES[:3], 2, 3), "calibrated", range(3)), {}, id="ours failed", marks=SLOW),
         pytest.param(FEW | {"coverage": FEW["coverage"][:0]}, {}, id="no coverage", marks=SLOW),
         pytest.param(FEW | {"times": FEW["times"][:0]}, {}, id="no times", marks=SLOW),

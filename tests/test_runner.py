@@ -207,6 +207,7 @@ def test_a_worker_that_lacks_what_all_need_ends_the_run_and_is_no_failure(tmp_pa
     assert tables(tmp_path) == undisturbed
 
 
+@pytest.mark.slow
 def test_results_come_as_soon_as_they_are_there_and_in_no_more_processes_than_asked_for():
     with LocalProcesses(2) as executor:
         assert sorted(executor.run(square, [])) == []
