@@ -17,8 +17,12 @@ def examples(n):
 
 
 def slow_except(quick, values):
-    """Return the parameters ``values``, of which all but those in ``quick`` are marked as slow."""
+    """Return the parameters ``values``, of which all but those in ``quick`` are marked as slow; a tuple is several."""
     values, quick = list(values), list(quick)
     missing = [value for value in quick if value not in values]
     assert not missing, f"not among the parameters: {missing}"
-    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+    several = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [
+        pytest.param(*parts, marks=() if value in quick else pytest.mark.slow)
+        for value, parts in zip(values, several, strict=True)
+    ]
