@@ -28,10 +28,10 @@ FIRST_SEED = 100
 LITERATURE = ("matched", "nonmatched", "concentration", "ratio")
 
 
-def free_weights(Z: NDArray, stranger: NDArray) -> NDArray:
+def free_weights(Z: NDArray, unknown: NDArray) -> NDArray:
     """Logistic regression with weights of either sign."""
-    y = stranger.astype(float)
-    weight = np.where(stranger, 0.5 / y.sum(), 0.5 / (1 - y).sum())
+    y = unknown.astype(float)
+    weight = np.where(unknown, 0.5 / y.sum(), 0.5 / (1 - y).sum())
 
     def loss(b: NDArray) -> tuple[float, NDArray]:
         margin = Z @ b[:-1] + b[-1]
@@ -45,7 +45,7 @@ def free_weights(Z: NDArray, stranger: NDArray) -> NDArray:
 def only(names: tuple[str, ...], held_out: Any, simulated: Any) -> Fusion:
     """The fused score learnt on some kinds of evidence: the others are held constant."""
     keep = np.array([name in names for name in EVIDENCE], dtype=float)
-    return fit_fusion(held_out.values * keep, simulated.values * keep, simulated.stranger)[0]
+    return fit_fusion(held_out.values * keep, simulated.values * keep, simulated.unknown)[0]
 
 
 def variants(clf: SROSRClassifier, values: NDArray, candidate: NDArray) -> dict[str, NDArray]:
@@ -53,9 +53,9 @@ def variants(clf: SROSRClassifier, values: NDArray, candidate: NDArray) -> dict[
     calibration = clf.calibration_
     held_out, simulated = calibration.held_out, calibration.simulated
     fusion, elsewhere = calibration.rule.fusion, calibration.rule.simulated
-    z = fusion.standardised(values)
+    z = fusion.standardize(values)
     out = {"as it is": z @ fusion.weights, "equal weights": z.sum(axis=1)}
-    out["weights of either sign"] = z @ free_weights(elsewhere.standardised(simulated.values), simulated.stranger)
+    out["weights of either sign"] = z @ free_weights(elsewhere.standardize(simulated.values), simulated.unknown)
     own, centres = fusion.score(held_out.values), np.zeros(len(clf.classes_))
     for k in range(len(centres)):
         mine = own[held_out.candidate == k]

@@ -151,11 +151,11 @@ def calibrated_and_evidence(trial: Trial, setting: Setting) -> dict[str, Answers
 
 def _tails(clf: Any, tail_size: float) -> Any:
     """The tails of the same cross-test with another share of the errors."""
-    from srosr.scoring.calibration import class_sizes
+    from srosr.scoring.calibration import count_atoms
     from srosr.scoring.decision_rules import fit_tails
 
     calibration = clf.calibration_
-    return fit_tails(calibration.known, class_sizes(clf.dictionary_), tail_size, calibration.tails.weight)
+    return fit_tails(calibration.known, count_atoms(clf.dictionary_), tail_size, calibration.tails.weight)
 
 
 def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
-from srosr.scoring.cross_test import cross_splits
+from srosr.scoring.splits import draw_cross_splits
 
 FEWEST_EXCESSES = 10
 FEWEST_SAMPLES = 10
@@ -223,7 +223,7 @@ def train(X, y, problem, *, seed, n_repeats, tail_size, weight, holdout=0.2):
     ends = np.cumsum(sizes)
     slices = [slice(int(e - s), int(e)) for s, e in zip(sizes, ends, strict=True)]
     matched, nonmatched = {k: [] for k in classes}, {k: [] for k in classes}
-    for held in cross_splits(slices, n_repeats, holdout, check_random_state(seed)):
+    for held in draw_cross_splits(slices, n_repeats, holdout, check_random_state(seed)):
         rest = np.setdiff1d(np.arange(len(atoms)), held)
         codes = codes_of(atoms[rest], atoms[held], problem)
         residuals = class_residuals(atoms[rest], labels[rest], classes, atoms[held], codes)

@@ -8,11 +8,12 @@ from sklearn.utils import check_random_state
 from worlds import World
 
 from srosr import Dictionary, Lasso, sparse_encode
-from srosr.evidence.collaborative import Collaborative, HeldOut
-from srosr.evidence.table import DIRECTION, EVIDENCE, evidence_of
+from srosr.evidence.collaborative import Collaborative, HeldOutCollaborative
+from srosr.evidence.table import DIRECTION, EVIDENCE, build_evidence
 from srosr.scoring.calibration import calibrate
-from srosr.scoring.cross_test import CrossTester, cross_splits, few_out_folds, left_out_classes
+from srosr.scoring.cross_test import CrossTester
 from srosr.scoring.fusion import PRIOR, SHRINKAGE, fit_fusion
+from srosr.scoring.splits import draw_cross_splits, draw_folds, draw_left_out_classes
 
 SIGNS = np.array([DIRECTION[name] for name in EVIDENCE])
 SIZES = (12, 1, 7, 2, 40, 25)
@@ -32,7 +33,7 @@ def class_of(sizes):
 
 @pytest.mark.parametrize("holdout", [0.01, 0.2, 0.5, 0.99])
 def test_a_split_holds_out_the_share_of_every_class_and_never_all_of_it(holdout):
-    splits = list(cross_splits(slices_of(SIZES), 30, holdout, np.random.RandomState(0)))
+    splits = list(draw_cross_splits(slices_of(SIZES), 30, holdout, np.random.RandomState(0)))
     assert len(splits) == 30
     for split in splits:
         assert (np.diff(split) > 0).all()
@@ -44,7 +45,7 @@ def test_a_split_holds_out_the_share_of_every_class_and_never_all_of_it(holdout)
 
 
 def test_every_sample_of_a_class_is_held_out_sooner_or_later():
-    splits = list(cross_splits(slices_of(SIZES), 100, 0.2, np.random.RandomState(0)))
+    splits = list(draw_cross_splits(slices_of(SIZES), 100, 0.2, np.random.RandomState(0)))
     counts = np.bincount(np.concatenate(splits), minlength=sum(SIZES))
     assert (np.delete(counts, 12) > 0).all()
     # Draws of one class: 100 times 5 of 25, by a fair shuffle 20 each, standard deviation 4.
@@ -53,7 +54,7 @@ def test_every_sample_of_a_class_is_held_out_sooner_or_later():
 
 def test_splits_follow_the_seed():
     def splits(seed):
-        return np.concatenate(list(cross_splits(slices_of(SIZES), 5, 0.2, np.random.RandomState(seed))))
+        return np.concatenate(list(draw_cross_splits(slices_of(SIZES), 5, 0.2, np.random.RandomState(seed))))
 
     np.testing.assert_array_equal(splits(3), splits(3))
     assert (splits(3) != splits(4)).any()
@@ -62,7 +63,7 @@ def test_splits_follow_the_seed():
 @pytest.mark.parametrize("sizes", [SIZES, (2, 2), (1, 3), (20, 21, 19), (100, 1)], ids=str)
 @pytest.mark.parametrize("seed", range(3))
 def test_folds_hold_every_sample_out_once_and_never_a_whole_class(sizes, seed):
-    folds = list(few_out_folds(slices_of(sizes), np.random.RandomState(seed)))
+    folds = list(draw_folds(slices_of(sizes), np.random.RandomState(seed)))
     number = class_of(sizes)
     lonely = np.flatnonzero(np.array(sizes)[number] == 1)
     np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.setdiff1d(np.arange(sum(sizes)), lonely))
@@ -74,14 +75,14 @@ def test_folds_hold_every_sample_out_once_and_never_a_whole_class(sizes, seed):
 
 
 def test_classes_of_one_sample_leave_no_folds():
-    assert list(few_out_folds(slices_of((1, 1, 1)), np.random.RandomState(0))) == []
+    assert list(draw_folds(slices_of((1, 1, 1)), np.random.RandomState(0))) == []
 
 
 @pytest.mark.parametrize("n_classes", [3, 4, 5, 10, 17])
 @pytest.mark.parametrize("seed", range(3))
 def test_every_class_is_left_out_in_turn(n_classes, seed):
     repeats = 40
-    left_out = left_out_classes(n_classes, repeats, np.random.RandomState(seed))
+    left_out = draw_left_out_classes(n_classes, repeats, np.random.RandomState(seed))
     assert len(left_out) == repeats
     for classes in left_out:
         assert len(np.unique(classes)) == len(classes) == min(max(round(0.3 * n_classes), 1), n_classes - 2)
@@ -91,7 +92,7 @@ def test_every_class_is_left_out_in_turn(n_classes, seed):
 
 
 def test_two_classes_cannot_leave_one_out():
-    assert left_out_classes(2, 10, np.random.RandomState(0)) == []
+    assert draw_left_out_classes(2, 10, np.random.RandomState(0)) == []
 
 
 # --- ridge and subspaces -------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def test_held_out_scores_equal_ridge_refitted_without_the_atoms(kernel, normaliz
     _, y, dictionary = learnt(kernel, normalize=normalize)
     gram, n = dictionary.gram, dictionary.n_atoms
     similar = fading(gram, np.diag(gram), np.diag(gram), width_of(gram))
-    held_out = HeldOut(dictionary)
+    held_out = HeldOutCollaborative(dictionary)
     rng = np.random.default_rng(0)
     for removed in [np.array([3]), np.sort(rng.choice(n, 7, replace=False)), np.arange(8), np.arange(n - 1)]:
         rest = np.setdiff1d(np.arange(n), removed)
@@ -137,7 +138,7 @@ def test_held_out_scores_equal_ridge_refitted_without_the_atoms(kernel, normaliz
 
 def test_a_class_that_is_left_out_whole_scores_zero():
     _, _, dictionary = learnt()
-    np.testing.assert_allclose(HeldOut(dictionary).scores(np.arange(8))[:, 0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(HeldOutCollaborative(dictionary).scores(np.arange(8))[:, 0], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -160,7 +161,7 @@ def test_collaborative_scores_and_distances_are_those_of_the_formulas(kernel):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_subspace_distances_of_held_out_atoms_are_those_over_the_atoms_that_are_left(kernel):
     _, _, dictionary = learnt(kernel)
-    held_out, gram, amount = HeldOut(dictionary), dictionary.gram, 0.1 * np.diag(dictionary.gram).mean()
+    held_out, gram, amount = HeldOutCollaborative(dictionary), dictionary.gram, 0.1 * np.diag(dictionary.gram).mean()
     rng = np.random.default_rng(3)
     for size in (1, 5, dictionary.n_atoms // 2):
         removed = np.sort(rng.permutation(dictionary.n_atoms)[:size])
@@ -223,7 +224,7 @@ def test_the_evidence_table_is_a_plain_loop_over_the_formulas(kernel):
     queries = dictionary.query(np.vstack([world.known(5)[0], world.strangers(10)]))
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
     both = Collaborative(dictionary)
-    evidence = evidence_of(queries, codes, dictionary, both.scores(queries), both.distances(queries))
+    evidence = build_evidence(queries, codes, dictionary, both.scores(queries), both.distances(queries))
     assert evidence.values.shape == (len(queries), len(EVIDENCE))
     dense = codes.codes.toarray() if hasattr(codes.codes, "toarray") else np.asarray(codes.codes)
     for i, row in enumerate(evidence.values):
@@ -242,7 +243,7 @@ def test_a_sample_of_length_zero_is_marked_empty_and_has_finite_evidence():
     queries = dictionary.query(np.vstack([np.zeros(12), np.ones(12)]))
     both = Collaborative(dictionary)
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
-    evidence = evidence_of(queries, codes, dictionary, both.scores(queries), both.distances(queries))
+    evidence = build_evidence(queries, codes, dictionary, both.scores(queries), both.distances(queries))
     np.testing.assert_array_equal(evidence.empty, [True, False])
     assert np.isfinite(evidence.values).all()
 
@@ -288,10 +289,10 @@ def test_the_passes_equal_dictionaries_built_without_the_held_out_samples(kernel
     sizes = (10, 6, 12, 3)
     X, y = World(1, n_known=4, n_features=25).known(sizes)
     dictionary = Dictionary(X, y, kernel=kernel, gamma=0.05, normalize=True)
-    tester = CrossTester(dictionary, Lasso(0.05))
-    splits = list(cross_splits(dictionary.class_slices, 2, 0.2, np.random.RandomState(0)))
+    tester = CrossTester(dictionary, Lasso(0.05), HeldOutCollaborative(dictionary))
+    splits = list(draw_cross_splits(dictionary.class_slices, 2, 0.2, np.random.RandomState(0)))
     left_out = [np.array([2]), np.array([0])]
-    known, simulated = tester.known(splits), tester.simulated(splits, left_out)
+    known, simulated = tester.test_known(splits), tester.test_simulated(splits, left_out)
     everything = np.arange(len(y))
     for repeat, (held, absent) in enumerate(zip(splits, left_out, strict=True)):
         rows = known[known.repeat == repeat]
@@ -303,17 +304,17 @@ def test_the_passes_equal_dictionaries_built_without_the_held_out_samples(kernel
         np.testing.assert_allclose(rows.nonmatched, residuals.sum(axis=1) - own, atol=1e-7)
         np.testing.assert_array_equal(rows.candidate, residuals.argmin(axis=1))
         np.testing.assert_array_equal(rows.truth, y[held])
-        assert not rows.stranger.any()
+        assert not rows.unknown.any()
 
         rows = simulated[simulated.repeat == repeat]
         np.testing.assert_array_equal(rows.sample, held)
         rest = np.flatnonzero(~np.isin(everything, held) & ~np.isin(y, absent))
         expected, residuals, present = pass_by_hand(X, y, rest, held, kernel)
         np.testing.assert_allclose(rows.values, expected, rtol=0, atol=1e-7)
-        np.testing.assert_array_equal(rows.stranger, np.isin(y[held], absent))
+        np.testing.assert_array_equal(rows.unknown, np.isin(y[held], absent))
         np.testing.assert_array_equal(rows.candidate, present[residuals.argmin(axis=1)])
-        np.testing.assert_array_equal(np.isnan(rows.matched), rows.stranger)
-        ordinary = ~rows.stranger
+        np.testing.assert_array_equal(np.isnan(rows.matched), rows.unknown)
+        ordinary = ~rows.unknown
         place = np.searchsorted(present, y[held][ordinary])
         np.testing.assert_allclose(rows.matched[ordinary], residuals[ordinary][np.arange(len(place)), place], atol=1e-7)
 
@@ -322,18 +323,18 @@ def test_where_every_class_has_one_sample_all_samples_of_classes_left_out_are_st
     X, y = World(2, n_known=6).known(1)
     tester = CrossTester(Dictionary(X, y, normalize=True), Lasso(0.05))
     none = [np.empty(0, np.int64)] * 2
-    simulated = tester.simulated(none, [np.array([0, 3]), np.array([1, 2])])
+    simulated = tester.test_simulated(none, [np.array([0, 3]), np.array([1, 2])])
     np.testing.assert_array_equal(simulated.sample, [0, 3, 1, 2])
-    assert simulated.stranger.all()
-    assert len(tester.known(none)) == 0
+    assert simulated.unknown.all()
+    assert len(tester.test_known(none)) == 0
 
 
 def test_zero_samples_are_never_coded_but_stay_in_the_dictionary():
     X, y = World(3, n_known=3).known(8)
     X[[1, 9]] = 0
     tester = CrossTester(Dictionary(X, y, normalize=True), Lasso(0.05))
-    splits = list(few_out_folds(slices_of((8, 8, 8)), np.random.RandomState(0)))
-    known = tester.known(splits)
+    splits = list(draw_folds(slices_of((8, 8, 8)), np.random.RandomState(0)))
+    known = tester.test_known(splits)
     np.testing.assert_array_equal(np.sort(known.sample), np.setdiff1d(np.arange(24), [1, 9]))
     assert np.isfinite(known.values).all()
 
@@ -342,14 +343,14 @@ def test_calibration_codes_every_sample_once_and_simulates_every_second_repeat()
     X, y = World(4, n_known=4).known(11)
     dictionary = Dictionary(X, y, normalize=True)
     found = calibrate(
-        dictionary, Lasso(0.05), rule="calibrated", n_repeats=5, holdout=0.2, tail_size=0.1, weight=1 / 3,
-        rng=check_random_state(0), n_jobs=None, progress=False,
+        dictionary, Lasso(0.05), HeldOutCollaborative(dictionary), rule="calibrated", n_repeats=5, holdout=0.2,
+        tail_size=0.1, weight=1 / 3, rng=check_random_state(0), n_jobs=None, progress=False,
     )  # fmt: skip
     np.testing.assert_array_equal(np.sort(found.held_out.sample), np.arange(44))
     np.testing.assert_array_equal(np.unique(found.known.repeat), np.arange(5))
     np.testing.assert_array_equal(np.unique(found.simulated.repeat), np.arange(3))
-    assert found.simulated.stranger.any() and not found.simulated.stranger.all()
-    splits = list(cross_splits(dictionary.class_slices, 5, 0.2, check_random_state(0)))
+    assert found.simulated.unknown.any() and not found.simulated.unknown.all()
+    splits = list(draw_cross_splits(dictionary.class_slices, 5, 0.2, check_random_state(0)))
     np.testing.assert_array_equal(found.known.sample, np.concatenate(splits))
     np.testing.assert_array_equal(found.simulated.sample, np.concatenate(splits[:3]))
 
@@ -414,9 +415,9 @@ def test_weights_are_the_optimum_that_projected_gradient_descent_finds_from_anyw
 def test_the_fused_score_is_centred_and_scaled_on_known_samples():
     known, simulated, stranger = shifted(0)
     fusion, elsewhere = fit_fusion(known, simulated, stranger)
-    np.testing.assert_allclose(fusion.standardised(known).mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(fusion.standardised(known).std(axis=0), 1.0, atol=1e-12)
-    np.testing.assert_allclose(elsewhere.standardised(simulated[~stranger]).mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(fusion.standardize(known).mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(fusion.standardize(known).std(axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(elsewhere.standardize(simulated[~stranger]).mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(fusion.contributions(known).sum(axis=1), fusion.score(known), atol=1e-12)
 
 

@@ -156,12 +156,12 @@ def test_one_sample_of_a_new_class_is_enough_to_recognise_it_by(digits):
 def test_a_split_calibration_stays_one(digits, rule):
     X, X_test, y, y_test = digits
     clf = fitted(digits, [0, 1, 2, 3], calibration="split", rule=rule)
-    n = len(clf._kept_out)
+    n = len(clf._calibration_samples)
     clf.add_class(X[y == 4], 4)
     assert clf.threshold_info_.kind == "conformal"
-    assert len(clf._kept_out) == n + round(0.25 * (y == 4).sum())
+    assert len(clf._calibration_samples) == n + round(0.25 * (y == 4).sum())
     clf.remove_class(0)
-    assert set(clf._kept_out_labels) == {1, 2, 3, 4}
+    assert set(clf._calibration_labels) == {1, 2, 3, 4}
     assert (clf.predict(X_test[y_test == 4]) == -1).mean() < 0.3
 
 
@@ -185,7 +185,7 @@ def test_a_class_of_similarities_can_be_removed(digits):
     "change, words",
     [
         (lambda c, X: c.add_class(X, 0), "is a class already"),
-        (lambda c, X: c.add_class(X, -1), "refused samples"),
+        (lambda c, X: c.add_class(X, -1), "rejected samples"),
         (lambda c, X: c.add_class(X, "five"), "must be a number"),
         (lambda c, X: c.add_class(X, [5, 6]), "one class"),
         (lambda c, X: c.add_class(X[:, :10], 5), "features"),
@@ -210,7 +210,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(digits, change, words):
 
 def test_of_two_classes_none_can_be_removed(digits):
     clf = fitted(digits, [0, 1])
-    with pytest.raises(ValueError, match="both are needed"):
+    with pytest.raises(ValueError, match="at least two classes must remain"):
         clf.remove_class(0)
     assert clf.classes_.tolist() == [0, 1]
 

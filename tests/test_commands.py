@@ -250,7 +250,7 @@ def test_predict_writes_label_score_candidate_and_verdict_of_every_row(folder, m
     assert [row["label"] for row in rows] == decided.label.tolist()
     assert [row["candidate"] for row in rows] == decided.candidate.tolist()
     assert np.allclose([float(row["unknown_score"]) for row in rows], decided.unknown_score, atol=1e-12)
-    assert [row["verdict"] == "refused" for row in rows] == decided.refused.tolist()
+    assert [row["verdict"] == "refused" for row in rows] == decided.rejected.tolist()
     assert sum(row["verdict"] == "refused" for row in rows[60:]) > 30  # strangers
 
 

@@ -67,7 +67,7 @@ def test_without_samples_pretended_strangers_stand_in(clf):
     display = NonMatchedDisplay.from_estimator(clf)
     rows = clf.calibration_.simulated
     assert display.source == "simulated"
-    assert display.unknown == pytest.approx(4 * rows.values[rows.stranger, 1])
+    assert display.unknown == pytest.approx(4 * rows.values[rows.unknown, 1])
     assert len(display.known) + len(display.unknown) == len(rows)
     # Means of fewer classes, times all: comparable with sums over all classes.
     assert display.known.mean() == pytest.approx(clf.calibration_.known.nonmatched.mean(), rel=0.1)

@@ -16,7 +16,7 @@ from worlds import World
 
 from srosr import KNNDistance, SROSRClassifier, metrics
 from srosr._support import atomic_files as atomic_file
-from srosr._support.unknown_label import label_text
+from srosr._support.unknown_label import format_label
 from srosr.classifiers.base import Decisions
 from srosr.cli.app import main
 from srosr.evaluation.evaluation import TARGETS, Gathering, UnexpectedLabel, evaluate
@@ -231,7 +231,7 @@ def test_labels_are_compared_with_classes_as_text():
         found = evaluate(decided(candidate, [0.1, 0.1, 0.9]), truth, classes)
         assert (found.names, found.strangers) == (("3", "7"), ("8",))
         assert found.measures["accuracy"].value == 1.0
-    assert label_text(np.float64(2.5)) == "2.5" and label_text(np.True_) == "True"
+    assert format_label(np.float64(2.5)) == "2.5" and format_label(np.True_) == "True"
 
 
 def test_an_unexpected_label_is_refused_by_name_and_row_when_the_unknown_ones_are_given():

@@ -113,7 +113,7 @@ def test_decisions_are_what_the_single_methods_say(name, fitted, world):
     np.testing.assert_array_equal(decided.label, fitted.predict(X))
     np.testing.assert_array_equal(decided.candidate, fitted.candidate(X))
     np.testing.assert_array_equal(decided.unknown_score, fitted.unknown_score(X))
-    np.testing.assert_array_equal(decided.refused, decided.label == fitted.unknown_label_)
+    np.testing.assert_array_equal(decided.rejected, decided.label == fitted.unknown_label_)
 
 
 @every
@@ -151,8 +151,8 @@ def test_a_target_is_kept_on_held_out_and_on_fresh_samples(name, fitted, world):
 def test_every_training_sample_is_held_out_once_and_every_class_is_left_out(name, fitted):
     held = fitted._held_out_scores()
     np.testing.assert_array_equal(np.bincount(held.truth), [30] * 5)
-    assert held.stranger.any() and not held.stranger.all()
-    assert not held.right[held.stranger].any()
+    assert held.unknown.any() and not held.unknown.all()
+    assert not held.right[held.unknown].any()
 
 
 @every
@@ -193,9 +193,9 @@ def test_the_threshold_of_the_original_is_there_or_said_not_to_be(name, fitted, 
             warnings.simplefilter("always")
             assert fitted.set_threshold("original").threshold_ == pytest.approx(ORIGINAL[name])
         assert fitted.threshold_info_.kind == "fixed"
-        # At the end of the scale nothing is refused, and it is said.
+        # At the end of the scale nothing is rejected, and it is said.
         ended = fitted.threshold_ >= fitted.score_range[1]
-        assert ended == any("nothing is refused" in str(w.message) for w in caught)
+        assert ended == any("nothing is rejected" in str(w.message) for w in caught)
         assert ended == (name in ("pi-svm", "svm-platt", "svm-pairwise"))
         return
     with pytest.raises(ValueError, match="original"):

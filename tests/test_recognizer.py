@@ -769,7 +769,7 @@ def test_rounding_is_not_taken_for_evidence():
     centres = rng.normal(size=(4, 20))
     X, y = np.repeat(centres, 10, axis=0) + 1e-3 * rng.normal(size=(40, 20)), np.repeat(np.arange(4), 10)
     clf = quick(random_state=0).fit(X, y)
-    assert np.abs(clf.calibration_.rule.fusion.standardised(clf.calibration_.held_out.values)).max() < 50
+    assert np.abs(clf.calibration_.rule.fusion.standardize(clf.calibration_.held_out.values)).max() < 50
 
 
 def test_the_score_of_samples_of_unknown_classes_is_for_refusing_them(world):

@@ -54,7 +54,7 @@ def test_the_calibrated_rule_refuses_strangers_and_few_others(data_dir, name, le
 
 def test_one_picture_of_each_of_a_hundred_classes_is_enough_to_start(data_dir):
     trial = TRIALS["clip-1"].draw(0)
-    with pytest.warns(CalibrationWarning, match="pretended strangers"):
+    with pytest.warns(CalibrationWarning, match="simulated unknowns"):
         clf = SROSRClassifier(n_repeats=10, random_state=0).fit(trial.X, trial.y)
     assert clf.pooled_.all()
     assert len(clf.classes_) == len(trial.X) == 100

@@ -76,5 +76,5 @@ def test_matched_only_is_the_recognisers_rule():
     world = World(5)
     clf = SROSRClassifier(rule="matched", n_repeats=5, random_state=0).fit(*world.known(15))
     X = world.fresh(40)[0]
-    matched, _ = clf.calibration_.tails.probabilities(clf._gathered(X).values, clf._gathered(X).candidate)
+    matched, _ = clf.calibration_.tails.probabilities(clf._gather_evidence(X).values, clf._gather_evidence(X).candidate)
     np.testing.assert_allclose(clf.unknown_score(X), matched)

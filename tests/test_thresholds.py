@@ -12,13 +12,13 @@ from srosr import CalibrationWarning, Lasso
 from srosr._support.parameter_checks import check_rate
 from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.scoring.held_out_scores import HeldOutScores
-from srosr.thresholds.choice import Aside, choose_threshold
+from srosr.thresholds.choice import CalibrationSplit, choose_threshold
 from srosr.thresholds.criteria import (
     OBJECTIVES,
     Threshold,
     check_threshold,
     conformal_threshold,
-    enough_for,
+    count_needed,
     rejection_threshold,
     simulated_threshold,
 )
@@ -46,7 +46,7 @@ def test_rejection_threshold_takes_ties_as_they_are():
 
 @pytest.mark.parametrize(("target", "n"), [(0.5, 1), (0.2, 4), (0.1, 9), (0.05, 19), (0.01, 99), (0.001, 999)])
 def test_enough_is_one_over_the_rate_minus_one(target, n):
-    assert enough_for(target) == n
+    assert count_needed(target) == n
     scores = np.linspace(0.1, 0.9, n)
     assert conformal_threshold(scores, target) == scores[-1], "with enough, the largest score stands for the rate"
     assert conformal_threshold(scores[:-1], target) == 1.0, "with fewer, nothing may be refused"
@@ -54,7 +54,7 @@ def test_enough_is_one_over_the_rate_minus_one(target, n):
 
 @pytest.mark.parametrize("target", [0.3, 0.07, 0.013])
 def test_enough_is_the_first_number_that_is_not_too_few(target):
-    n = enough_for(target)
+    n = count_needed(target)
     assert n >= 1 / target - 1 > n - 1
 
 
@@ -70,7 +70,7 @@ def test_conformal_threshold_refuses_exchangeable_samples_at_the_target_or_a_lit
     rates = 1.0 - np.array([conformal_threshold(rng.random(n), target) for _ in range(4000)])
     noise = 4 * 0.5 / np.sqrt((n + 2) * 4000)
     assert rates.mean() <= target + noise
-    if n >= enough_for(target):
+    if n >= count_needed(target):
         assert rates.mean() >= target - 1 / (n + 1) - noise
     else:
         assert (rates == 0).all()
@@ -114,7 +114,7 @@ def test_a_threshold_of_each_sample_is_that_of_its_candidate():
     np.testing.assert_array_equal(threshold.of(np.array([2, 0, 0])), [0.3, 0.1, 0.1])
 
 
-# --- against pretended strangers -------------------------------------------------------------------
+# --- against simulated unknowns -------------------------------------------------------------------
 
 
 def objective_at(cut, known, right, stranger, objective, risk_weight):
@@ -238,7 +238,7 @@ def test_a_class_with_too_few_held_out_samples_has_no_threshold_of_its_own():
     X, y = World(12).known((40, 40, 40, 5))
     clf = recogniser(per_class=True, target_rejection=0.05).fit(X, y)
     counts = np.bincount(clf.calibration_.held_out.candidate, minlength=4)
-    assert counts[3] < enough_for(0.05) <= counts[:3].min()
+    assert counts[3] < count_needed(0.05) <= counts[:3].min()
     rows = clf.calibration_.held_out
     scores = clf.calibration_.rule.score(rows.values, rows.candidate)
     # The threshold of the rest is from the rest alone: pooled with the others, nothing would bound its own rate.
@@ -295,8 +295,8 @@ def test_simulated_thresholds_come_from_the_simulated_table(well_known, objectiv
     clf = well_known[0]
     clf.set_threshold(objective, risk_weight=2.0)
     rows, scores = clf.calibration_.simulated, clf.calibration_.simulated_scores
-    known = ~rows.stranger
-    expected, _ = simulated_threshold(scores[known], rows.right[known], scores[rows.stranger], objective, 2.0)
+    known = ~rows.unknown
+    expected, _ = simulated_threshold(scores[known], rows.right[known], scores[rows.unknown], objective, 2.0)
     assert clf.threshold_ == expected
     assert (clf.thresholds_ == expected).all()
     assert clf.threshold_info_.kind == "simulated"
@@ -310,9 +310,9 @@ def test_thresholds_per_class_keep_the_rate_over_all_classes():
         easy, hard = rng.normal(0, 1, (5, 60)), rng.normal(1.5, 1, (20, 10))
         scores = expit(np.concatenate([easy.ravel(), hard.ravel()]))
         candidate = np.concatenate([np.repeat(np.arange(5), 60), 5 + np.repeat(np.arange(20), 10)])
-        aside = Aside(scores, candidate, candidate)
+        split = CalibrationSplit(scores, candidate, candidate)
         chosen = choose_threshold(
-            nothing, 25, threshold=None, target_rejection=0.05, per_class=True, risk_weight=1.0, aside=aside
+            nothing, 25, threshold=None, target_rejection=0.05, per_class=True, risk_weight=1.0, calibration_split=split
         )
         assert chosen.kind == "conformal"
         new = np.concatenate([rng.normal(0, 1, 3000), rng.normal(1.5, 1, 2000)])
@@ -324,17 +324,17 @@ def test_thresholds_per_class_keep_the_rate_over_all_classes():
 def test_a_split_sets_aside_one_of_every_class_that_has_two():
     X, y = World(3).known((40, 2, 2, 3))
     clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
-    assert set(clf._kept_out_labels) == set(y)
+    assert set(clf._calibration_labels) == set(y)
     assert clf.threshold_info_.kind == "conformal"
 
 
 def test_a_promise_that_cannot_be_kept_is_not_made():
     X, y = World(3).known((40, 40, 1, 30))
-    with pytest.warns(CalibrationWarning, match="promise of calibration='split'"):
+    with pytest.warns(CalibrationWarning, match="calibration='split' cannot guarantee"):
         clf = recogniser(calibration="split").fit(X, y)
     assert clf.threshold_info_.kind == "target"
     X, y = World(3).known((6, 6, 6, 6))
-    with pytest.warns(CalibrationWarning, match="promise of calibration='split'"):
+    with pytest.warns(CalibrationWarning, match="calibration='split' cannot guarantee"):
         clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
     assert clf.threshold_info_.kind == "target"
 
@@ -345,7 +345,7 @@ def test_classes_without_a_second_sample_have_a_threshold_by_strangers_and_it_is
     with pytest.warns(CalibrationWarning, match="5 of 6 classes have none"):
         clf = recogniser().fit(X, y)
     assert (clf.thresholds_[1:] >= clf.thresholds_[0]).all()
-    stranger = clf.calibration_.simulated.stranger
+    stranger = clf.calibration_.simulated.unknown
     scores = clf.calibration_.simulated_scores[stranger]
     assert np.mean(scores <= clf.thresholds_[1]) <= max(0.05, np.mean(scores <= clf.thresholds_[0]))
     assert "without any" in clf.threshold_info_.detail
@@ -377,9 +377,9 @@ def test_a_class_nobody_was_held_out_of_accepts_the_targets_share_of_strangers()
     known, strangers = np.linspace(0.0, 0.5, 40), np.linspace(0.6, 1.0, 100)
     first, strange = np.zeros(40, int), np.ones(100, bool)
     held_out = HeldOutScores(known, first, first, strangers, strange, ~strange)
-    with pytest.warns(CalibrationWarning, match="accepts 0.05 of pretended strangers"):
+    with pytest.warns(CalibrationWarning, match="accepts 0.05 of simulated unknowns"):
         chosen = choose_threshold(
-            held_out, 2, threshold=None, target_rejection=0.05, per_class=False, risk_weight=1.0, aside=None
+            held_out, 2, threshold=None, target_rejection=0.05, per_class=False, risk_weight=1.0, calibration_split=None
         )
     assert chosen.per_class[0] == chosen.value < 0.5
     assert np.mean(strangers <= chosen.per_class[1]) == 0.05
@@ -391,7 +391,7 @@ def test_a_target_that_ties_at_the_end_of_the_scale_make_impossible_is_not_kept_
     nothing = np.empty(0, bool)
     held_out = HeldOutScores(scores, first, first, np.empty(0), nothing, nothing)
     fixed = {"threshold": None, "per_class": False, "risk_weight": 1.0, "aside": None}
-    with pytest.warns(CalibrationWarning, match="nothing is refused"):
+    with pytest.warns(CalibrationWarning, match="nothing is rejected"):
         assert choose_threshold(held_out, 1, target_rejection=0.05, **fixed).value == 1.0
     assert choose_threshold(held_out, 1, target_rejection=0.2, **fixed).value < 0.9
 

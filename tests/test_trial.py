@@ -169,7 +169,7 @@ def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
     def fail(*_):
         raise ArithmeticError("a ratio of nothing")
 
-    monkeypatch.setattr(RatioRejection, "_judge_evidence", fail)
+    monkeypatch.setattr(RatioRejection, "_score_evidence", fail)
     found = {r["method"]: r for r, _ in run_trial(shared, 0, ("naive", "ratio", "sci"))}
     assert found["ratio"]["error"] == "ArithmeticError: a ratio of nothing"
     for name in ("naive", "sci"):

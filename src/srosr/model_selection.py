@@ -25,7 +25,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ._support.array_types import AnyArray, IntArray
 from .metrics import mark_unknown, open_set_auroc, open_set_f_measure, oscr_area, youden_j
-from .scoring import classes_in_turn
+from .scoring import rotate_classes
 
 __all__ = [
     "LeaveClassesOut",
@@ -135,7 +135,7 @@ class LeaveClassesOut(BaseShuffleSplit):
         n_out = min(max(round(self.unknown * n_classes), 1), n_classes - 2)
         n_test = np.clip(np.round(self.test_size * sizes).astype(int), 1, sizes - 1)
         rows = [np.flatnonzero(members == k) for k in range(n_classes)]
-        for out in classes_in_turn(n_classes, n_out, self.n_splits, rng):
+        for out in rotate_classes(n_classes, n_out, self.n_splits, rng):
             shuffled = [rng.permutation(part) for part in rows]
             test = [part[:n] for part, n in zip(shuffled, n_test, strict=True)]
             train = [part[n:] for k, (part, n) in enumerate(zip(shuffled, n_test, strict=True)) if k not in out]

@@ -1,41 +1,93 @@
-"""Parameters that make sense, or errors that say why not."""
+"""Checks of parameters: each returns the value in its proper type, or raises a ValueError that names the parameter."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["check_count", "check_positive", "check_rate", "check_share"]
+import numpy as np
+
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_n_jobs",
+    "check_positive",
+    "check_rate",
+    "check_share",
+    "check_tail_size",
+    "to_number",
+]
+
+
+def to_number(value: Any) -> float:
+    """Return a number as a float, NaN for anything else; a bool is not a number."""
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else math.nan
 
 
 def check_rate(name: str, value: Any) -> float:
-    """A rate strictly between 0 and 1, or a ValueError."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    """Return a number strictly between 0 and 1."""
+    number = to_number(value)
     if not 0.0 < number < 1.0:
         raise ValueError(f"{name} must be a number between 0 and 1, both excluded, got {value!r}.")
     return number
 
 
 def check_share(name: str, value: Any) -> float:
-    """A number from 0 to below 1, or a ValueError."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    """Return a number from 0 to below 1."""
+    number = to_number(value)
     if not 0.0 <= number < 1.0:
         raise ValueError(f"{name} must be a number in [0, 1), got {value!r}.")
     return number
 
 
 def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """A positive finite number (or zero), or a ValueError."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    """Return a positive finite number, or zero where that is allowed."""
+    number = to_number(value)
     if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
         raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} finite number, got {value!r}.")
     return number
 
 
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least ``least``, or a ValueError."""
+def check_count(name: str, value: Any, least: int = 1, *, none: bool = False) -> Any:
+    """Return an integer of at least ``least``, or None where that is allowed."""
+    if none and value is None:
+        return None
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         kind = "a positive integer" if least == 1 else f"an integer of at least {least}"
-        raise ValueError(f"{name} must be {kind}, got {value!r}.")
+        raise ValueError(f"{name} must be {kind}{' or None' if none else ''}, got {value!r}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of the choices."""
+    if not (isinstance(value, str) and value in choices):
+        *others, last = (f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}.")
+    return value
+
+
+def check_n_jobs(value: Any) -> int | None:
+    """Return a number of threads: a non-zero integer, or None."""
+    if value is not None and (not isinstance(value, Integral) or value == 0):
+        raise ValueError(f"n_jobs must be a non-zero integer or None, got {value!r}.")
+    return None if value is None else int(value)
+
+
+def check_tail_size(value: Any) -> float | None:
+    """Return the share of errors that make a tail, None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    number = to_number(value)
+    if not 0.0 < number <= 1.0:
+        raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {value!r}.')
+    return number

@@ -1,4 +1,4 @@
-"""Threads over samples: how a batch is shared out, kept interruptible, and kept from multiplying BLAS threads."""
+"""Threads over samples: a pool that Ctrl-C can stop, and one BLAS thread while it works."""
 
 from __future__ import annotations
 
@@ -13,133 +13,143 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-# Seconds between looks for Ctrl-C where the system does not break a wait, and how long threads may take to notice it.
-_LOOK = 0.2
+# Seconds between checks for Ctrl-C where the system does not break a wait, and how long threads may take to notice it.
+_CHECK_INTERVAL = 0.2
 _PATIENCE = 0.3
 
 
-class Task:
-    """A piece of work, and its result once a thread has done it."""
+class Job:
+    """A call, and its result once it has been made."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.work, self.arguments = work, arguments
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.function, self.arguments = function, arguments
         self.done = Event()
         self.value: Any = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it, in a worker's thread."""
+        """Make the call and keep what it returns or raises."""
         try:
-            self.value = self.work(*self.arguments)
+            self.value = self.function(*self.arguments)
         except BaseException as error:  # raised again by the thread that waits
             self.error = error
         self.done.set()
 
     def result(self) -> Any:
-        """Wait for the result, in the calling thread."""
-        while not self.done.wait(_LOOK):
+        """Wait for the result in the calling thread and return it, or raise the job's exception."""
+        while not self.done.wait(_CHECK_INTERVAL):
             pass
         if self.error is not None:
             raise self.error
         return self.value
 
 
-class Workers:
-    """Threads that work while the calling thread waits for them, and for Ctrl-C.
+class ThreadPool:
+    """Threads that work while the calling thread waits for them and for Ctrl-C.
 
-    Threads of our own rather than an executor's: those are joined before Python ends, and one that is deep in another
-    library's solver would keep the user waiting. What is interrupted writes nothing that anybody reads.
+    An executor's threads are joined before Python exits, so that one deep in another library's solver would keep the
+    user waiting; these are daemons. A job that is interrupted writes nothing that anybody reads.
 
     Parameters
     ----------
-    jobs : int
+    n_threads : int
+        With 0, jobs run in the calling thread as they are submitted. That saves the start of a thread where the work
+        takes less than a few milliseconds; Ctrl-C waits for a compiled function to return.
 
     Attributes
     ----------
     stop : uint8 ndarray (1,)
-        Raised where work is to end early; loops in compiled code look at it.
+        Set to 1 when work is to end early; loops in compiled code check it.
     """
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, n_threads: int) -> None:
         self.stop = np.zeros(1, np.uint8)
-        self.tasks: SimpleQueue[Task | None] = SimpleQueue()
-        self.threads = [Thread(target=self._work, daemon=True, name=f"srosr-{i}") for i in range(jobs)]
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads = [Thread(target=self._work, daemon=True, name=f"srosr-{i}") for i in range(n_threads)]
 
-    def __enter__(self) -> Workers:
-        for thread in self.threads:
+    def __enter__(self) -> ThreadPool:
+        for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         if kind is not None:
             self.stop[0] = 1
-        for _thread in self.threads:
-            self.tasks.put(None)
-        patience = time.monotonic() + _PATIENCE
-        for thread in self.threads:
-            thread.join(None if kind is None else max(patience - time.monotonic(), 0.0))
+        for _thread in self._threads:
+            self._jobs.put(None)
+        end = time.monotonic() + _PATIENCE
+        for thread in self._threads:
+            thread.join(None if kind is None else max(end - time.monotonic(), 0.0))
 
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Task:
-        """Have ``work(*arguments)`` done by the next thread that is free."""
-        task = Task(work, arguments)
-        self.tasks.put(task)
-        return task
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Have the next free thread call ``function(*arguments)``."""
+        job = Job(function, arguments)
+        if self._threads:
+            self._jobs.put(job)
+        else:  # an exception, Ctrl-C among them, is raised here and now
+            job.value = function(*arguments)
+            job.done.set()
+        return job
 
     def map(
-        self, work: Callable[[Any], Any], parts: Sequence[Any], done: Callable[[Any], None] | None = None
+        self, function: Callable[[Any], Any], parts: Sequence[Any], done: Callable[[Any], None] | None = None
     ) -> list[Any]:
-        """``work`` on every part, the results in order; ``done`` is told of each part, in this thread."""
+        """Call ``function`` on every part and return the results in order.
+
+        ``done`` is called with each finished part, in the calling thread.
+        """
         results = []
-        for part, task in zip(parts, [self.submit(work, part) for part in parts], strict=True):
-            results.append(task.result())
+        for part, job in zip(parts, [self.submit(function, part) for part in parts], strict=True):
+            results.append(job.result())
             if done is not None:
                 done(part)
         return results
 
     def _work(self) -> None:
-        while True:
-            task = self.tasks.get()
-            if task is None:
-                return
+        while (job := self._jobs.get()) is not None:
             if not self.stop[0]:
-                task.run()
+                job.run()
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+def _blas_libraries() -> list[Any]:
+    """Return the loaded BLAS libraries; finding them takes milliseconds, so it is done once."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 _lock = Lock()
-_users = 0
-_limit: Any = None
+_n_users = 0
+_threads_before: list[tuple[Any, int]] = []
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread while work is spread over threads of our own: the two must not multiply.
+    """Keep BLAS to one thread: its threads and ours must not multiply, and results must not depend on their number.
 
-    The limit is the process's, so the first of several calls at a time sets it and the last one lifts it.
+    The limit holds for the whole process. Of several calls at a time the first sets it and the last lifts it.
     """
-    global _users, _limit
+    global _n_users, _threads_before
     counted = False
     try:
         with _lock:
-            if _users == 0:
-                _limit = _controller().limit(limits=1, user_api="blas")
-            _users += 1
+            if _n_users == 0:
+                _threads_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
+                for library, _ in _threads_before:
+                    library.set_num_threads(1)
+            _n_users += 1
             counted = True
         yield
     finally:
         with _lock:
-            _users -= counted
-            if counted and _users == 0:
-                _limit.restore_original_limits()
+            _n_users -= counted
+            if counted and _n_users == 0:
+                for library, n_threads in _threads_before:
+                    library.set_num_threads(n_threads)
 
 
 @contextmanager
 def progress_bar(total: int | None) -> Iterator[Callable[[slice], None] | None]:
-    """A function that moves a progress bar by the samples of a slice; None where there is no bar."""
+    """Yield a function that advances a progress bar by the length of a slice, or None if ``total`` is None."""
     if total is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The label of what is unknown, and arrays that can hold it beside the known ones."""
+"""The label of unknown samples, and arrays that can hold it beside the known classes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from .array_types import AnyArray
 
-__all__ = ["is_text", "label_text", "resolve_unknown_label", "with_unknown"]
+__all__ = ["append_unknown", "format_label", "is_text", "resolve_unknown_label"]
 
 UNKNOWN_NUMBER = -1
 UNKNOWN_TEXT = "unknown"
 
 
 def is_text(classes: AnyArray) -> bool:
-    """Whether labels are text, not numbers."""
+    """Return whether labels are text, not numbers."""
     return classes.dtype.kind == "U" or (classes.dtype.kind == "O" and isinstance(classes[0], str))
 
 
-def label_text(label: Any) -> str:
-    """A class as files of labels have it: a whole number without a point.
+def format_label(label: Any) -> str:
+    """Return a class as text, as files of labels have it: a whole number without a decimal point.
 
     Examples
     --------
-    >>> [label_text(label) for label in ("a", 7, 7.0, 0.5)]
+    >>> [format_label(label) for label in ("a", 7, 7.0, 0.5)]
     ['a', '7', '7', '0.5']
     """
     value = label.item() if isinstance(label, np.generic) else label
@@ -34,7 +34,7 @@ def label_text(label: Any) -> str:
 
 
 def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
-    """The label for refused samples: the given one, or −1 for numbers and "unknown" for text.
+    """Return the label for rejected samples: the given one, or −1 for numbers and "unknown" for text.
 
     Where −1 is a class it is the smallest class minus one; where "unknown" is one, "__unknown__".
 
@@ -65,12 +65,15 @@ def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
     return label
 
 
-def with_unknown(classes: AnyArray, unknown_label: Any) -> AnyArray:
-    """The classes followed by the unknown label, in a type that can hold both.
+def append_unknown(classes: AnyArray, unknown_label: Any) -> AnyArray:
+    """Return the classes followed by the unknown label, in a type that can hold both.
 
     Examples
     --------
-    >>> with_unknown(np.array(["a", "b"]), "unknown").dtype.str[1:], with_unknown(np.array([0, 1], np.uint8), -1).dtype
+    >>> (
+    ...     append_unknown(np.array(["a", "b"]), "unknown").dtype.str[1:],
+    ...     append_unknown(np.array([0, 1], np.uint8), -1).dtype,
+    ... )
     ('U7', dtype('int64'))
     """
     if classes.dtype.kind == "O":
@@ -83,5 +86,5 @@ def with_unknown(classes: AnyArray, unknown_label: Any) -> AnyArray:
         if info.min <= int(label) <= info.max:
             return np.append(classes, label.astype(classes.dtype))
         if np.result_type(classes, label).kind not in "iu":  # no integer type holds both: numbers as they are
-            return with_unknown(classes.astype(object), unknown_label)
+            return append_unknown(classes.astype(object), unknown_label)
     return np.append(classes, label)

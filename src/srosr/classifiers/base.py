@@ -1,16 +1,17 @@
-r"""What every open set classifier promises: a known class for every sample, or the answer that it is none of them.
+r"""The contract of every open set classifier: a known class for every sample, or the answer that it is none of them.
 
-- ``fit(X, y)`` learns from samples of known classes alone;
-- ``candidate(X)`` is the best known class, ``unknown_score(X)`` says how strange a sample is, larger is stranger;
-- ``predict(X)`` is the candidate where the score is at most the threshold, else ``unknown_label_``; ``decide(X)`` says
-  all of this at once;
-- ``set_threshold`` chooses that threshold anew without fitting again, and without an unknown sample: by a rate of false
-  rejection, by simulated openness, or a number;
+- ``fit(X, y)`` learns from samples of known classes only;
+- ``candidate(X)`` is the best known class, ``unknown_score(X)`` is large for unknown samples;
+- ``predict(X)`` is the candidate where the score is at most the threshold, else ``unknown_label_``; ``decide(X)``
+  returns all of these at once;
+- ``set_threshold`` chooses that threshold anew, without fitting again and without an unknown sample: by a rate of false
+  rejection, by simulated openness, or as a number;
 - ``save(path)`` writes a file that :func:`srosr.load` reads.
 
-A classifier of its own derives from :class:`OpenSetClassifier` and says how to learn (``_fit``), how to judge samples
-(``_judge``) and what training samples scored while they were held out (``_held_out_scores``); where it has no better
-way to those than to fit again without them, from :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
+The base class checks what users pass in, once; a method derives from :class:`OpenSetClassifier` and says how to learn
+from checked samples (``_fit``), how to score them (``_predict_raw``) and what training samples scored while they were
+held out (``_held_out_scores``). A method whose only way to held-out scores is to fit again without the samples derives
+from :class:`srosr.rivals.CrossFittedClassifier`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -28,20 +31,27 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate
-from .._support.unknown_label import resolve_unknown_label, with_unknown
+from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
-from ..thresholds import OBJECTIVES, Aside, Threshold, check_threshold, choose_threshold, fixed_threshold
+from ..thresholds import (
+    OBJECTIVES,
+    CalibrationSplit,
+    Threshold,
+    check_threshold,
+    choose_threshold,
+    use_fixed_threshold,
+)
 
-__all__ = ["Decisions", "Judgement", "OpenSetClassifier"]
+__all__ = ["Decisions", "OpenSetClassifier", "RawPrediction"]
 
-#: What stands for the threshold of the paper that a method comes from.
+#: The value of ``threshold`` for the threshold of the paper that a method comes from.
 ORIGINAL = "original"
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
-    """What a classifier makes of a batch of samples.
+class RawPrediction:
+    """The prediction of a classifier for a batch of samples before the threshold is applied.
 
     Attributes
     ----------
@@ -49,9 +59,9 @@ class Judgement:
         Number of the best known class.
     unknown_score : ndarray (n_samples,)
     class_scores : ndarray (n_samples, n_classes)
-        Larger is more of that class.
+        Large values speak for the class.
     empty : ndarray of bool (n_samples,)
-        Samples in which there is nothing to recognise: they are refused whatever the threshold.
+        Samples of length zero, which are rejected whatever the threshold.
     """
 
     candidate: IntArray
@@ -60,33 +70,33 @@ class Judgement:
     empty: AnyArray
 
     @staticmethod
-    def joined(parts: list[Judgement]) -> Judgement:
-        """Several batches as one."""
+    def concatenate(parts: list[RawPrediction]) -> RawPrediction:
+        """Return several batches as one."""
         if len(parts) == 1:
             return parts[0]
         names = ("candidate", "unknown_score", "class_scores", "empty")
-        return Judgement(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return RawPrediction(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What is said of each sample of a batch, see :meth:`OpenSetClassifier.decide`.
+    """The decision for each sample of a batch, see :meth:`OpenSetClassifier.decide`.
 
     Attributes
     ----------
     label : ndarray (n_samples,)
-        The known class, or the label of what is unknown.
+        The known class, or the label for unknown samples.
     candidate : ndarray (n_samples,)
-        The best known class, whether it is refused or not.
+        The best known class, whether the sample is rejected or not.
     unknown_score : ndarray (n_samples,)
-        How strange it is; larger is stranger.
-    refused : ndarray of bool (n_samples,)
+        Large for unknown samples.
+    rejected : ndarray of bool (n_samples,)
     """
 
     label: AnyArray
     candidate: AnyArray
     unknown_score: Array
-    refused: AnyArray
+    rejected: AnyArray
 
     def __len__(self) -> int:
         return len(self.label)
@@ -99,67 +109,68 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     ----------
     classes_ : ndarray (n_classes,)
     unknown_label_ : label
-        What ``predict`` says of refused samples.
+        The label that ``predict`` gives to rejected samples.
     threshold_ : float
-        On the unknown score; ``thresholds_`` has one a class, ``threshold_info_`` says where they come from.
+        On the unknown score; ``thresholds_`` has one for each class, ``threshold_info_`` says how they were chosen.
     n_features_in_ : int
     """
 
     #: Ends of the scale of the unknown score.
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    # Parameters that all have.
+    # Parameters that all methods have.
     threshold: float | str | None
     target_rejection: float
     per_class: bool
     risk_weight: float
     unknown_label: Any
 
-    # What a fit leaves.
+    # Attributes set by a fit.
     classes_: AnyArray
     unknown_label_: Any
     threshold_: float
     thresholds_: Array
     threshold_info_: Threshold
-    _choice: dict[str, Any]
-    #: How files became features, attached by the code that read them (:mod:`srosr.tables`); forgotten by the next fit.
+    #: The arguments of the last ``set_threshold``, empty after a fit.
+    _threshold_arguments: dict[str, Any]
+    #: How files became features, attached by the code that read them (:mod:`srosr.tables`); removed by the next fit.
     feature_recipe_: Any = None
 
-    # -- what a method has to say ------------------------------------------------------------------------
+    # -- to be written for a method ----------------------------------------------------------------------
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any) -> None:
-        """Learn; ends with :meth:`set_threshold`."""
+    def _fit(self, X: Array, y: AnyArray) -> None:
+        """Learn from samples that have been checked; ``classes_`` and ``unknown_label_`` are set."""
 
     @abstractmethod
-    def _judge(self, X: Any) -> Judgement:
-        """Judge samples that have been checked."""
+    def _predict_raw(self, X: Any) -> RawPrediction:
+        """Predict candidates and scores of samples that have been checked."""
 
     @abstractmethod
     def _held_out_scores(self) -> HeldOutScores:
-        """What thresholds are made from."""
+        """Return the scores from which thresholds are chosen."""
 
     def _original_threshold(self) -> float | None:
-        """The threshold of the paper that the method comes from, if it has one."""
+        """Return the threshold of the paper that the method comes from, if it has one."""
         return None
 
-    #: What is said where it has none.
-    _without_original: ClassVar[str] = (
+    #: Why a method has no such threshold, for the error message.
+    _no_original_threshold: ClassVar[str] = (
         'the method was published without one; use target_rejection, "risk", "f", "youden" or a number.'
     )
 
-    def _aside(self) -> Aside | None:
-        """Samples that had no part in anything else, judged."""
+    def _calibration_split(self) -> CalibrationSplit | None:
+        """Return the scores of the calibration split, if there is one."""
         return None
 
-    def _promises_a_rate(self) -> bool:
-        """Whether the user asked for a rate of false rejection that is guaranteed, by such samples."""
+    def _wants_guarantee(self) -> bool:
+        """Return whether the user asked for a guaranteed rate of false rejection."""
         return False
 
     # -- learning ----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn the known classes and, from them alone, what is strange.
+        """Learn the known classes and, from them alone, when a sample is unknown.
 
         Parameters
         ----------
@@ -171,24 +182,39 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Warns
         -----
         CalibrationWarning
-            Where there are too few held-out samples to keep a rate of false rejection.
+            Where there are too few held-out samples for the target rate of false rejection.
         """
-        before = self.__dict__.copy()
-        try:
+        with self._restore_on_error():
             self._check_parameters()
             self.__dict__.pop("feature_recipe_", None)
+            X, y = self._check_training_set(X, y)
             self._fit(X, y)
+            self._threshold_arguments = {}
+            self.set_threshold()
+        return self
+
+    @contextmanager
+    def _restore_on_error(self) -> Iterator[None]:
+        """Leave the classifier as it was if what follows fails or is interrupted."""
+        before = self.__dict__.copy()
+        try:
+            yield
         except BaseException:
             self.__dict__ = before
             raise
-        return self
 
-    def _training_set(self, X: Any, y: Any) -> tuple[Array, AnyArray, AnyArray, Any]:
-        """Samples, labels, classes and the label of what is none of them, when all of it makes sense."""
+    def _check_parameters(self) -> None:
+        """Raise a ValueError for an invalid parameter."""
+        check_rate("target_rejection", self.target_rejection)
+        check_positive("risk_weight", self.risk_weight)
+        self._check_threshold(self.threshold)
+
+    def _check_training_set(self, X: Any, y: Any) -> tuple[Array, AnyArray]:
+        """Check samples and labels, set ``classes_`` and ``unknown_label_``, and return both as arrays."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         try:
             with warnings.catch_warnings():
-                # Many classes of few samples are an ordinary task here.
+                # Many classes of few samples are common here.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 check_classification_targets(y)
         except TypeError as error:
@@ -198,11 +224,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(f"y holds labels of type {y.dtype}; use numbers or text.")
         classes = np.unique(y)
         if len(classes) < 2:
-            raise ValueError(
-                f"y has one class, {classes.tolist()[0]!r}; at least two classes are needed, "
-                "for a stranger shows by being like none of several."
-            )
-        return X, y, classes, resolve_unknown_label(self.unknown_label, classes)
+            raise ValueError(f"y has one class, {classes.tolist()[0]!r}; at least two classes are needed.")
+        self.classes_, self.unknown_label_ = classes, resolve_unknown_label(self.unknown_label, classes)
+        return X, y
 
     # -- thresholds --------------------------------------------------------------------------------------
 
@@ -219,16 +243,17 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         threshold : float or {"risk", "f", "youden", "original"}, optional
-            A number on the scale of :meth:`unknown_score`; what simulated openness is to optimise; or the threshold of
-            the paper that the method comes from, where that gives one.
+            A number on the scale of :meth:`unknown_score`; the objective of simulated openness; or the threshold of the
+            paper that the method comes from, where the paper gives one.
         target_rejection : float, optional
-            Share of known samples that may be refused, instead of a threshold.
+            Share of known samples that may be rejected, instead of a threshold.
         per_class : bool, optional
-            A threshold for each candidate class with enough held-out samples.
+            Choose a threshold for each candidate class with enough held-out samples.
         risk_weight : float, optional
             The weight of errors on known samples for "risk".
 
-        What is not given is as in the constructor (not as in an earlier call). ``per_class`` is for targets only.
+        Arguments that are not given are those of the constructor (not of an earlier call). ``per_class`` is for targets
+        only.
         """
         check_is_fitted(self, "classes_")
         if threshold is not None and target_rejection is not None:
@@ -238,7 +263,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 "per_class=True is for target_rejection: a threshold that is a number, or chosen by simulated "
                 "openness, is one for all classes."
             )
-        choice: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "threshold": threshold,
             "target_rejection": target_rejection,
             "per_class": per_class,
@@ -248,11 +273,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             threshold, target_rejection = self.threshold, self.target_rejection
         self._check_threshold(threshold)
         if isinstance(threshold, str) and threshold == ORIGINAL:
-            chosen = self._by_the_original()
+            chosen = self._use_original_threshold()
         elif threshold is not None and not isinstance(threshold, str):
-            # No held-out score is looked at: where there are none yet, none are made.
+            # A number needs no held-out scores: those that have not been computed stay so.
             check_positive("risk_weight", self.risk_weight if risk_weight is None else risk_weight)
-            chosen = fixed_threshold(threshold, len(self.classes_), *self.score_range)
+            chosen = use_fixed_threshold(threshold, len(self.classes_), *self.score_range)
         else:
             chosen = choose_threshold(
                 self._held_out_scores(),
@@ -261,43 +286,45 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 target_rejection=target_rejection,
                 per_class=self.per_class if per_class is None else bool(per_class),
                 risk_weight=self.risk_weight if risk_weight is None else risk_weight,
-                aside=self._aside(),
-                promised=self._promises_a_rate(),
+                calibration_split=self._calibration_split(),
+                guarantee=self._wants_guarantee(),
             )
-        self._choice = choice
+        self._threshold_arguments = arguments
         self.threshold_info_ = chosen
         self.threshold_ = chosen.value
         self.thresholds_ = chosen.per_class
         return self
 
-    def _by_the_original(self) -> Threshold:
+    def _use_original_threshold(self) -> Threshold:
         value = self._original_threshold()
         assert value is not None
         if value >= self.score_range[1]:
             warn(
-                f'threshold="original" is {value:g} here, the end of the scale: nothing is refused. It follows from '
-                "the openness that is expected; give openness above 0, or use target_rejection.",
+                f'threshold="original" is {value:g} here, the end of the scale: nothing is rejected. It depends on the '
+                "expected openness; give openness above 0, or use target_rejection.",
                 CalibrationWarning,
             )
         return Threshold(value, np.full(len(self.classes_), value), "fixed", "the threshold of the method's paper")
 
     def _check_threshold(self, threshold: Any) -> None:
-        """Refuse a threshold that makes no sense, or an original one where there is none."""
+        """Raise a ValueError for an invalid threshold, or for an original one where the method has none."""
         named = OBJECTIVES if self._original_threshold() is None else (*OBJECTIVES, ORIGINAL)
         if threshold is None or (isinstance(threshold, str) and threshold in named):
             return
         if isinstance(threshold, str) and threshold == ORIGINAL:
-            raise ValueError(f'threshold="original" is not there for {type(self).__name__}: {self._without_original}')
+            raise ValueError(
+                f'threshold="original" does not exist for {type(self).__name__}: {self._no_original_threshold}'
+            )
         check_threshold(threshold, *self.score_range, named)
 
-    # -- recognising -------------------------------------------------------------------------------------
+    # -- prediction --------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> AnyArray:
-        """The known class of each sample, or ``unknown_label_``."""
+        """Return the known class of each sample, or ``unknown_label_``."""
         return self.decide(X).label
 
     def decide(self, X: Any) -> Decisions:
-        """Label, candidate, unknown score and verdict of each sample at once, for what it costs to have one of them.
+        """Return label, candidate, unknown score and rejection of each sample, at the cost of one of them.
 
         Parameters
         ----------
@@ -307,62 +334,56 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         Decisions
         """
-        judged = self._judge(self._checked(X))
-        # What has no score, because numbers were too large to be compared, is not known.
-        refused = judged.empty | ~(judged.unknown_score <= self.thresholds_[judged.candidate])
-        labels = with_unknown(self.classes_, self.unknown_label_)
-        label = labels[np.where(refused, len(self.classes_), judged.candidate)]
-        return Decisions(label, self.classes_[judged.candidate], judged.unknown_score, refused)
+        raw = self._predict_raw(self._check_queries(X))
+        # A sample without a score, because its numbers were too large to be compared, is rejected.
+        rejected = raw.empty | ~(raw.unknown_score <= self.thresholds_[raw.candidate])
+        labels = append_unknown(self.classes_, self.unknown_label_)
+        label = labels[np.where(rejected, len(self.classes_), raw.candidate)]
+        return Decisions(label, self.classes_[raw.candidate], raw.unknown_score, rejected)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Open set accuracy: the share of samples with the right label.
+        """Return the open set accuracy: the share of samples with the right label.
 
-        Labels that are not among ``classes_`` are strangers: to refuse them is right. So the score of samples of known
-        classes alone punishes every refusal; see :mod:`srosr.model_selection` for scorers that do not.
+        Samples with labels that are not among ``classes_`` are unknown, and rejecting them is right. The score of known
+        samples alone thus punishes every rejection; see :mod:`srosr.model_selection` for scorers that do not.
         """
         check_is_fitted(self, "classes_")
         truth, labels = column_or_1d(y), self.predict(X)
         check_consistent_length(truth, labels, sample_weight)
         known = np.isin(truth, self.classes_)
-        right = np.where(known, labels == truth, labels == with_unknown(self.classes_, self.unknown_label_)[-1])
+        right = np.where(known, labels == truth, labels == append_unknown(self.classes_, self.unknown_label_)[-1])
         return float(np.average(right, weights=sample_weight))
 
     def unknown_score(self, X: Any) -> Array:
-        """How strange each sample is, within ``score_range``; above the threshold it is refused."""
-        return self._judge(self._checked(X)).unknown_score
+        """Return the unknown score of each sample, within ``score_range``; above the threshold it is rejected."""
+        return self._predict_raw(self._check_queries(X)).unknown_score
 
     def candidate(self, X: Any) -> AnyArray:
-        """The best known class of each sample, whether it would be refused or not."""
-        candidate = self._judge(self._checked(X)).candidate
-        return self.classes_[candidate]
+        """Return the best known class of each sample, whether it would be rejected or not."""
+        raw = self._predict_raw(self._check_queries(X))
+        return self.classes_[raw.candidate]
 
     def class_scores(self, X: Any) -> Array:
-        """What speaks for each class, (n_samples, n_classes), in the order of ``classes_``; larger is more of it."""
-        return self._judge(self._checked(X)).class_scores
+        """Return a score of each class, (n_samples, n_classes), in the order of ``classes_``; large is likely."""
+        return self._predict_raw(self._check_queries(X)).class_scores
 
-    # -- files -------------------------------------------------------------------------------------------
+    def _check_queries(self, X: Any) -> Any:
+        """Check samples and return them as an array."""
+        check_is_fitted(self, "classes_")
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    # -- files and classes -------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that :func:`srosr.load` reads: safetensors and JSON, nothing that runs."""
+        """Write the fitted model to a file that :func:`srosr.load` reads: safetensors and JSON, no executable code."""
         from ..model_files import save
 
         check_is_fitted(self, "classes_")
         save(self, path)
 
-    # -- inside ------------------------------------------------------------------------------------------
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self, "classes_")
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-
-    def _number_of(self, label: Any) -> int:
+    def _find_class(self, label: Any) -> int:
+        """Return the number of a class, or raise a ValueError that lists the classes."""
         places = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else np.empty(0)
         if len(places) != 1:
             raise ValueError(f"label {label!r} is not one of the classes {self.classes_.tolist()}.")
         return int(places[0])
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, by name."""
-        check_rate("target_rejection", self.target_rejection)
-        check_positive("risk_weight", self.risk_weight)
-        self._check_threshold(self.threshold)

@@ -1,30 +1,35 @@
-"""What open set classifiers on sparse codes share: a dictionary of the training samples, and samples coded over it."""
+"""The base of the open set classifiers on sparse codes: samples are coded over a dictionary of the training samples."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import AnyArray, Array
+from .._support.parameter_checks import check_n_jobs
 from .._support.threads import one_blas_thread
 from ..coding import Codes, Lasso, Problem, gram_wanted, problem_names, sparse_encode
 from ..dictionary import Dictionary, Queries
-from .base import OpenSetClassifier
+from ..evidence import Evidence, build_evidence
+from .base import OpenSetClassifier, RawPrediction
 
 __all__ = ["DEFAULT_PROBLEM", "DictionaryClassifier"]
 
-#: The problem that ``problem=None`` stands for.
+#: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.02)
-# Similarities to the atoms held at once while judging, in bytes.
+# Similarities to the atoms held at once during prediction, in bytes.
 _BLOCK_BYTES = 256 * 2**20
 
 
 class DictionaryClassifier(OpenSetClassifier):
     """Base of the open set classifiers whose dictionary is the training samples.
+
+    The candidate is the class with the smallest residual; a method says how to compute the unknown score from the
+    evidence (``_score_evidence``).
 
     Attributes
     ----------
@@ -44,10 +49,20 @@ class DictionaryClassifier(OpenSetClassifier):
     problem_: Problem
 
     def encode(self, X: Any) -> Codes:
-        """The codes of samples over ``dictionary_``, with their certificates."""
-        return sparse_encode(self._checked(X), self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+        """Return the codes of samples over ``dictionary_``, with their certificates."""
+        return sparse_encode(self._check_queries(X), self.dictionary_, self.problem_, n_jobs=self.n_jobs)
 
-    # -- inside ------------------------------------------------------------------------------------------
+    @abstractmethod
+    def _score_evidence(self, evidence: Evidence) -> Array:
+        """Compute the unknown score from evidence."""
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.problem is not None and not isinstance(self.problem, Problem):
+            raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
+        check_n_jobs(self.n_jobs)
 
     @property
     def _is_precomputed(self) -> bool:
@@ -57,8 +72,8 @@ class DictionaryClassifier(OpenSetClassifier):
     def _problem(self) -> Problem:
         return DEFAULT_PROBLEM if self.problem is None else self.problem
 
-    def _dictionary_of(self, X: Array, y: AnyArray) -> Dictionary:
-        """The dictionary of training samples, every class with a direction; its Gram matrix computed if small."""
+    def _build_dictionary(self, X: Array, y: AnyArray) -> Dictionary:
+        """Build the dictionary of training samples, with its Gram matrix if that is small."""
         dictionary = Dictionary(
             X,
             y,
@@ -71,31 +86,45 @@ class DictionaryClassifier(OpenSetClassifier):
         squares = dictionary.squared_norms
         for label, part in zip(np.asarray(dictionary.classes_), dictionary.class_slices, strict=True):
             if not (squares[part] > 0).any():
-                raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
-        # The products every later step starts from, the same whatever the number of threads.
+                raise ValueError(f"X: all samples of class {label} are zero; give one that is not.")
+        # Every later step starts from these products: they must not depend on the number of BLAS threads.
         if gram_wanted(dictionary):
             with one_blas_thread():
                 _ = dictionary.gram
         return dictionary
 
-    def _checked(self, X: Any) -> Any:
+    # -- prediction --------------------------------------------------------------------------------------
+
+    def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self, "classes_")
         if isinstance(X, Queries) or self.dictionary_.is_precomputed:
             return self.dictionary_.query(X)
-        return super()._checked(X)
+        return super()._check_queries(X)
 
-    def _coded(self, X: Any) -> Iterator[tuple[Queries, Codes]]:
-        """Samples that have been checked, coded a block at a time."""
-        rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
-        for start in range(0, len(X), rows):
-            # Among copies of a sample the last bit decides who is stranger: the same whatever the number of threads.
-            with one_blas_thread():
-                queries = self.dictionary_.query(X[start : start + rows])
-            yield queries, sparse_encode(queries, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+    def _predict_raw(self, X: Any) -> RawPrediction:
+        evidence = self._gather_evidence(X)
+        return RawPrediction(evidence.candidate, self._score_evidence(evidence), -evidence.residuals, evidence.empty)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.problem is not None and not isinstance(self.problem, Problem):
-            raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
-            raise ValueError(f"n_jobs must be a non-zero integer or None, got {self.n_jobs!r}.")
+    def _gather_evidence(self, X: Any) -> Evidence:
+        """Code samples that have been checked and build their evidence table."""
+        # Among copies of a sample the last bit decides which scores higher: one thread, whatever the machine.
+        with one_blas_thread():
+            return Evidence.concatenate(
+                [self._build_evidence(queries, codes) for queries, codes in self._encode_blocks(X)]
+            )
+
+    def _encode_blocks(self, X: Any) -> Iterator[tuple[Queries, Codes]]:
+        """Code samples that have been checked, one block at a time."""
+        dictionary = self.dictionary_
+        if isinstance(X, Queries):
+            X = dictionary.query(X)
+        n_rows = max(64, _BLOCK_BYTES // (8 * dictionary.n_atoms))
+        for start in range(0, len(X), n_rows):
+            block = X[start : start + n_rows]
+            if not isinstance(block, Queries):
+                block = dictionary.query_features(np.ascontiguousarray(block, dtype=np.float64))
+            yield block, sparse_encode(block, dictionary, self.problem_, n_jobs=self.n_jobs)
+
+    def _build_evidence(self, queries: Queries, codes: Codes) -> Evidence:
+        """Build the evidence of the codes alone, without regularized least squares."""
+        return build_evidence(queries, codes, self.dictionary_)

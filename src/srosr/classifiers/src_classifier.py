@@ -1,4 +1,4 @@
-"""Sparse representation-based classification (SRC), the closed-set method open set recognition starts from."""
+"""Sparse representation-based classification (SRC), the closed-set method on which open set recognition builds."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._support.array_types import AnyArray, Array
+from .._support.parameter_checks import check_n_jobs
 from ..coding import Codes, Lasso, Problem, problem_names, sparse_encode
-from ..dictionary import Dictionary, Queries, scaled_queries
+from ..dictionary import Dictionary, Queries, wrap_queries
 from ..evidence import class_residuals
 
 __all__ = ["SRCClassifier"]
 
-#: The problem that ``problem=None`` stands for.
+#: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.05)
-# Similarities to the atoms held at once while predicting, in bytes.
+# Similarities to the atoms held at once during prediction, in bytes.
 _BLOCK_BYTES = 256 * 2**20
 
 
@@ -29,26 +30,26 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
 
     The training samples are the dictionary. A sample is coded over all of them and goes to the class whose own part of
     the code reconstructs it best, :math:`\arg\min_k \|y - Y_kx_k\|_2`. (Where the code is zero, because the penalty is
-    too large for the sample, no class explains anything; all tie and the first is named.)
+    too large for the sample, all classes tie and the first is returned.)
 
     Parameters
     ----------
     problem : BPDN, Lasso, Ridge or OMP, optional
         The coding problem; None is ``Lasso(0.05)``. To search over it: ``{"problem": [Lasso(0.01), Lasso(0.05)]}``.
     kernel : str or callable, default "linear"
-        As for :class:`Dictionary`. With "precomputed" fit takes the Gram matrix of the training samples and the other
-        methods a :class:`Queries` with columns in the order of the training samples: residuals need the samples' own
-        lengths, which a plain matrix of similarities does not tell. So cross-validation, which hands on plain
-        matrices, needs a kernel that is named or a function.
+        As for :class:`Dictionary`. With "precomputed" ``fit`` takes the Gram matrix of the training samples and the
+        other methods take a :class:`Queries` with columns in the order of the training samples: residuals need the
+        lengths of the samples, which a plain matrix of similarities does not contain. Cross-validation, which passes
+        plain matrices, thus needs a named kernel or a function.
     gamma, degree, coef0 :
         Parameters of the named kernels.
     normalize : bool or {"feature", "kernel"}, default True
         Scale samples to unit length, see :class:`Dictionary`.
     occlusion : bool, default False
-        Code over [Y I]: an error term of its own for every feature, as the original SRC does for corrupted or partly
-        covered pictures. The classes then explain what is left of the sample without the error. Linear kernel only.
+        Code over [Y I], with an error term for every feature, as the original SRC does for corrupted or partly covered
+        images. The classes then explain the sample less that error. Linear kernel only.
     n_jobs : int, optional
-        Threads over samples.
+        Number of threads.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    sparse_encode : the codes alone.
+    sparse_encode : computes the codes alone.
 
     References
     ----------
@@ -98,7 +99,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> SRCClassifier:
-        """Keep the training samples as dictionary.
+        """Build the dictionary from the training samples.
 
         Parameters
         ----------
@@ -109,6 +110,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         """
         if self.problem is not None and not isinstance(self.problem, Problem):
             raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
+        check_n_jobs(self.n_jobs)
         if self.occlusion and self.kernel != "linear":
             raise ValueError(
                 f'occlusion=True needs kernel="linear", got {self.kernel!r}: the error is in the features.'
@@ -135,57 +137,59 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> AnyArray:
-        """The class with the smallest residual, for each sample."""
+        """Return the class with the smallest residual for each sample."""
         smallest = self.residuals(X).argmin(axis=1)
         return np.asarray(self.classes_)[smallest]
 
     def decision_function(self, X: Any) -> Array:
-        """Negative class residuals, (n_samples, n_classes); with two classes the first residual minus the second."""
+        """Return minus the class residuals, (n_samples, n_classes); for two classes the first minus the second."""
         residuals = self.residuals(X)
         if residuals.shape[1] == 2:
             return residuals[:, 0] - residuals[:, 1]
         return -residuals
 
     def residuals(self, X: Any) -> Array:
-        """Class-wise reconstruction errors, (n_samples, n_classes), in the order of ``classes_``."""
-        return np.concatenate([self._residuals(block) for block in self._blocks(X)])
+        """Return the reconstruction error of each class, (n_samples, n_classes), in the order of ``classes_``."""
+        return np.concatenate([self._compute_residuals(block) for block in self._split_blocks(X)])
 
     def encode(self, X: Any) -> Codes:
-        """The codes of samples over ``dictionary_`` (with occlusion: followed by one column a feature)."""
-        checked = self._checked(X)
+        """Return the codes of samples over ``dictionary_`` (with occlusion: followed by a column for each feature)."""
+        X = self._check_queries(X)
         if self._extended is not None:
-            return sparse_encode(self._unit_rows(checked), self._extended, self.problem_, n_jobs=self.n_jobs)
-        return sparse_encode(checked, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+            return sparse_encode(self._normalize_rows(X), self._extended, self.problem_, n_jobs=self.n_jobs)
+        return sparse_encode(X, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _checked(self, X: Any) -> Any:
+    def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
         if isinstance(X, Queries):
             if self._extended is not None:
-                raise ValueError("X must hold features, not similarities, with occlusion=True: the error is in them.")
+                raise ValueError(
+                    "X must hold features, not similarities, with occlusion=True: the error is in the features."
+                )
             return self.dictionary_.query(X)
         if self.dictionary_.is_precomputed:
-            return self.dictionary_.query(X)  # says what is needed instead
+            return self.dictionary_.query(X)  # its error says what to pass instead
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
-    def _blocks(self, X: Any) -> Iterator[Any]:
-        checked = self._checked(X)
+    def _split_blocks(self, X: Any) -> Iterator[Any]:
+        X = self._check_queries(X)
         rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
-        for start in range(0, len(checked), rows):
-            yield checked[start : start + rows]
+        for start in range(0, len(X), rows):
+            yield X[start : start + rows]
 
-    def _unit_rows(self, X: Array) -> Array:
-        return self.dictionary_._scaled(np.asarray(X, dtype=np.float64), "X")[0]
+    def _normalize_rows(self, X: Array) -> Array:
+        return self.dictionary_._scale_rows(np.asarray(X, dtype=np.float64), "X")[0]
 
-    def _residuals(self, X: Any) -> Array:
+    def _compute_residuals(self, X: Any) -> Array:
         if self._extended is None:
             queries = self.dictionary_.query(X)
             codes = sparse_encode(queries, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
             return class_residuals(queries, codes, self.dictionary_)
-        rows = self._unit_rows(X)
+        rows = self._normalize_rows(X)
         codes = sparse_encode(rows, self._extended, self.problem_, n_jobs=self.n_jobs).codes
         n = self.dictionary_.n_atoms
         clean = rows - codes[:, n:].toarray()
-        queries = scaled_queries(clean @ self.dictionary_._values.T, np.einsum("ij,ij->i", clean, clean))
+        queries = wrap_queries(clean @ self.dictionary_._values.T, np.einsum("ij,ij->i", clean, clean))
         return class_residuals(queries, sparse.csr_array(codes[:, :n]), self.dictionary_)

@@ -1,25 +1,58 @@
-"""``SROSRClassifier``: a known class for every sample, or the answer that it belongs to none of them."""
+"""``SROSRClassifier``: open set recognition by sparse representation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_positive, check_rate
+from .._support.array_types import AnyArray, Array
+from .._support.parameter_checks import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_rate,
+    check_share,
+    check_tail_size,
+)
 from .._support.threads import one_blas_thread
-from ..coding import Problem
+from ..coding import Codes, Problem
 from ..dictionary import Dictionary, Queries
-from ..evidence import EVIDENCE, LEAST_SQUARES, Collaborative, Evidence, evidence_of
-from ..scoring import CalibratedRule, Calibration, HeldOutScores, TailRule, calibrate, codes_suffice
-from ..thresholds import Aside
-from .base import Judgement
+from ..evidence import (
+    EVIDENCE,
+    LEAST_SQUARES,
+    Collaborative,
+    Evidence,
+    HeldOutCollaborative,
+    build_evidence,
+    solve_collaborative,
+)
+from ..scoring import (
+    CalibratedRule,
+    Calibration,
+    CrossTest,
+    CrossTester,
+    HeldOutScores,
+    TailRule,
+    calibrate,
+    draw_cross_splits,
+    draw_folds,
+    needs_least_squares,
+    split_off_calibration,
+)
+from ..thresholds import CalibrationSplit
+from .class_changes import (
+    CrossTests,
+    append_class,
+    append_labels,
+    check_new_label,
+    move_cross_tests,
+    update_calibration,
+)
 from .dictionary_classifier import DictionaryClassifier
 
 if TYPE_CHECKING:
@@ -36,59 +69,60 @@ RULES = ("calibrated", "paper", "matched")
 class SROSRClassifier(DictionaryClassifier):
     r"""Open set recognition by sparse representation.
 
-    The training samples are the dictionary. A sample is coded over all of them; what the classes' parts of the code
-    leave unexplained names the candidate class and says how strange the sample is. No unknown sample is needed, neither
-    for the score nor for its threshold: held-out training samples, and known classes left out in turn, stand in.
+    The training samples are the dictionary. A sample is coded over all of them; the residuals of the classes' parts of
+    the code give the candidate class and the evidence for the sample being unknown. Neither the score nor its threshold
+    needs unknown samples: held-out training samples, and known classes left out in turn, take their place.
 
     Parameters
     ----------
     problem : BPDN, Lasso, Ridge or OMP, optional
         The coding problem; None is ``Lasso(0.02)``. The paper's is ``BPDN(0.001)``.
     kernel : str or callable, default "linear"
-        As for :class:`Dictionary`. With "precomputed" fit takes the Gram matrix of the training samples and the other
-        methods a :class:`Queries`.
+        As for :class:`Dictionary`. With "precomputed" ``fit`` takes the Gram matrix of the training samples and the
+        other methods take a :class:`Queries`.
     gamma, degree, coef0 :
         Parameters of the named kernels.
     normalize : bool or {"feature", "kernel"}, default True
         Scale samples to unit length, see :class:`Dictionary`.
     n_repeats : int, default 50
-        How often the training samples are split into cross-train and cross-test (the paper's L).
+        Number of splits of the training samples into cross-train and cross-test samples (the paper's L).
     holdout : float, default 0.2
         Share of each class that a split holds out.
     tail_size : float or "auto", default 0.1
         Share of the errors that make a tail (the paper's :math:`\rho`); "auto" chooses it by goodness of fit.
     rule : {"calibrated", "paper", "matched"}, default "calibrated"
-        "calibrated": eight kinds of evidence, fused with weights learnt on simulated openness; the unknown score is one
-        minus a p-value. "paper": matched and non-matched tail probabilities, :math:`S = G_m + wG_{nm}`, the unknown
-        score being :math:`S/(1 + w)`. "matched": :math:`G_m` alone. With these two and a threshold that is a number,
-        samples are held out once more only when something asks for it: another threshold, ``save``, ``add_class``.
+        "calibrated": eight kinds of evidence, fused with weights learned on simulated openness; the unknown score is
+        one minus a p-value. "paper": matched and non-matched tail probabilities, :math:`S = G_m + wG_{nm}`, the unknown
+        score being :math:`S/(1 + w)`. "matched": :math:`G_m` alone. With these two rules and a threshold that is a
+        number, the held-out scores are computed only when they are needed: for another threshold, ``save``,
+        ``add_class``.
     openness : float, default 0.0
-        Of the problem, for the paper's weight; rarely known in life.
+        Openness of the problem, for the paper's weight; rarely known in practice.
     weight : float, optional
         w of the rule "paper"; None is the paper's :math:`(1 - \text{openness})/3`.
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score, above which a sample is refused (the paper's :math:`\delta = c(1 + w)` is c here); or what
-        simulated openness is to optimise. None: by ``target_rejection``.
+        The unknown score above which a sample is rejected (the paper's :math:`\delta = c(1 + w)` is c here); or the
+        objective of simulated openness. None: by ``target_rejection``.
     target_rejection : float, default 0.05
-        Share of known samples that may be refused.
+        Share of known samples that may be rejected.
     per_class : bool, default False
-        A threshold for each candidate class that has enough held-out samples, instead of one for all.
+        Choose a threshold for each candidate class with enough held-out samples, instead of one for all.
     calibration : {"cross", "split"}, default "cross"
-        Where the target's scores come from. "cross": held-out training samples, each coded once over nearly all others;
-        approximate. "split": a part of the training samples that is kept out of everything else; the rate of false
-        rejection is then guaranteed (conformal) for new samples of the classes in the proportions of the training
-        samples, and the dictionary smaller.
+        The scores from which the target's threshold is chosen. "cross": held-out training samples, each coded once over
+        nearly all others; approximate. "split": a calibration split of the training samples, kept out of dictionary,
+        tails and fusion. The rate of false rejection is then guaranteed (conformal) for new samples of the classes in
+        the proportions of the training samples, at the price of a smaller dictionary.
     calibration_size : float, default 0.25
-        Share of each class that "split" keeps out.
+        Share of each class in the calibration split.
     risk_weight : float, default 1.0
         :math:`\lambda` of ``threshold="risk"``: the weight of errors on known samples.
     unknown_label : label, optional
-        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text (where those are classes:
-        the smallest number minus one, "__unknown__").
+        The label of rejected samples; None is −1 for numbers, "unknown" for text (where those are classes: the smallest
+        number minus one, "__unknown__").
     n_jobs : int, optional
-        Threads over samples.
+        Number of threads.
     random_state : int, RandomState or None
-        Of the splits.
+        Seed of the splits.
     verbose : bool, default False
         Show a progress bar while fitting.
 
@@ -97,19 +131,19 @@ class SROSRClassifier(DictionaryClassifier):
     classes_ : ndarray (n_classes,)
     unknown_label_ : label
     threshold_ : float
-        On the unknown score; ``thresholds_`` has one a class, ``threshold_info_`` says where they come from.
+        On the unknown score; ``thresholds_`` has one for each class, ``threshold_info_`` says how they were chosen.
     dictionary_ : Dictionary
     problem_, rule_ : Problem, str
-        Those of the fit.
+        Those used by the fit.
     calibration_ : Calibration
-        What was learnt from held-out samples: ``known``, ``simulated`` and ``held_out`` tables, ``rule``, ``tails``.
+        What was learned from held-out samples: ``known``, ``simulated`` and ``held_out`` tables, ``rule``, ``tails``.
     evidence_names_, evidence_weights_ : tuple of str, ndarray
-        Of the fused score (rule "calibrated").
+        Names of the evidence and its weights in the fused score (rule "calibrated").
     training_rows_ : ndarray of int
         Rows of the training samples that are atoms: atom i is row ``training_rows_[dictionary_.order[i]]``.
     pooled_ : ndarray of bool (n_classes,)
-        Classes of fewer than ten samples, which share the tails of all classes. (The fused score and its distribution
-        are shared by all classes in any case.)
+        Classes of fewer than ten samples, which share the tails of all classes. (All classes share the fused score and
+        its distribution.)
     n_features_in_ : int
 
     References
@@ -124,8 +158,8 @@ class SROSRClassifier(DictionaryClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> known = y < 6
     >>> clf = SROSRClassifier(n_repeats=5, random_state=0).fit(X[:900][known[:900]], y[:900][known[:900]])
-    >>> met = clf.predict(X[900:])
-    >>> bool(np.mean(met[known[900:]] == -1) < 0.15), bool(np.mean(met[~known[900:]] == -1) > 0.6)
+    >>> labels = clf.predict(X[900:])
+    >>> bool(np.mean(labels[known[900:]] == -1) < 0.15), bool(np.mean(labels[~known[900:]] == -1) > 0.6)
     (True, True)
     """
 
@@ -181,53 +215,58 @@ class SROSRClassifier(DictionaryClassifier):
     # -- learning ----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> SROSRClassifier:
-        """Learn the known classes and, from them alone, what is strange.
+        """Learn the known classes and, from them alone, when a sample is unknown.
 
         Parameters
         ----------
         X : array-like (n_samples, n_features)
             Training samples; with ``kernel="precomputed"`` their Gram matrix.
         y : array-like (n_samples,)
-            Their classes, at least two; with three or more the weights of the evidence are learnt, with two they are
-            equal. A class of one sample has its place in the dictionary; ten give it tails of its own.
+            Their classes, at least two. With three or more the weights of the evidence are learned, with two they are
+            equal. A class may have a single sample; from ten samples on it has tails of its own.
 
         Warns
         -----
         CalibrationWarning
-            Where there are too few held-out samples to keep a rate of false rejection.
+            Where there are too few held-out samples for the target rate of false rejection.
         """
         return super().fit(X, y)
 
-    def _fit(self, X: Any, y: Any) -> None:
-        X, y, _, unknown_label = self._training_set(X, y)
-        square = self._is_precomputed and X.shape[0] == X.shape[1]
-        kept, aside = np.arange(len(y)), np.empty(0, np.int64)
-        if self.calibration == "split":
-            usable = np.diagonal(X) > 0 if square else X.any(axis=1)
-            kept, aside = set_aside(y, usable, self.calibration_size, check_random_state(self.random_state))
-        dictionary = self._dictionary_of(X[np.ix_(kept, kept)] if square else X[kept], y[kept])
-        kept_out: Any = None
-        if len(aside):
-            kept_out = Queries(X[np.ix_(aside, kept)], np.diagonal(X)[aside]) if square else X[aside]
-        self._install(
-            dictionary,
-            self._calibrated(dictionary, self._problem),
-            problem_=self._problem,
-            unknown_label_=unknown_label,
-            training_rows_=kept,
-            _kept_out=kept_out,
-            _kept_out_labels=y[aside],
-            _n_rows=len(y),
-            _grown=False,
-            _choice={},
-            rule_=self.rule,
-        )
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("rule", self.rule, RULES)
+        check_choice("calibration", self.calibration, ("cross", "split"))
+        check_count("n_repeats", self.n_repeats)
+        check_rate("holdout", self.holdout)
+        check_rate("calibration_size", self.calibration_size)
+        check_tail_size(self.tail_size)
+        check_share("openness", self.openness)
+        if self.weight is not None:
+            check_positive("weight", self.weight, zero=True)
 
-    def _calibrated(self, dictionary: Dictionary, problem: Problem) -> Calibration:
+    def _fit(self, X: Array, y: AnyArray) -> None:
+        is_gram = self._is_precomputed and X.shape[0] == X.shape[1]
+        kept, split = np.arange(len(y)), np.empty(0, np.int64)
+        if self.calibration == "split":
+            usable: AnyArray = np.asarray(np.diagonal(X) > 0 if is_gram else X.any(axis=1))
+            kept, split = split_off_calibration(y, usable, self.calibration_size, check_random_state(self.random_state))
+        dictionary = self._build_dictionary(X[np.ix_(kept, kept)] if is_gram else X[kept], y[kept])
+        self._calibration_samples = None
+        if len(split):
+            self._calibration_samples = Queries(X[np.ix_(split, kept)], np.diagonal(X)[split]) if is_gram else X[split]
+        self._calibration_labels = y[split]
+        self.problem_ = self._problem
+        self.training_rows_, self._n_rows, self._grown = kept, len(y), False
+        self._calibrate(dictionary)
+
+    def _calibrate(self, dictionary: Dictionary) -> None:
+        """Learn tails, fusion and distribution over a dictionary, by the rule of the constructor, and take them."""
+        collaborative, held_out = self._solve_least_squares(dictionary, self.rule == "calibrated")
         weight = (1.0 - self.openness) / 3.0 if self.weight is None else self.weight
-        return calibrate(
+        calibration = calibrate(
             dictionary,
-            problem,
+            self.problem_,
+            held_out,
             rule=self.rule,
             n_repeats=self.n_repeats,
             holdout=self.holdout,
@@ -237,39 +276,57 @@ class SROSRClassifier(DictionaryClassifier):
             n_jobs=self.n_jobs,
             progress=bool(self.verbose),
         )
+        self.rule_ = self.rule
+        self._adopt(dictionary, calibration, collaborative)
 
-    def _install(self, dictionary: Dictionary, calibration: Calibration, **others: Any) -> None:
-        """Take a dictionary and what was learnt over it, and choose the threshold anew: all of it or nothing."""
-        collaborative = None
-        if not codes_suffice(isinstance(calibration.rule, CalibratedRule), dictionary):
-            with one_blas_thread():
-                _ = dictionary.gram
-                collaborative = Collaborative(dictionary)
-        before = self.__dict__.copy()
-        try:
-            for name, value in others.items():
-                setattr(self, name, value)
-            self.dictionary_ = dictionary
-            self.classes_ = np.asarray(dictionary.classes_)
-            self.calibration_ = calibration
-            self._collaborative = collaborative
-            self.evidence_names_ = EVIDENCE
-            self.evidence_weights_ = calibration.weights
-            self.pooled_ = calibration.pooled
-            self.set_threshold(**self._choice)
-        except BaseException:
-            self.__dict__ = before
-            raise
+    @staticmethod
+    def _solve_least_squares(
+        dictionary: Dictionary, calibrated: bool
+    ) -> tuple[Collaborative | None, HeldOutCollaborative | None]:
+        """Solve regularized least squares for new samples and for held-out ones, where the rule needs it."""
+        if not needs_least_squares(calibrated, dictionary):
+            return None, None
+        with one_blas_thread():
+            return solve_collaborative(dictionary)
+
+    def _adopt(self, dictionary: Dictionary, calibration: Calibration, collaborative: Collaborative | None) -> None:
+        """Set the attributes that follow from a dictionary and its calibration."""
+        self.dictionary_ = dictionary
+        self.classes_ = np.asarray(dictionary.classes_)
+        self.calibration_ = calibration
+        self._collaborative = collaborative
+        self.evidence_names_ = EVIDENCE
+        self.evidence_weights_ = calibration.weights
+        self.pooled_ = calibration.pooled
+
+    def _held_out_scores(self) -> HeldOutScores:
+        return self.calibration_.scores
+
+    _no_original_threshold: ClassVar[str] = (
+        "the paper has one for each of its data sets; with its own rule give that number, as "
+        'SROSRClassifier(rule="paper", threshold=0.007) for Extended Yale B (0.006 for MNIST, 0.05 for UIUC, 0.1 for '
+        "Caltech-256)."
+    )
+
+    def _wants_guarantee(self) -> bool:
+        return self.calibration == "split"
+
+    def _calibration_split(self) -> CalibrationSplit | None:
+        if self._calibration_samples is None:
+            return None
+        evidence = self._gather_evidence(self._calibration_samples)
+        truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
+        return CalibrationSplit(self._score_evidence(evidence), evidence.candidate, truth)
 
     def set_weight(self, weight: float | None = None, *, openness: float | None = None) -> SROSRClassifier:
-        r"""Weigh the second tail of the paper's rule anew, without fitting again; the threshold is chosen anew as well.
+        r"""Set the weight of the second tail of the paper's rule and choose the threshold anew, without fitting again.
 
         Parameters
         ----------
         weight : float, optional
             w of :math:`S = G_m + wG_{nm}`; 0 leaves the matched tail alone.
         openness : float, optional
-            Of the problem, instead of a weight: w is the paper's :math:`(1 - \text{openness})/3`.
+            Openness of the problem, instead of a weight: w is the paper's :math:`(1 - \text{openness})/3`.
         """
         check_is_fitted(self, "calibration_")
         if (weight is None) == (openness is None):
@@ -280,85 +337,67 @@ class SROSRClassifier(DictionaryClassifier):
                 f'the weight belongs to rule="paper"; this classifier was fitted with rule={self.rule_!r}.'
             )
         if weight is None:
-            check_openness(openness)
-            weight = (1.0 - float(openness)) / 3.0  # type: ignore[arg-type]
-        check_positive("weight", weight, zero=True)
-        before = self.__dict__.copy()
-        tails = replace(rule, weight=float(weight))
-        self.calibration_ = replace(self.calibration_, rule=tails, tails=tails)
-        try:
-            self.set_threshold(**self._choice)
-        except BaseException:
-            self.__dict__ = before
-            raise
+            weight = (1.0 - check_share("openness", openness)) / 3.0
+        tails = replace(rule, weight=check_positive("weight", weight, zero=True))
+        with self._restore_on_error():
+            self.calibration_ = replace(self.calibration_, rule=tails, tails=tails)
+            self.set_threshold(**self._threshold_arguments)
         return self
 
-    def _held_out_scores(self) -> HeldOutScores:
-        return self.calibration_.scores
+    # -- prediction --------------------------------------------------------------------------------------
 
-    _without_original: ClassVar[str] = (
-        "the paper has one for each of its data sets; with its own rule give that number, as "
-        'SROSRClassifier(rule="paper", threshold=0.007) for Extended Yale B (0.006 for MNIST, 0.05 for UIUC, 0.1 for '
-        "Caltech-256)."
-    )
+    def _build_evidence(self, queries: Queries, codes: Codes) -> Evidence:
+        least_squares = self._collaborative
+        if least_squares is None:
+            return build_evidence(queries, codes, self.dictionary_)
+        return build_evidence(
+            queries, codes, self.dictionary_, least_squares.scores(queries), least_squares.distances(queries)
+        )
 
-    def _promises_a_rate(self) -> bool:
-        return self.calibration == "split"
-
-    def _aside(self) -> Aside | None:
-        if self._kept_out is None:
-            return None
-        evidence = self._gathered(self._kept_out)
-        truth: Any = np.searchsorted(self.classes_, self._kept_out_labels)
-        return Aside(self._scores(evidence), evidence.candidate, truth)
-
-    # -- recognising -------------------------------------------------------------------------------------
-
-    def _judge(self, X: Any) -> Judgement:
-        evidence = self._gathered(X)
-        return Judgement(evidence.candidate, self._scores(evidence), -evidence.residuals, evidence.empty)
+    def _score_evidence(self, evidence: Evidence) -> Array:
+        scores = self.calibration_.rule.score(evidence.values, evidence.candidate)
+        return np.where(evidence.empty, 1.0, scores)
 
     def unknown_score(self, X: Any) -> Array:
-        """How strange each sample is, in [0, 1]; above the threshold it is refused.
+        """Return the unknown score of each sample, in [0, 1]; above the threshold the sample is rejected.
 
-        With the rule "calibrated" it is the share of known samples that look less strange, so that one minus it is a
-        p-value. A sample of length zero has nothing to recognise and scores 1.
+        With the rule "calibrated" it is the share of known samples with a smaller fused score; one minus it is a
+        p-value. A sample of length zero scores 1.
         """
         return super().unknown_score(X)
 
     def log_p_value(self, X: Any) -> Array:
-        """Logarithm of one minus the unknown score; small is strange.
+        """Return the logarithm of one minus the unknown score; small for unknown samples.
 
-        With the rule "calibrated" it ranks samples strictly also where the unknown score has rounded to 1. (With the
-        paper's rules it is only that logarithm: their unknown score is no probability.)
+        With the rule "calibrated" it still ranks samples whose unknown score has rounded to 1. (With the paper's rules
+        it is only that logarithm: their unknown score is not a probability.)
         """
-        evidence = self._gathered(self._checked(X))
+        evidence = self._gather_evidence(self._check_queries(X))
         out = self.calibration_.rule.log_p_value(evidence.values, evidence.candidate)
         return np.where(evidence.empty, -np.inf, out)
 
     def class_scores(self, X: Any) -> Array:
-        """Minus the residual of each class, (n_samples, n_classes); the largest is the candidate's."""
+        """Return minus the residual of each class, (n_samples, n_classes); the largest is the candidate's."""
         return super().class_scores(X)
 
     def evidence(self, X: Any) -> DataFrame:
-        """The evidence for and against each sample as a table, with candidate class and unknown score.
+        """Return the evidence of each sample as a table, with candidate class and unknown score.
 
-        The columns are explained in :mod:`srosr.evidence.table`; a DataFrame's index is kept. With the
-        paper's rules over many atoms (more than 11,585) those of regularised least squares, which they make no use of,
-        are NaN.
+        :mod:`srosr.evidence` explains the columns; the index of a DataFrame is kept. With the paper's rules over many
+        atoms (more than 11,585) the columns of regularized least squares, which these rules do not use, are NaN.
         """
         from pandas import DataFrame
 
-        evidence = self._gathered(self._checked(X))
+        evidence = self._gather_evidence(self._check_queries(X))
         table = DataFrame(evidence.values, columns=list(EVIDENCE), index=X.index if hasattr(X, "iloc") else None)
         if self._collaborative is None:
             table[list(LEAST_SQUARES)] = np.nan
         table["candidate"] = self.classes_[evidence.candidate]
-        table["unknown_score"] = self._scores(evidence)
+        table["unknown_score"] = self._score_evidence(evidence)
         return table
 
     def explain(self, x: Any) -> Explanation:
-        """Why one sample is recognised, or refused.
+        """Explain why one sample is recognized or rejected.
 
         Parameters
         ----------
@@ -377,9 +416,9 @@ class SROSRClassifier(DictionaryClassifier):
     def tail_diagnostics(
         self, label: Any, kind: str = "matched", *, n_resamples: int = 200, random_state: Any = None
     ) -> TailDiagnostics:
-        """Standard errors and goodness of fit of a class's tail, by resampling training samples.
+        """Compute standard errors and goodness of fit of a class's tail, by resampling training samples.
 
-        Of a class that shares the tails of all classes (see ``pooled_``) it is that one.
+        For a class that shares the tails of all classes (see ``pooled_``) they are those of the shared tail.
 
         Parameters
         ----------
@@ -392,19 +431,18 @@ class SROSRClassifier(DictionaryClassifier):
         from ..tails import tail_diagnostics
 
         check_is_fitted(self, "calibration_")
-        if kind not in ("matched", "nonmatched"):
-            raise ValueError(f'kind must be "matched" or "nonmatched", got {kind!r}.')
-        rows, number = self.calibration_.known, self._number_of(label)
+        check_choice("kind", kind, ("matched", "nonmatched"))
+        rows, number = self.calibration_.known, self._find_class(label)
         if not self.pooled_[number]:
             rows = rows[rows.truth == number]
         if not len(rows):
-            raise ValueError("no class has a second sample that could be held out: there are no tails.")
+            raise ValueError("no class has a second sample to hold out, so there are no tails.")
         errors = rows.matched if kind == "matched" else -rows.nonmatched
         return tail_diagnostics(
             errors, self.tail_size, groups=rows.sample, n_resamples=n_resamples, random_state=random_state
         )
 
-    # -- classes come and go -----------------------------------------------------------------------------
+    # -- adding and removing classes ---------------------------------------------------------------------
 
     def add_class(self, X: Any, label: Any, *, recalibrate: str = "new") -> SROSRClassifier:
         """Learn one more class without fitting again.
@@ -416,14 +454,34 @@ class SROSRClassifier(DictionaryClassifier):
         label : label
             Not among ``classes_``.
         recalibrate : {"new", "all"}, default "new"
-            "new": held-out samples of the new class are coded and join those there are; what was learnt of the other
-            classes stays, their non-matched tails scaled to the new number of classes. "all": all held-out samples are
-            coded again, as a fit on all samples would.
+            "new": held-out samples of the new class are coded and added to the others; the rest of the calibration
+            stays, with the non-matched tails scaled to the new number of classes. "all": all held-out samples are coded
+            again, as a fit on all samples would.
         """
-        from .class_changes import with_class
-
         check_is_fitted(self, "calibration_")
-        with_class(self, X, label, recalibrate)
+        check_choice("recalibrate", recalibrate, ("new", "all"))
+        label = check_new_label(label, self.classes_, self.unknown_label_)
+        if isinstance(X, Queries) or self.dictionary_.is_precomputed:
+            raise ValueError('X must hold features; with kernel="precomputed" fit again with the larger Gram matrix.')
+        X = np.asarray(self._check_queries(X), dtype=np.float64)
+        rows, split = np.arange(len(X)), np.empty(0, np.int64)
+        if self._calibration_samples is not None:
+            rng = check_random_state(self.random_state)
+            rows, split = split_off_calibration(np.zeros(len(X)), X.any(axis=1), self.calibration_size, rng)
+        dictionary, number = append_class(self.dictionary_, X[rows], label)
+        with self._restore_on_error():
+            if self._calibration_samples is not None:
+                self._calibration_samples = np.concatenate([self._calibration_samples, X[split]])
+                self._calibration_labels = append_labels(self._calibration_labels, label, len(split))
+            # The new samples are numbered after all earlier ones, in the dictionary after its last atom.
+            last = int(self.dictionary_.order.max()) + 1
+            self.training_rows_ = np.concatenate([self.training_rows_[:last], self._n_rows + rows])
+            self._n_rows, self._grown = self._n_rows + len(X), True
+            if recalibrate == "all":
+                self._calibrate(dictionary)
+            else:
+                self._calibrate_class(dictionary, number)
+            self.set_threshold(**self._threshold_arguments)
         return self
 
     def remove_class(self, label: Any, *, recalibrate: str = "none") -> SROSRClassifier:
@@ -432,67 +490,62 @@ class SROSRClassifier(DictionaryClassifier):
         Parameters
         ----------
         label : label
-            Among ``classes_``; two classes must be left.
+            Among ``classes_``; at least two classes must remain.
         recalibrate : {"none", "all"}, default "none"
             "none": held-out samples of the other classes stay as they were coded. "all": they are coded again.
         """
-        from .class_changes import without_class
-
         check_is_fitted(self, "calibration_")
-        without_class(self, label, recalibrate)
+        check_choice("recalibrate", recalibrate, ("none", "all"))
+        self._find_class(label)
+        if len(self.classes_) == 2:
+            raise ValueError(f"class {label!r} cannot be removed: at least two classes must remain.")
+        dictionary = self.dictionary_.drop(label)
+        with self._restore_on_error():
+            self._drop_calibration_samples(dictionary, label)
+            self._grown = True
+            if recalibrate == "all":
+                self._calibrate(dictionary)
+            else:
+                self._adopt_updated(dictionary, move_cross_tests(self.calibration_, self.dictionary_, dictionary))
+            self.set_threshold(**self._threshold_arguments)
         return self
 
-    # -- inside ------------------------------------------------------------------------------------------
+    def _calibrate_class(self, dictionary: Dictionary, number: int) -> None:
+        """Add held-out samples of one class of a larger dictionary to the calibration."""
+        rng, slices = check_random_state(self.random_state), dictionary.class_slices
+        collaborative, held_out = self._solve_least_squares(
+            dictionary, isinstance(self.calibration_.rule, CalibratedRule)
+        )
+        with one_blas_thread():
+            tester = CrossTester(dictionary, self.problem_, held_out, n_jobs=self.n_jobs)
+            new_known = tester.test_known(draw_cross_splits(slices, self.n_repeats, self.holdout, rng), only=number)
+            new_held_out = tester.test_known(draw_folds(slices, rng), only=number)
+        known, simulated, old_held_out = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
+        cross_tests = (
+            CrossTest.concatenate([known, new_known]),
+            simulated,
+            CrossTest.concatenate([old_held_out, new_held_out]),
+        )
+        self._adopt_updated(dictionary, cross_tests, collaborative)
 
-    def _scores(self, evidence: Evidence) -> Array:
-        scores = self.calibration_.rule.score(evidence.values, evidence.candidate)
-        return np.where(evidence.empty, 1.0, scores)
+    def _adopt_updated(
+        self, dictionary: Dictionary, cross_tests: CrossTests, collaborative: Collaborative | None = None
+    ) -> None:
+        """Take another dictionary, with the calibration updated to its cross-tests."""
+        calibration = update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size)
+        if collaborative is None and needs_least_squares(isinstance(calibration.rule, CalibratedRule), dictionary):
+            with one_blas_thread():
+                collaborative = Collaborative(dictionary)
+        self._adopt(dictionary, calibration, collaborative)
 
-    def _gathered(self, X: Any) -> Evidence:
-        """The evidence of samples that have been checked."""
-        parts = []
-        for queries, codes in self._coded(X):
-            scores = distances = np.zeros((len(queries), len(self.classes_)))
-            if self._collaborative is not None:
-                with one_blas_thread():
-                    scores, distances = self._collaborative.scores(queries), self._collaborative.distances(queries)
-            parts.append(evidence_of(queries, codes, self.dictionary_, scores, distances))
-        return Evidence.joined(parts)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not (isinstance(self.rule, str) and self.rule in RULES):
-            raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}.")
-        if self.calibration not in ("cross", "split"):
-            raise ValueError(f'calibration must be "cross" or "split", got {self.calibration!r}.')
-        if not isinstance(self.n_repeats, Integral) or isinstance(self.n_repeats, bool) or self.n_repeats < 1:
-            raise ValueError(f"n_repeats must be a positive integer, got {self.n_repeats!r}.")
-        check_rate("holdout", self.holdout)
-        check_rate("calibration_size", self.calibration_size)
-        if not (isinstance(self.tail_size, str) and self.tail_size == "auto") and not (
-            isinstance(self.tail_size, Real) and not isinstance(self.tail_size, bool) and 0 < self.tail_size <= 1
-        ):
-            raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {self.tail_size!r}.')
-        check_openness(self.openness)
-        if self.weight is not None:
-            check_positive("weight", self.weight, zero=True)
-
-
-def check_openness(openness: Any) -> None:
-    """Refuse an openness that is none."""
-    if not (isinstance(openness, Real) and 0 <= float(openness) < 1):
-        raise ValueError(f"openness must be a number in [0, 1), got {openness!r}.")
-
-
-def set_aside(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
-    """Rows of the dictionary, and rows kept out of it: of each class the share, but never its last sample.
-
-    At least one of every class that has two: the promise is made to all classes. Samples of length zero tell nothing of
-    thresholds; they stay.
-    """
-    aside: list[IntArray] = []
-    for label in np.unique(y):
-        rows = rng.permutation(np.flatnonzero((y == label) & usable))
-        aside.append(rows[: max(min(max(round(share * len(rows)), 1), len(rows) - 1), 0)])
-    out = np.sort(np.concatenate(aside))
-    return np.setdiff1d(np.arange(len(y)), out), out
+    def _drop_calibration_samples(self, dictionary: Dictionary, label: Any) -> None:
+        """Remove the samples of a class from the calibration split; ``dictionary`` is the one without the class."""
+        if self._calibration_samples is None:
+            return
+        stay = self._calibration_labels != label
+        samples = self._calibration_samples[stay] if stay.any() else None
+        if isinstance(samples, Queries):
+            # Keep the similarities to the remaining rows, in their order.
+            rows = np.isin(np.sort(self.dictionary_.order), dictionary.order)
+            samples = Queries(samples.cross[:, rows], samples.squared_norms)
+        self._calibration_samples, self._calibration_labels = samples, self._calibration_labels[stay]

@@ -54,10 +54,10 @@ def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
 def classes_fact(summary: ModelSummary) -> tuple[str, str]:
     """The classes, with the number of their samples where the model keeps them."""
     from .._support.messages import list_names
-    from .._support.unknown_label import label_text
+    from .._support.unknown_label import format_label
 
     sizes = summary.class_sizes or {}
-    labels = [label_text(label) for label in summary.classes]
+    labels = [format_label(label) for label in summary.classes]
     named = list_names((f"{label} {sizes[label]:,}" if label in sizes else label for label in labels), 20)
     return "classes", f"{len(labels)}: {named}"
 

@@ -110,7 +110,7 @@ def _decide(clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: s
             if writer is None:
                 writer = DecisionWriter(stream, kind, list(rows.kept))
             writer.write(rows.numbers, decisions, rows.kept)
-            n, refused = n + len(decisions), refused + int(decisions.refused.sum())
+            n, refused = n + len(decisions), refused + int(decisions.rejected.sum())
             update(n, source.fraction)
         if writer is not None:
             writer.close()

@@ -28,7 +28,7 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
       srosr remove-class model.srosr setosa -o without.srosr
     """
     from .._support.messages import did_you_mean, join_names
-    from .._support.unknown_label import label_text
+    from .._support.unknown_label import format_label
     from .changed_model import recogniser, save_changed
     from .console import warnings_shown
     from .output_files import check_model_path
@@ -36,7 +36,7 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
     if output is not None:
         check_model_path(output)
     clf = recogniser(model, "remove-class")
-    classes = {label_text(name): name for name in clf.classes_.tolist()}
+    classes = {format_label(name): name for name in clf.classes_.tolist()}
     if label not in classes:
         guess = did_you_mean(label, classes)
         raise BadInput(f"{model} has no class {label}{guess}; it knows {join_names(classes, 20)}.")

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from .._support.threads import Task, Workers
+from .._support.threads import Job, ThreadPool
 from ..dictionary import Dictionary, Queries
 from .certificate import Certificate, certify
 from .problems import BPDN, OMP, Lasso, Problem, Ridge, path_end
@@ -72,7 +72,7 @@ class Coder:
         The user's limit, which is final; None is a generous one of ours.
     n_samples : int
         Of the batch, to tell what pays.
-    workers : Workers
+    workers : ThreadPool
         For the Gram matrix and its factor; :meth:`wait` for them before :meth:`encode`.
     """
 
@@ -83,7 +83,7 @@ class Coder:
         tol: float,
         max_iter: int | None,
         n_samples: int,
-        workers: Workers,
+        workers: ThreadPool,
     ) -> None:
         self.dictionary, self.problem, self.tol, self.max_iter = dictionary, problem, tol, max_iter
         self.stop = workers.stop
@@ -97,13 +97,13 @@ class Coder:
         self.slack = 0.0
         self.ridge: RidgeSolver | None = None
         self.products: Any = None  # Products, once the Gram matrix is there
-        self.filling: list[Task] = []
+        self.filling: list[Job] = []
         if dictionary.has_gram:
             self.gram = np.ascontiguousarray(dictionary.gram)
         elif _gram_pays(dictionary, n_samples):
             self.gram, fill, tiles = dictionary._gram_work()
             self.filling = [workers.submit(fill, tile) for tile in tiles]
-        self.factoring: Task | None = None
+        self.factoring: Job | None = None
         if isinstance(problem, (BPDN, Ridge)):
             self._wait_for_gram()
             self.factoring = workers.submit(self._factorise, n_samples)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable
@@ -15,8 +14,9 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.threads import Workers, one_blas_thread, progress_bar
-from ..dictionary import Dictionary, Queries, slices
+from .._support.parameter_checks import check_count, check_n_jobs, check_positive
+from .._support.threads import ThreadPool, one_blas_thread, progress_bar
+from ..dictionary import Dictionary, Queries, split_range
 from ..exceptions import CertificateWarning
 from .clock import coding_time
 from .coder import Coder, Part
@@ -25,17 +25,20 @@ from .sparse_rows import stacked
 
 __all__ = ["Codes", "sparse_encode"]
 
-# Similarities between samples and atoms held at once, in bytes, and samples coded together (fewer share the work among
-# threads more evenly, and let Ctrl-C and the progress bar in earlier).
+# Similarities between samples and atoms held at once, in bytes.
 _HELD_BYTES = 64 * 2**20
-# More threads than this, or than there are cores, are asked for by mistake only.
-_MOST_THREADS = 64
+# Samples coded together: fewer spread more evenly over threads, and let Ctrl-C and the progress bar in earlier.
 _CHUNK = 64
+# A number of threads above this and above the number of cores is a mistake.
+_MAX_THREADS = 64
+# Up to this many samples times atoms squared (one sample over 1024 atoms) the calling thread codes on its own: it takes
+# milliseconds, of which the start of a thread would be a good part. Ctrl-C then waits for the compiled solver.
+_INLINE_WORK = 2**20
 
 
 @dataclass(frozen=True, repr=False)
 class Codes:
-    """Codes of a batch of samples and what is certified of each.
+    """Codes of a batch of samples, with a certificate for each.
 
     Attributes
     ----------
@@ -43,7 +46,7 @@ class Codes:
     residual_norm : ndarray (n_samples,)
         Length of the residual, :math:`\\|y - Yx\\|_2`.
     objective : ndarray (n_samples,)
-        What the problem minimises: :math:`\\|x\\|_1` for BPDN, else the penalised squared residual.
+        The objective of the problem: :math:`\\|x\\|_1` for BPDN, else the penalized squared residual.
     gap : ndarray (n_samples,)
         Relative duality gap: the objective is at most this share above the optimum. NaN for OMP.
     violation : ndarray (n_samples,)
@@ -75,7 +78,7 @@ class Codes:
         return f"<Codes of {len(self)} samples over {self.codes.shape[1]} atoms, {self.problem}: {statuses}{gap}>"
 
     def toarray(self) -> Array:
-        """The codes as a dense array."""
+        """Return the codes as a dense array."""
         return self.codes.toarray() if sparse.issparse(self.codes) else self.codes
 
 
@@ -102,19 +105,19 @@ def sparse_encode(
         Atoms, one a row. A :class:`Dictionary` brings its own kernel and scaling, and keeps its Gram matrix for the
         next call; the columns of the codes are in the order of its atoms.
     problem : BPDN, Lasso, Ridge or OMP
-        What to minimise.
+        The problem to solve for each sample.
     kernel, normalize :
-        As for :class:`Dictionary`, which has its own: leave them out where ``atoms`` is one. For parameters of a kernel
-        make a dictionary.
+        As for :class:`Dictionary`. Leave them out where ``atoms`` is a dictionary, which has its own. For parameters of
+        a kernel construct a dictionary.
     n_jobs : int, optional
-        Threads over samples: None is one (or what a joblib backend says), -1 is all.
+        Number of threads: None is one (or that of the active joblib backend), -1 is all cores.
     tol : float, default 1e-6
         Relative duality gap and constraint violation a code must reach. A code that does not is solved again by a
-        slower, safe solver before it is returned.
+        slower, safe solver.
     max_iter : int, optional
-        Most steps of the homotopy for a sample. By default there is a generous limit and the safe solver beyond it;
-        a limit of your own is final and samples that reach it have the status ``"max_iter"``. (The safe solver takes
-        no steps; it still mends what ends within the limit and is not certified.)
+        Largest number of homotopy steps for a sample. By default there is a generous limit and the safe solver beyond
+        it. A limit given here is final: samples that reach it have the status ``"max_iter"``. (The safe solver takes no
+        steps; it still solves samples again that end within the limit uncertified.)
     progress : bool, default False
         Show a progress bar.
     sparse_output : bool, default True
@@ -127,7 +130,7 @@ def sparse_encode(
     Warns
     -----
     CertificateWarning
-        Where codes are returned that are not certified to ``tol``.
+        Where some codes are not certified to ``tol``.
 
     Examples
     --------
@@ -139,37 +142,41 @@ def sparse_encode(
     >>> result.codes.shape, bool((result.gap < 1e-6).all()), result.status.tolist()
     ((3, 50), True, ['ok', 'ok', 'ok'])
     """
-    dictionary = _dictionary(atoms, kernel, normalize)
+    dictionary = _get_dictionary(atoms, kernel, normalize)
     if type(problem) not in PROBLEMS.values():
         raise ValueError(f"problem must be a {problem_names()}, got {problem!r}.")
-    if not (isinstance(tol, (float, int)) and math.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol must be a positive number, got {tol!r}.")
-    if max_iter is not None and (not isinstance(max_iter, (int, np.integer)) or max_iter < 1):
-        raise ValueError(f"max_iter must be a positive integer or None, got {max_iter!r}.")
-    if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
-        raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}.")
-    by_hand = isinstance(X, Queries) or dictionary.is_precomputed
-    samples: Any = dictionary.query(X) if by_hand else dictionary.checked(X)
+    tol = check_positive("tol", tol)
+    max_iter = check_count("max_iter", max_iter, none=True)
+    check_n_jobs(n_jobs)
+    are_queries = isinstance(X, Queries) or dictionary.is_precomputed
+    samples: Any = dictionary.query(X) if are_queries else dictionary.check_features(X)
     n_samples = len(samples)
     parts: list[Part] = []
     # The same tiles and chunks whatever the number of threads: that number does not change a bit of the result.
     held = max(_CHUNK, _HELD_BYTES // (8 * dictionary.n_atoms))
-    jobs = min(int(effective_n_jobs(n_jobs)), max(_MOST_THREADS, os.cpu_count() or 1))
     with (
         coding_time(),
         one_blas_thread(),
         progress_bar(n_samples if progress else None) as done,
-        Workers(jobs) as workers,
+        ThreadPool(_count_threads(n_jobs, n_samples, dictionary.n_atoms)) as pool,
     ):
-        coder = Coder(dictionary, problem, tol, max_iter, n_samples, workers)
-        for rows in slices(0, n_samples, held):
-            queries = samples[rows] if by_hand else dictionary._query(samples[rows], spread=workers.map)
+        coder = Coder(dictionary, problem, tol, max_iter, n_samples, pool)
+        for rows in split_range(0, n_samples, held):
+            queries = samples[rows] if are_queries else dictionary.query_features(samples[rows], spread=pool.map)
             coder.wait()
-            parts += workers.map(partial(coder.encode, queries), slices(0, len(queries), _CHUNK), done)
-    return _assembled(parts, problem, dictionary.n_atoms, tol, sparse_output)
+            parts += pool.map(partial(coder.encode, queries), split_range(0, len(queries), _CHUNK), done)
+    return _assemble_codes(parts, problem, tol, sparse_output)
 
 
-def _dictionary(atoms: Any, kernel: Any, normalize: Any) -> Dictionary:
+def _count_threads(n_jobs: int | None, n_samples: int, n_atoms: int) -> int:
+    """Return the number of threads to start, 0 for little work."""
+    if n_samples * n_atoms**2 <= _INLINE_WORK:
+        return 0
+    n_threads = int(effective_n_jobs(n_jobs))
+    return n_threads if n_threads <= _MAX_THREADS else min(n_threads, max(_MAX_THREADS, os.cpu_count() or 1))
+
+
+def _get_dictionary(atoms: Any, kernel: Any, normalize: Any) -> Dictionary:
     if not isinstance(atoms, Dictionary):
         return Dictionary(atoms, kernel=kernel, normalize=normalize)
     if kernel not in ("linear", atoms.kernel) or normalize not in (False, atoms.normalize):
@@ -177,13 +184,13 @@ def _dictionary(atoms: Any, kernel: Any, normalize: Any) -> Dictionary:
     return atoms
 
 
-def _assembled(parts: list[Part], problem: Problem, n_atoms: int, tol: float, sparse_output: bool) -> Codes:
-    def joined(name: str) -> Array:
+def _assemble_codes(parts: list[Part], problem: Problem, tol: float, sparse_output: bool) -> Codes:
+    def concatenate(name: str) -> Array:
         return np.concatenate([getattr(p.certificate, name) for p in parts])
 
     codes: Any = stacked([p.codes for p in parts]).csr()
     codes.eliminate_zeros()
-    gap, violation, infeasible = joined("gap"), joined("violation"), joined("infeasible").astype(bool)
+    gap, violation, infeasible = concatenate("gap"), concatenate("violation"), concatenate("infeasible").astype(bool)
     certified = np.concatenate([p.certificate.holds(tol) for p in parts])
     status = np.where(certified, np.where(infeasible, "infeasible", "ok"), "max_iter")
     if not certified.all():
@@ -196,8 +203,8 @@ def _assembled(parts: list[Part], problem: Problem, n_atoms: int, tol: float, sp
         )
     return Codes(
         codes if sparse_output else codes.toarray(),
-        joined("residual_norm"),
-        joined("objective"),
+        concatenate("residual_norm"),
+        concatenate("objective"),
         gap,
         violation,
         status,

@@ -1,5 +1,5 @@
 from .dictionary import Dictionary as Dictionary
 from .dictionary import Queries as Queries
-from .dictionary import scaled_queries as scaled_queries
-from .dictionary import slices as slices
-from .dictionary import unit_rows as unit_rows
+from .dictionary import normalize_rows as normalize_rows
+from .dictionary import split_range as split_range
+from .dictionary import wrap_queries as wrap_queries

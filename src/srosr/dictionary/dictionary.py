@@ -1,9 +1,9 @@
-r"""The dictionary: labelled atoms, a kernel, and the Gram matrix everything else is computed from.
+r"""The dictionary: labeled atoms, a kernel, and the Gram matrix from which everything else is computed.
 
 *Gram in, codes out.* A coder never sees features, only inner products: :math:`G = Y^TY` of the atoms,
 :math:`C = Y^TQ` with the queries, and the squared lengths of the queries. So a kernel dictionary is coded by the
 same code as a linear one, part of a dictionary is an index set into one Gram matrix, and adding or removing a class
-is adding or dropping rows of it.
+appends or drops rows of it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["Dictionary", "Queries"]
 _INDEFINITE = 1e-9
 # How unsymmetric a Gram matrix may be, relative to its largest entry.
 _ASYMMETRIC = 1e-6
-# Products are computed in tiles, which threads can share: rows of samples, and atoms (large tiles cost less, but
-# where there are few there must be enough of them to share).
+# Products are computed in tiles of samples and atoms, so that threads can share them. Large tiles cost less; for few
+# atoms smaller ones leave enough tiles to share.
 _ROWS = 256
 _TILE, _SMALL_TILE = 512, 256
 
@@ -36,23 +36,23 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True)
 class Queries:
-    """What a coder sees of samples: their similarities to the atoms and to themselves.
+    """The similarities of samples to the atoms and to themselves: all that a coder sees of them.
 
-    :meth:`Dictionary.query` makes it from features. With ``kernel="precomputed"`` you make it yourself and pass
-    it wherever samples are expected.
+    :meth:`Dictionary.query` computes them from features. With ``kernel="precomputed"`` construct a ``Queries`` yourself
+    and pass it wherever samples are expected.
 
     Parameters
     ----------
     cross : array-like (n_samples, n_atoms)
-        Similarity of each sample to each atom, in the order of the rows the atoms came from (of a subset: of those
-        that are left). The dictionary puts them into its own order.
+        Similarity of each sample to each atom, in the order of the rows the atoms came from (for a subset: of the rows
+        that are left). The dictionary reorders them.
     squared_norms : array-like (n_samples,)
         Similarity of each sample to itself.
 
     Attributes
     ----------
     scaled : bool
-        Whether a dictionary has made it: its order of the atoms and its unit-length scaling are applied.
+        Whether a dictionary has applied its order of the atoms and its unit-length scaling.
     """
 
     cross: Array
@@ -60,8 +60,8 @@ class Queries:
     scaled: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        cross = _array(self.cross, "cross")
-        norms = _array(self.squared_norms, "squared_norms", ensure_2d=False)
+        cross = _check_array(self.cross, "cross")
+        norms = _check_array(self.squared_norms, "squared_norms", ensure_2d=False)
         if norms.shape != (len(cross),):
             raise ValueError(
                 f"squared_norms must have one value a row of cross ({len(cross)}), got shape {norms.shape}."
@@ -75,22 +75,22 @@ class Queries:
         return len(self.cross)
 
     def __getitem__(self, rows: Any) -> Queries:
-        part = scaled_queries(self.cross[rows], self.squared_norms[rows])
+        part = wrap_queries(self.cross[rows], self.squared_norms[rows])
         object.__setattr__(part, "scaled", self.scaled)
         return part
 
 
-def unit_rows(values: Array) -> Array:
-    """Rows of unit length; those of length zero stay as they are."""
+def normalize_rows(values: Array) -> Array:
+    """Scale rows to unit length; rows of length zero stay as they are."""
     # Divide by the largest entry first: squares of very large or small features would not be finite.
     largest = np.abs(values).max(axis=1, keepdims=True)
     values = values / np.where(largest > 0, largest, 1.0)
-    values *= _unit(np.einsum("ij,ij->i", values, values))[:, None]
+    values *= _unit_factors(np.einsum("ij,ij->i", values, values))[:, None]
     return values
 
 
-def scaled_queries(cross: Array, squared_norms: Array) -> Queries:
-    """Similarities that are known to be in order, and scaled like the atoms."""
+def wrap_queries(cross: Array, squared_norms: Array) -> Queries:
+    """Wrap similarities that are already in the atoms' order and scaling, without checking them."""
     queries = object.__new__(Queries)
     object.__setattr__(queries, "cross", cross)
     object.__setattr__(queries, "squared_norms", squared_norms)
@@ -98,17 +98,17 @@ def scaled_queries(cross: Array, squared_norms: Array) -> Queries:
     return queries
 
 
-def slices(start: int, stop: int, size: int) -> list[slice]:
-    """Consecutive slices of a range."""
+def split_range(start: int, stop: int, size: int) -> list[slice]:
+    """Split a range into consecutive slices of ``size``, the last one shorter."""
     return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
 
 
-def _in_turn(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+def _map_in_turn(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
     return [work(part) for part in parts]
 
 
-def _array(X: Any, name: str, **options: Any) -> Array:
-    """Numbers as a two-dimensional float64 array, or a ValueError that names them."""
+def _check_array(X: Any, name: str, **options: Any) -> Array:
+    """Return numbers as a two-dimensional float64 array, or raise a ValueError that names the argument."""
     try:
         if getattr(X, "dtype", None) == np.dtype(object):
             raise ValueError(f"an array of objects; convert it to numbers first, e.g. {name}.astype(float).")
@@ -117,17 +117,13 @@ def _array(X: Any, name: str, **options: Any) -> Array:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _samples(X: Any, name: str) -> Array:
-    return _array(X, name, order="C")
-
-
-def _unit(squared: Array) -> Array:
-    """Factors that scale to unit length; what has no length keeps none."""
+def _unit_factors(squared: Array) -> Array:
+    """Return the factors that scale to unit length, 1 for length zero."""
     return 1.0 / np.sqrt(np.where(squared > 0, squared, 1.0))
 
 
 class Dictionary:
-    """Labelled atoms in the space of a kernel, with their Gram matrix computed once.
+    """Labeled atoms in the space of a kernel, with their Gram matrix computed once.
 
     Atoms are kept sorted by label (stably), so that each class is one slice; ``order`` says which input row
     each atom came from, and codes have their columns in the order of the atoms.
@@ -137,19 +133,18 @@ class Dictionary:
     atoms : array-like (n_atoms, n_features)
         One atom a row; with ``kernel="precomputed"`` the (n_atoms, n_atoms) Gram matrix.
     labels : array-like (n_atoms,), optional
-        Class of each atom. Coding works without; class evidence needs it.
+        Class of each atom. Coding does not need labels; class evidence does.
     kernel : str or callable, default "linear"
         "linear", "rbf", "poly", "chi2" (exponential), "histogram_intersection", "precomputed", or a function of two
-        arrays of rows that returns their similarities, positive semidefinite (called from several threads at a time
-        where samples are coded by several).
+        arrays of rows that returns their similarities, positive semidefinite (with several threads it is called from
+        all of them at a time).
     normalize : bool or {"feature", "kernel"}, default False
-        Scale atoms, and queries like them, to unit length: ``True`` or ``"kernel"`` in the space of the kernel,
-        ``"feature"`` before the kernel sees them. (For the linear kernel the two are one.) Rows of length zero
-        stay zero.
+        Scale atoms and queries to unit length: ``True`` or ``"kernel"`` in the space of the kernel, ``"feature"``
+        before the kernel is applied. (For the linear kernel the two are the same.) Rows of length zero stay zero.
     gamma : float, optional
-        Of "rbf", "poly" and "chi2"; None is 1 / n_features, for "chi2" 1.
+        Parameter of "rbf", "poly" and "chi2"; None is 1 / n_features, for "chi2" 1.
     degree, coef0 :
-        Of "poly".
+        Parameters of "poly".
 
     Attributes
     ----------
@@ -157,6 +152,8 @@ class Dictionary:
     labels : ndarray (n_atoms,) or None
     classes_ : ndarray (n_classes,) or None
     class_slices : list of slice
+    class_of : ndarray of int (n_atoms,)
+        Number of the class of each atom.
     order : ndarray (n_atoms,)
 
     Examples
@@ -172,7 +169,7 @@ class Dictionary:
            [0. , 0.6, 1. ]])
     """
 
-    _rows: tuple[Array, IntArray | None]  # rows as the kernel sees them, and which of them, where not all
+    _rows: tuple[Array, IntArray | None]  # rows as the kernel sees them, and which of them for a subset
     _scale: Array  # factors that give unit length in the kernel's space
     _gram: Array | None
 
@@ -189,13 +186,13 @@ class Dictionary:
     ) -> None:
         if not (isinstance(normalize, (bool, np.bool_)) or normalize in ("feature", "kernel")):
             raise ValueError(f'normalize must be True, False, "feature" or "kernel", got {normalize!r}.')
-        values = _samples(atoms, "atoms")
+        values = _check_array(atoms, "atoms", order="C")
         self.kernel = kernel
         self.normalize = normalize
         self.gamma, self.degree, self.coef0 = gamma, degree, coef0
         self.n_features: int = values.shape[1]
         self._kernel: Kernel = resolve_kernel(kernel, self.n_features, gamma, degree, coef0)
-        known = None if labels is None else _labels(labels, len(values))
+        known = None if labels is None else _check_labels(labels, len(values))
         order = np.arange(len(values)) if known is None else np.argsort(known, kind="stable")
         gram = None
         if self.is_precomputed:
@@ -205,15 +202,15 @@ class Dictionary:
                 )
             if normalize == "feature":
                 raise ValueError('normalize="feature" needs features; with kernel="precomputed" use "kernel".')
-            gram = _checked_gram(values, "atoms")[np.ix_(order, order)]
-            scale = _unit(np.diagonal(gram)) if normalize else np.ones(len(gram))
+            gram = _check_gram(values, "atoms")[np.ix_(order, order)]
+            scale = _unit_factors(np.diagonal(gram)) if normalize else np.ones(len(gram))
             gram = gram * scale * scale[:, None]
             values = np.empty((len(gram), 0))
         else:
-            values, scale = self._scaled(values.copy() if known is None else values[order], "atoms")
+            values, scale = self._scale_rows(values.copy() if known is None else values[order], "atoms")
         self._set(values, scale, None if known is None else known[order], order, gram)
 
-    # -- what is known -----------------------------------------------------------------------------------
+    # -- properties -----------------------------------------------------------------------------------
 
     @property
     def is_precomputed(self) -> bool:
@@ -235,7 +232,7 @@ class Dictionary:
         """Inner products of the atoms, (n_atoms, n_atoms), computed at the first use and kept."""
         if self._gram is None:
             gram, fill, tiles = self._gram_work()
-            _in_turn(fill, tiles)
+            _map_in_turn(fill, tiles)
             self._gram = gram
         return self._gram
 
@@ -253,11 +250,11 @@ class Dictionary:
         return self_similarity(self._kernel, self._values) * self._scale**2
 
     def columns(self, atoms: Any) -> Array:
-        """Columns of the Gram matrix, (n_atoms, len(atoms)), without the rest of it."""
+        """Return columns of the Gram matrix, (n_atoms, len(atoms)), without computing the rest of it."""
         return self.block(slice(None), atoms)
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """``gram[rows][:, columns]``, without the rest of it where it has not been computed."""
+        """Return ``gram[rows][:, columns]``, without computing the rest of the Gram matrix."""
         if self._gram is not None:
             return self._gram[rows][:, columns]
         left = self._values[rows]
@@ -266,7 +263,7 @@ class Dictionary:
         return out if self._is_unscaled else out * self._scale[rows][:, None] * self._scale[columns]
 
     def query(self, X: Any, *, name: str = "X") -> Queries:
-        """What a coder needs of samples, scaled like the atoms.
+        """Compute the similarities of samples to the atoms, scaled like the atoms.
 
         Parameters
         ----------
@@ -282,12 +279,12 @@ class Dictionary:
                 return X
             if self.normalize and not self.is_precomputed:
                 raise ValueError(
-                    f"{name} holds similarities that nobody has scaled like this dictionary's atoms "
-                    f"(normalize={self.normalize!r}); give the samples themselves."
+                    f"{name} holds similarities that are not scaled like this dictionary's atoms "
+                    f"(normalize={self.normalize!r}); pass the samples themselves."
                 )
-            # The rows' order becomes the atoms'.
+            # From the order of the rows to that of the atoms.
             X = Queries(X.cross[:, np.argsort(np.argsort(self.order))], X.squared_norms)
-            # Similarities before unit-length scaling: the atoms' own are 1 / scale^2 where there was any.
+            # Lengths before unit-length scaling, as the similarities are.
             lengths = np.sqrt(self.squared_norms) / self._scale
             most = np.sqrt(X.squared_norms)[:, None] * lengths
             if (np.abs(X.cross) > most * (1.0 + _ASYMMETRIC) + np.finfo(np.float64).tiny).any():
@@ -295,25 +292,25 @@ class Dictionary:
                     f"{name} is impossible: a similarity to an atom is larger than the lengths of the two allow, "
                     "k(a, b)^2 <= k(a, a) k(b, b); check the self-similarities."
                 )
-            factor = _unit(X.squared_norms) if self.normalize else np.ones(len(X))
-            return scaled_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
+            factor = _unit_factors(X.squared_norms) if self.normalize else np.ones(len(X))
+            return wrap_queries(X.cross * (factor[:, None] * self._scale), X.squared_norms * factor**2)
         if self.is_precomputed:
             raise ValueError(
                 f'{name} must be a srosr.Queries (similarities to atoms and to themselves) with kernel="precomputed".'
             )
-        return self._query(self.checked(X, name), name)
+        return self.query_features(self.check_features(X, name), name)
 
-    def checked(self, X: Any, name: str = "X") -> Array:
-        """Samples as a float64 array with the atoms' number of features, or a ValueError that names them."""
-        values = _samples(X, name)
+    def check_features(self, X: Any, name: str = "X") -> Array:
+        """Return samples as a float64 array with the atoms' number of features, or raise a ValueError."""
+        values = _check_array(X, name, order="C")
         if values.shape[1] != self.n_features:
             raise ValueError(f"{name} has {values.shape[1]} features, the dictionary's atoms have {self.n_features}.")
         return values
 
-    # -- making others of it -----------------------------------------------------------------------------
+    # -- other dictionaries from this one -----------------------------------------------------------------------------
 
     def subset(self, indices: Any) -> Dictionary:
-        """The dictionary of some of the atoms; what is known of the Gram matrix comes along.
+        """Return the dictionary of some of the atoms, with their part of the Gram matrix if that has been computed.
 
         Parameters
         ----------
@@ -332,7 +329,7 @@ class Dictionary:
             index = index[np.argsort(self.labels[index], kind="stable")]
         # Whole rows first: many times faster than picking both at once.
         gram = None if self._gram is None else self._gram.take(index, axis=0).take(index, axis=1)
-        return self._derived(
+        return self._derive(
             self._rows[0],
             self._scale[index],
             None if self.labels is None else self.labels[index],
@@ -342,32 +339,32 @@ class Dictionary:
         )
 
     def append(self, X: Any, y: Any = None) -> Dictionary:
-        """The dictionary with more atoms; only their own similarities are computed.
+        """Return the dictionary with more atoms; only their own similarities are computed.
 
         Parameters
         ----------
         X : array-like (n_new, n_features)
-            Numbered after the atoms there are in ``order``.
+            They are numbered after the present atoms in ``order``.
         y : array-like (n_new,)
             Their labels, where the dictionary has labels.
         """
         if self.is_precomputed:
             raise ValueError('append needs features; with kernel="precomputed" build a new Dictionary.')
-        values = self.checked(X)
+        values = self.check_features(X)
         if (y is None) != (self.labels is None):
             raise ValueError(
                 "y is missing: the dictionary's atoms have labels."
                 if y is None
                 else "y must be left out: the dictionary's atoms have no labels."
             )
-        new_labels = None if y is None else _labels(y, len(values), name="y")
+        new_labels = None if y is None else _check_labels(y, len(values), name="y")
         if (
             new_labels is not None
             and self.labels is not None
             and ((new_labels.dtype.kind in "OUS") != (self.labels.dtype.kind in "OUS"))
         ):
             raise ValueError("y mixes text and numbers with the dictionary's labels; use one kind.")
-        new, new_scale = self._scaled(values, "X")
+        new, new_scale = self._scale_rows(values, "X")
         gram = None
         if self._gram is not None:
             factor = self._scale[:, None] * new_scale
@@ -375,11 +372,11 @@ class Dictionary:
             own = evaluate(self._kernel, new, new) * new_scale * new_scale[:, None]
             gram = np.block([[self._gram, cross], [cross.T, 0.5 * (own + own.T)]])
             if not isinstance(self._kernel, NamedKernel):
-                gram = _checked_gram(gram, "kernel")
+                gram = _check_gram(gram, "kernel")
         labels = None if self.labels is None else np.concatenate([self.labels, new_labels])
         order = np.concatenate([self.order, self.order.max() + 1 + np.arange(len(new))])
         sort = np.arange(len(order)) if labels is None else np.argsort(labels, kind="stable")
-        return self._derived(
+        return self._derive(
             np.concatenate([self._values, new])[sort],
             np.concatenate([self._scale, new_scale])[sort],
             None if labels is None else labels[sort],
@@ -388,9 +385,9 @@ class Dictionary:
         )
 
     def drop(self, label: Any) -> Dictionary:
-        """The dictionary without one class."""
+        """Return the dictionary without one class."""
         if self.labels is None or self.classes_ is None:
-            raise ValueError("drop needs labels, and this dictionary has none.")
+            raise ValueError("drop needs labels; this dictionary has none.")
         if np.ndim(label) != 0:
             raise ValueError(f"label must be one class, got {label!r}; drop several one after the other.")
         keep = self.labels != label
@@ -408,12 +405,12 @@ class Dictionary:
         classes = "" if self.classes_ is None else f", {len(self.classes_)} classes"
         return f"<Dictionary of {self.n_atoms} atoms{classes}, kernel={name!r}, normalize={self.normalize!r}>"
 
-    # -- inside ------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------
 
     def _gram_work(self) -> tuple[Array, Callable[[tuple[slice, slice]], None], list[tuple[slice, slice]]]:
-        """An empty Gram matrix, a function that fills one tile of it, and the tiles.
+        """Return an empty Gram matrix, a function that fills one tile of it, and the tiles.
 
-        A user's function is called once, for all atoms.
+        There is one tile for a user's kernel, which is called once for all atoms.
         """
         gram = np.empty((self.n_atoms, self.n_atoms))
 
@@ -429,11 +426,11 @@ class Dictionary:
                 gram[columns, rows] = gram[rows, columns].T
 
         def fill_all(tile: tuple[slice, slice]) -> None:
-            gram[tile] = _checked_gram(self.block(*tile), "kernel")
+            gram[tile] = _check_gram(self.block(*tile), "kernel")
 
         if not isinstance(self._kernel, NamedKernel):
             return gram, fill_all, [(slice(None), slice(None))]
-        edges = slices(0, self.n_atoms, _TILE if self.n_atoms > 2 * _TILE else _SMALL_TILE)
+        edges = split_range(0, self.n_atoms, _TILE if self.n_atoms > 2 * _TILE else _SMALL_TILE)
         pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
         return gram, fill, pairs + [(a, a) for a in edges]  # the long ones first
 
@@ -441,34 +438,37 @@ class Dictionary:
     def _is_unscaled(self) -> bool:
         return bool(np.all(self._scale == 1.0))
 
-    def _scaled(self, values: Array, name: str) -> tuple[Array, Array]:
-        """Rows as the kernel is to see them, and the factors that give unit length in its space."""
+    def _scale_rows(self, values: Array, name: str) -> tuple[Array, Array]:
+        """Return rows as the kernel is to see them, and the factors that give unit length in its space."""
         if isinstance(self._kernel, NamedKernel):
             self._kernel.check(values, name)
         in_features = self.normalize == "feature" or (self.normalize and self._is_linear_kernel)
         if in_features:
-            return unit_rows(values), np.ones(len(values))
+            return normalize_rows(values), np.ones(len(values))
         if self.normalize:
             squares = self_similarity(self._kernel, values)
             if not (squares >= 0).all():
                 raise ValueError(
                     f"kernel: a sample of {name} has a negative similarity to itself; it must be positive semidefinite."
                 )
-            return values, _unit(squares)
+            return values, _unit_factors(squares)
         return values, np.ones(len(values))
 
     @property
     def _is_linear_kernel(self) -> bool:
         return isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
 
-    def _query(self, values: Array, name: str = "X", spread: Spread = _in_turn) -> Queries:
-        """Like :meth:`query` for features that have been checked."""
-        blocks = slices(0, len(values), _ROWS)
+    def query_features(self, values: Array, name: str = "X", spread: Spread = _map_in_turn) -> Queries:
+        """Compute :meth:`query` for features that have been checked, a C-ordered float64 array.
+
+        ``spread(function, parts)`` maps a function over tiles of the products, perhaps with threads.
+        """
+        blocks = split_range(0, len(values), _ROWS)
         cross = np.empty((len(values), self.n_atoms))
         norms = np.empty(len(values))
 
         def prepare(block: slice) -> tuple[slice, Array, Array]:
-            rows, factor = self._scaled(values[block], name)
+            rows, factor = self._scale_rows(values[block], name)
             squares = self_similarity(self._kernel, rows)
             if not np.isfinite(squares).all() or (squares < 0).any():
                 raise ValueError(
@@ -485,17 +485,17 @@ class Dictionary:
 
         whole = not isinstance(self._kernel, NamedKernel)
         size = self.n_atoms if whole else _TILE if len(blocks) > 1 else _SMALL_TILE
-        tiles = slices(0, self.n_atoms, size)
+        tiles = split_range(0, self.n_atoms, size)
         spread(fill, [(rows, columns) for rows in spread(prepare, blocks) for columns in tiles])
-        return scaled_queries(cross, norms)
+        return wrap_queries(cross, norms)
 
     @property
     def _values(self) -> Array:
-        """Rows as the kernel sees them; those of a subset are copied when somebody asks for them, which few do."""
+        """Rows as the kernel sees them; a subset copies its rows at the first use, since most never need them."""
         rows, picked = self._rows
         if picked is not None:
             rows = rows[picked]
-            self._rows = (rows, None)  # at once: threads may ask at a time
+            self._rows = (rows, None)  # a single assignment: several threads may get here
         return rows
 
     def _set(
@@ -509,27 +509,29 @@ class Dictionary:
     ) -> None:
         self._rows = (np.ascontiguousarray(values), picked)
         self._scale, self._gram = scale, gram
-        # Coders keep factorisations of the Gram matrix here.
+        # Coders keep factorizations of the Gram matrix here.
         self._factor: Any = None
         self._spectrum: Any = None
         self.labels, self.order = labels, order
         self.classes_: AnyArray | None = None
         self.class_slices: list[slice] = []
+        self.class_of: IntArray = np.empty(0, np.int64)
         if labels is not None:
             self.classes_, starts = np.unique(labels, return_index=True)
             ends = np.append(starts[1:], len(labels))
             self.class_slices = [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+            self.class_of = np.repeat(np.arange(len(starts)), ends - starts)
 
     @classmethod
-    def _restored(
+    def _rebuild(
         cls, values: Array, scale: Array, labels: AnyArray, order: IntArray, gram: Array | None, n_features: int,
         *, kernel: str, normalize: bool | str, gamma: float | None, degree: float, coef0: float,
     ) -> Dictionary:  # fmt: skip
-        """A dictionary from the parts a file holds, which are checked to belong together."""
+        """Rebuild a dictionary from the parts a file holds, after checking that they belong together."""
         n = len(scale)
         precomputed = kernel == "precomputed"
         if values.shape != (n, 0 if precomputed else n_features) or scale.shape != (n,) or order.shape != (n,):
-            raise ValueError("the dictionary's values, scale and order do not belong together.")
+            raise ValueError("the dictionary's values, scale and order differ in length.")
         if labels.shape != (n,) or n == 0 or not (labels[:-1] <= labels[1:]).all():
             raise ValueError("the dictionary's labels are not one for each atom, sorted.")
         if (gram is None and precomputed) or (gram is not None and gram.shape != (n, n)):
@@ -542,7 +544,7 @@ class Dictionary:
         if gram is not None and not (
             np.abs(gram - gram.T).max() <= _ASYMMETRIC * np.abs(gram).max() and (np.diagonal(gram) >= 0).all()
         ):
-            raise ValueError("the dictionary's Gram matrix is not one.")
+            raise ValueError("the dictionary's Gram matrix is not symmetric, or has a negative diagonal.")
         out = object.__new__(cls)
         out.kernel, out.normalize, out.n_features = kernel, normalize, n_features
         out.gamma, out.degree, out.coef0 = gamma, degree, coef0
@@ -550,7 +552,7 @@ class Dictionary:
         out._set(values, scale, labels, order, gram)
         return out
 
-    def _derived(
+    def _derive(
         self,
         values: Array,
         scale: Array,
@@ -567,7 +569,7 @@ class Dictionary:
         return other
 
 
-def _labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
+def _check_labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
     if isinstance(labels, (list, tuple)) and len({isinstance(v, (str, bytes)) for v in labels}) > 1:
         raise ValueError(f"{name} mixes text and numbers; use one kind of label.")
     out = np.asarray(labels)
@@ -580,12 +582,12 @@ def _labels(labels: Any, n: int, name: str = "labels") -> AnyArray:
     if out.dtype.kind == "O":
         kinds = {str if isinstance(v, str) else type(v) for v in out}
         if len(kinds) > 1 or kinds == {type(None)}:
-            raise ValueError(f"{name} mixes types, or leaves some out; use one kind of label, and one for every atom.")
+            raise ValueError(f"{name} mixes types or has missing values; use one kind of label for every atom.")
     return out
 
 
-def _checked_gram(gram: Array, name: str) -> Array:
-    """A symmetric positive semidefinite copy, or a ValueError that says what the matrix is instead."""
+def _check_gram(gram: Array, name: str) -> Array:
+    """Return a symmetric copy of a positive semidefinite matrix, or raise a ValueError."""
     largest = np.abs(gram).max()
     if np.abs(gram - gram.T).max() > _ASYMMETRIC * largest:
         raise ValueError(f"{name}: the Gram matrix is not symmetric; similarities must satisfy k(a, b) = k(b, a).")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.unknown_label import label_text
+from .._support.unknown_label import format_label
 from ..classifiers import Decisions
 from .intervals import SEED
 from .metric_table import NONE, Measure, measured
@@ -340,7 +340,7 @@ class Gathering:
     def __post_init__(self) -> None:
         self.classes = np.asarray(self.classes)
         self._places = {label: i for i, label in enumerate(self.classes.tolist())}
-        self._numbers = {label_text(label): i for i, label in enumerate(self.classes.tolist())}
+        self._numbers = {format_label(label): i for i, label in enumerate(self.classes.tolist())}
         for label in self.unknown or ():
             if label in self._numbers:
                 raise UnexpectedLabel(f"{label!r} is a class of the model: it cannot be unknown too.")
@@ -389,7 +389,7 @@ class Gathering:
         named, chosen = np.unique(decisions.candidate, return_inverse=True)
         candidate = np.array([self._places[label] for label in named.tolist()], dtype=np.int64)[chosen]
         score = np.where(np.isnan(decisions.unknown_score), np.inf, decisions.unknown_score)
-        self._batches.append((numbers[place], candidate, score, np.asarray(decisions.refused), np.asarray(rows)))
+        self._batches.append((numbers[place], candidate, score, np.asarray(decisions.rejected), np.asarray(rows)))
         self._files.extend(files or ())
 
     def _number_of(self, label: str, row: int) -> int:
@@ -470,5 +470,5 @@ def evaluate(
     """
     labels = truth.tolist() if hasattr(truth, "tolist") else list(truth)
     gathering = Gathering(np.asarray(classes), unknown)
-    gathering.add(np.array([label_text(label) for label in labels], dtype=object), decisions)
+    gathering.add(np.array([format_label(label) for label in labels], dtype=object), decisions)
     return gathering.evaluation(thresholds=thresholds, score_range=score_range, seed=seed)

@@ -1,4 +1,4 @@
-"""From codes to evidence: what speaks for each class, and for a sample being unknown."""
+"""From codes to evidence: for each class, and for a sample being unknown."""
 
 import lazy_loader
 

@@ -1,5 +1,6 @@
 from .collaborative import Collaborative as Collaborative
-from .collaborative import HeldOut as HeldOut
+from .collaborative import HeldOutCollaborative as HeldOutCollaborative
+from .collaborative import solve_collaborative as solve_collaborative
 from .residuals import class_residuals as class_residuals
 from .residuals import residual_ratio as residual_ratio
 from .residuals import sparsity_concentration as sparsity_concentration
@@ -7,4 +8,4 @@ from .table import DIRECTION as DIRECTION
 from .table import EVIDENCE as EVIDENCE
 from .table import LEAST_SQUARES as LEAST_SQUARES
 from .table import Evidence as Evidence
-from .table import evidence_of as evidence_of
+from .table import build_evidence as build_evidence

@@ -1,14 +1,14 @@
-r"""What regularised least squares says of a sample: collaborative class scores and distances to class subspaces.
+r"""Evidence from regularized least squares: collaborative class scores and distances to class subspaces.
 
-Both come from the Gram matrix in closed form, at a small part of the price of a sparse code, and see what it does not:
-a sparse code picks a few atoms, these use all of a class.
+Both come from the Gram matrix in closed form, at a small part of the cost of a sparse code. A sparse code selects a few
+atoms; these use all atoms of a class.
 
-- *collaborative scores*: the ridge code :math:`x = (R + \lambda I)^{-1}\rho` of a sample, summed over each class. That
-  is ridge regression of class membership on the atoms. It works on similarities that fade with distance,
-  :math:`R_{ij} = \exp(-\|a_i - a_j\|^2/\bar d^2)` with :math:`\bar d^2` the mean squared distance between atoms: far
-  from all atoms every score falls to zero, where those of a linear regression may grow.
-- *subspace distances*: :math:`d_k^2 = \|y\|^2 - c_k^T(G_{kk} + \mu I)^{-1}c_k`, the (regularised) distance of the
-  sample from what the atoms of class k can build without the others.
+- *Collaborative scores*: the ridge code :math:`x = (R + \lambda I)^{-1}\rho` of a sample, summed over each class. This
+  is ridge regression of class membership on the atoms. The similarities decay with distance,
+  :math:`R_{ij} = \exp(-\|a_i - a_j\|^2/\bar d^2)` with :math:`\bar d^2` the mean squared distance between atoms, so
+  that far from all atoms every score goes to zero; the scores of a linear regression may grow there.
+- *Subspace distances*: :math:`d_k^2 = \|y\|^2 - c_k^T(G_{kk} + \mu I)^{-1}c_k`, the (regularized) distance of the
+  sample from the span of the atoms of class k.
 
 References
 ----------
@@ -24,7 +24,7 @@ from scipy import linalg
 from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary, Queries
 
-__all__ = ["Collaborative", "HeldOut"]
+__all__ = ["Collaborative", "HeldOutCollaborative", "solve_collaborative"]
 
 #: Ridge penalty of the collaborative scores (their similarities are at most 1).
 COLLABORATIVE_PENALTY = 0.05
@@ -32,13 +32,8 @@ COLLABORATIVE_PENALTY = 0.05
 SUBSPACE_PENALTY = 0.1
 
 
-def subspace_penalty(dictionary: Dictionary) -> float:
-    """The ridge penalty of subspace distances; positive also where all atoms are zero."""
-    return SUBSPACE_PENALTY * (float(dictionary.squared_norms.mean()) or 1.0)
-
-
-class Fading:
-    """Similarities that fade with distance, from those of a dictionary.
+class DecayingSimilarity:
+    """Similarities that decay with distance, computed from the inner products of a dictionary.
 
     Parameters
     ----------
@@ -52,30 +47,16 @@ class Fading:
         mean = float(total) / max(n * (n - 1), 1)
         self.width = mean if mean > 0 else 1.0
 
-    def of(self, products: Array, squares: Array) -> Array:
-        """From inner products with the atoms, (n, n_atoms), and squared lengths of the n."""
+    def compare(self, products: Array, squares: Array) -> Array:
+        """Return similarities from inner products with the atoms, (n, n_atoms), and the squared lengths of the n."""
         distances = squares[:, None] + self.squares - 2.0 * products
         np.maximum(distances, 0.0, out=distances)
         distances /= -self.width
         return np.exp(distances, out=distances)
 
 
-def membership(dictionary: Dictionary) -> Array:
-    """One row an atom, one column a class: 1 where the atom belongs to the class."""
-    out = np.zeros((dictionary.n_atoms, len(dictionary.class_slices)))
-    for k, part in enumerate(dictionary.class_slices):
-        out[part, k] = 1.0
-    return out
-
-
-def _penalised(gram: Array, amount: float) -> Array:
-    out = gram.copy()
-    out[np.diag_indices_from(out)] += amount
-    return out
-
-
-class Collaborative:
-    """Class scores and subspace distances of samples over a whole dictionary.
+class RidgeSystems:
+    """The Cholesky factors of the ridge systems: one over all atoms, and one of each class.
 
     Parameters
     ----------
@@ -85,70 +66,76 @@ class Collaborative:
 
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
-        self.fading = Fading(dictionary)
-        similar = _penalised(self.fading.of(dictionary.gram, self.fading.squares), COLLABORATIVE_PENALTY)
-        factor = linalg.cho_factor(similar, lower=True, overwrite_a=True, check_finite=False)
-        self.coefficients: Array = linalg.cho_solve(factor, membership(dictionary), check_finite=False)
-        amount = subspace_penalty(dictionary)
-        self.factors: list[Array] = [
-            linalg.cholesky(_penalised(dictionary.block(part, part), amount), lower=True, check_finite=False)
+        self.similarity = DecayingSimilarity(dictionary)
+        similar = self.similarity.compare(dictionary.gram, self.similarity.squares)
+        self.factor, _ = linalg.cho_factor(
+            _penalize(similar, COLLABORATIVE_PENALTY), lower=True, overwrite_a=True, check_finite=False
+        )
+        amount = SUBSPACE_PENALTY * (float(dictionary.squared_norms.mean()) or 1.0)
+        self.class_factors: list[Array] = [
+            linalg.cholesky(_penalize(dictionary.block(part, part), amount), lower=True, check_finite=False)
             for part in dictionary.class_slices
         ]
-
-    def scores(self, queries: Queries) -> Array:
-        """Collaborative class scores, (n_samples, n_classes); large is likely."""
-        return self.fading.of(queries.cross, queries.squared_norms) @ self.coefficients
-
-    def distances(self, queries: Queries) -> Array:
-        """Distances to the subspaces of the classes, (n_samples, n_classes)."""
-        parts = zip(self.factors, self.dictionary.class_slices, strict=True)
-        return np.stack([_distance(factor, queries, part) for factor, part in parts], axis=1)
+        # One row an atom, one column a class: 1 where the atom belongs to the class.
+        self.membership = np.zeros((dictionary.n_atoms, len(dictionary.class_slices)))
+        self.membership[np.arange(dictionary.n_atoms), dictionary.class_of] = 1.0
 
 
-def _distance(factor: Array, queries: Queries, part: slice) -> Array:
-    image = linalg.solve_triangular(factor, queries.cross[:, part].T, lower=True, check_finite=False)
-    return np.sqrt(np.maximum(queries.squared_norms - np.einsum("ij,ij->j", image, image), 0.0))
-
-
-def _inverse(matrix: Array) -> Array:
-    """Inverse of a positive definite matrix, which is overwritten."""
-    factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    return np.tril(inverse) + np.tril(inverse, -1).T
-
-
-def _solved(matrix: Array, right: Array) -> Array:
-    """Solution of a positive definite system; for small ones scipy's own checks would cost most of the time."""
-    _, solution, info = linalg.lapack.dposv(matrix, right, lower=1)
-    if info != 0:
-        return linalg.lstsq(matrix, right, check_finite=False)[0]
-    return solution
-
-
-class HeldOut:
-    r"""Collaborative scores and subspace distances of atoms as if they, and others, had not been in the dictionary.
-
-    With :math:`P = (R + \lambda I)^{-1}` and :math:`A = PY` for all atoms, ridge regression without the atoms U
-    predicts them as :math:`Y_U - P_{UU}^{-1}A_U`. With :math:`P = (G_{kk} + \mu I)^{-1}` for all atoms of class k and
-    :math:`v = (Pc_k)_U`, what the class explains of a sample without them is :math:`c_k^TPc_k - v^TP_{UU}^{-1}v`. So
-    one inverse, and one of each class, serve every way of holding atoms out.
+class Collaborative:
+    """Class scores and subspace distances of samples over a whole dictionary.
 
     Parameters
     ----------
     dictionary : Dictionary
         With labels.
+    systems : RidgeSystems, optional
+        Those of the dictionary, where they have been factored already.
     """
 
-    def __init__(self, dictionary: Dictionary) -> None:
-        fading = Fading(dictionary)
-        similar = fading.of(dictionary.gram, fading.squares)
-        self.inverse = _inverse(_penalised(similar, COLLABORATIVE_PENALTY))
-        self.membership = membership(dictionary)
+    def __init__(self, dictionary: Dictionary, systems: RidgeSystems | None = None) -> None:
+        systems = RidgeSystems(dictionary) if systems is None else systems
+        self.class_slices = dictionary.class_slices
+        self.similarity, self.class_factors = systems.similarity, systems.class_factors
+        self.coefficients: Array = linalg.cho_solve((systems.factor, True), systems.membership, check_finite=False)
+
+    def scores(self, queries: Queries) -> Array:
+        """Compute collaborative class scores, (n_samples, n_classes); large is likely."""
+        return self.similarity.compare(queries.cross, queries.squared_norms) @ self.coefficients
+
+    def distances(self, queries: Queries) -> Array:
+        """Compute distances to the subspaces of the classes, (n_samples, n_classes)."""
+        explained = np.empty((len(queries), len(self.class_slices)))
+        for k, (factor, part) in enumerate(zip(self.class_factors, self.class_slices, strict=True)):
+            # LAPACK without scipy's wrapper, which costs more than the solution for a single sample.
+            image, _ = linalg.lapack.dtrtrs(factor, queries.cross[:, part].T, lower=1)
+            explained[:, k] = np.einsum("ij,ij->j", image, image)
+        return np.sqrt(np.maximum(queries.squared_norms[:, None] - explained, 0.0))
+
+
+class HeldOutCollaborative:
+    r"""Class scores and subspace distances of atoms as if they, and others, were not in the dictionary.
+
+    With :math:`P = (R + \lambda I)^{-1}` and :math:`A = PY` for all atoms, ridge regression without the atoms U
+    predicts them as :math:`Y_U - P_{UU}^{-1}A_U`. With :math:`P = (G_{kk} + \mu I)^{-1}` for all atoms of class k and
+    :math:`v = (Pc_k)_U`, the part of a sample that the class explains without them is
+    :math:`c_k^TPc_k - v^TP_{UU}^{-1}v`. So one inverse, and one of each class, serve every way of holding atoms out.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        With labels.
+    systems : RidgeSystems, optional
+        Those of the dictionary, where they have been factored already.
+    """
+
+    def __init__(self, dictionary: Dictionary, systems: RidgeSystems | None = None) -> None:
+        systems = RidgeSystems(dictionary) if systems is None else systems
+        self.inverse = _invert(systems.factor)
+        self.membership = systems.membership
         self.coefficients: Array = self.inverse @ self.membership
         self.squares, self.slices = dictionary.squared_norms, dictionary.class_slices
-        amount = subspace_penalty(dictionary)
-        self.class_inverses = [_inverse(_penalised(dictionary.gram[part, part], amount)) for part in self.slices]
-        # What each class explains of every atom, and how: the first less what goes with the atoms left out.
+        self.class_inverses = [_invert(factor) for factor in systems.class_factors]
+        # The image of every atom in each class, and how much of the atom the class explains with all its atoms.
         self.images = [
             inverse @ dictionary.gram[part] for inverse, part in zip(self.class_inverses, self.slices, strict=True)
         ]
@@ -161,15 +148,15 @@ class HeldOut:
         )
 
     def scores(self, left_out: IntArray) -> Array:
-        """Class scores of the atoms ``left_out``, (len(left_out), n_classes), had none of them been there.
+        """Compute the class scores of the atoms ``left_out``, (len(left_out), n_classes), without all of them.
 
         A class whose atoms are all left out has the score 0.
         """
         block = self.inverse[np.ix_(left_out, left_out)]
-        return self.membership[left_out] - _solved(block, self.coefficients[left_out])
+        return self.membership[left_out] - _solve(block, self.coefficients[left_out])
 
     def distances(self, atoms: IntArray, left_out: IntArray, classes: IntArray) -> Array:
-        """Distances of some atoms to the subspaces of some classes, had ``left_out`` (sorted) not been there."""
+        """Compute the distances of atoms to the subspaces of classes without the atoms ``left_out`` (sorted)."""
         out = np.empty((len(atoms), len(classes)))
         edges = np.searchsorted(left_out, [[self.slices[k].start, self.slices[k].stop] for k in classes])
         for column, (k, (first, last)) in enumerate(zip(classes, edges, strict=True)):
@@ -178,6 +165,32 @@ class HeldOut:
                 rows = left_out[first:last] - self.slices[k].start
                 image = self.images[k][np.ix_(rows, atoms)]
                 block = self.class_inverses[k][np.ix_(rows, rows)]
-                explained = explained - np.einsum("ij,ij->j", image, _solved(block, image))
+                explained = explained - np.einsum("ij,ij->j", image, _solve(block, image))
             out[:, column] = self.squares[atoms] - explained
         return np.sqrt(np.maximum(out, 0.0))
+
+
+def solve_collaborative(dictionary: Dictionary) -> tuple[Collaborative, HeldOutCollaborative]:
+    """Factor the ridge systems of a dictionary once and solve them for new samples and for held-out atoms."""
+    systems = RidgeSystems(dictionary)
+    return Collaborative(dictionary, systems), HeldOutCollaborative(dictionary, systems)
+
+
+def _penalize(gram: Array, amount: float) -> Array:
+    out = gram.copy()
+    out[np.diag_indices_from(out)] += amount
+    return out
+
+
+def _invert(factor: Array) -> Array:
+    """Return the inverse of a positive definite matrix from its lower Cholesky factor."""
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    return np.tril(inverse) + np.tril(inverse, -1).T
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """Solve a positive definite system; for small ones scipy's own checks would take most of the time."""
+    _, solution, info = linalg.lapack.dposv(matrix, right, lower=1)
+    if info != 0:
+        return linalg.lstsq(matrix, right, check_finite=False)[0]
+    return solution

@@ -1,8 +1,11 @@
-r"""Class evidence: what a code says about the classes.
+r"""Class evidence of a code: class residuals, sparsity concentration, and the ratio of the two smallest residuals.
 
 All of it comes from Gram quantities: with :math:`x_k` the part of a code on class k,
 
 .. math:: r_k^2 = \|y - Y_kx_k\|^2 = \|y\|^2 - 2x_k^Tc_k + x_k^TG_{kk}x_k.
+
+The public functions check their arguments; :func:`compute_residuals`, :func:`compute_concentration` and
+:func:`divide_smallest_two` do the work and are called directly where the arguments are known to be right.
 """
 
 from __future__ import annotations
@@ -13,21 +16,21 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from .._support.array_types import Array, IntArray
+from .._support.array_types import Array
 from ..coding import Codes
-from ..dictionary import Dictionary
+from ..dictionary import Dictionary, Queries
 
 __all__ = ["class_residuals", "residual_ratio", "sparsity_concentration"]
 
 # Samples whose Gram blocks are computed together where the Gram matrix is not stored.
-_ROWS = 256
+_BLOCK_ROWS = 256
 
-# Lengths of residuals below this are rounding: the ratio of two such is that of nothing.
+# Lengths below this are rounding: the ratio of two such lengths means nothing.
 _TINY = 1e-9
 
 
 def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
-    r"""Class-wise reconstruction errors :math:`r_k = \|y - Y_kx_k\|_2`.
+    r"""Compute the reconstruction error of each class, :math:`r_k = \|y - Y_kx_k\|_2`.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
         The samples that were coded.
     codes : Codes, sparse array or ndarray (n_samples, n_atoms)
     dictionary : Dictionary
-        With labels; the one the samples were coded over.
+        The dictionary the samples were coded over, with labels.
 
     Returns
     -------
@@ -52,26 +55,21 @@ def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
     >>> np.round(class_residuals([[0.6, 0.0, 0.8]], codes, d), 3)
     array([[0.806, 0.608]])
     """
-    x = _matrix(codes, dictionary)
+    x = _check_codes(codes, dictionary)
     queries = dictionary.query(X)
     if len(queries) != x.shape[0]:
         raise ValueError(f"X has {len(queries)} samples, codes has {x.shape[0]}.")
-    slices, class_of = _slices(dictionary), _class_of(dictionary)
-    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    linear = np.zeros((x.shape[0], len(slices)))
-    np.add.at(linear, (rows, class_of[x.indices]), x.data * queries.cross[rows, x.indices])
-    quadratic = _quadratic(x, dictionary, class_of, len(slices))
-    squares = queries.squared_norms[:, None] - 2.0 * linear + quadratic
-    return np.sqrt(np.maximum(squares, 0.0))
+    _check_labels(dictionary)
+    return compute_residuals(queries, x, dictionary)
 
 
 def sparsity_concentration(codes: Any, dictionary: Dictionary) -> Array:
-    r"""Sparsity concentration index of Wright et al. (2009).
+    r"""Compute the sparsity concentration index of Wright et al. (2009).
 
     .. math:: \mathrm{SCI}(x) = \frac{K \max_k \|x_k\|_1 / \|x\|_1 - 1}{K - 1} \in [0, 1]
 
-    One where a single class carries the whole code, zero where all carry the same. A zero code concentrates nowhere:
-    its index is 0. With one class the index of any other code is 1.
+    It is one where a single class carries the whole code and zero where all classes carry the same. The index of a zero
+    code is 0. With one class the index of any other code is 1.
 
     Parameters
     ----------
@@ -88,20 +86,13 @@ def sparsity_concentration(codes: Any, dictionary: Dictionary) -> Array:
     J. Wright, A. Y. Yang, A. Ganesh, S. S. Sastry, Y. Ma, "Robust face recognition via sparse representation", IEEE
     TPAMI 31, 2009.
     """
-    x = _matrix(codes, dictionary)
-    n, n_classes = x.shape[0], len(_slices(dictionary))
-    rows = np.repeat(np.arange(n), np.diff(x.indptr))
-    cells = rows * n_classes + _class_of(dictionary)[x.indices]
-    mass = np.bincount(cells, np.abs(x.data), n * n_classes).reshape(n, n_classes)
-    total = mass.sum(axis=1)
-    share = np.divide(mass.max(axis=1), total, out=np.zeros(n), where=total > 0)
-    if n_classes == 1:
-        return (total > 0).astype(np.float64)
-    return np.clip((n_classes * share - 1.0) / (n_classes - 1.0), 0.0, 1.0)
+    x = _check_codes(codes, dictionary)
+    _check_labels(dictionary)
+    return compute_concentration(x, dictionary)
 
 
 def residual_ratio(residuals: Any) -> Array:
-    """Best over second-best class residual, in [0, 1]; small is confident.
+    """Divide the smallest class residual by the second smallest; small is confident.
 
     Where both are zero, or rounding, the two classes are equally good and the ratio is 1.
 
@@ -113,6 +104,7 @@ def residual_ratio(residuals: Any) -> Array:
     Returns
     -------
     ratio : ndarray (n_samples,)
+        In [0, 1].
 
     References
     ----------
@@ -127,11 +119,39 @@ def residual_ratio(residuals: Any) -> Array:
         raise ValueError(f"residuals must have one row a sample and at least two classes, got shape {r.shape}.")
     if not np.isfinite(r).all() or (r < 0).any():
         raise ValueError("residuals must be finite and not negative: they are lengths.")
-    best = np.partition(r, 1, axis=1)[:, :2]
-    return np.divide(best[:, 0], best[:, 1], out=np.ones(len(r)), where=best[:, 1] > _TINY)
+    return divide_smallest_two(r)
 
 
-def _matrix(codes: Any, dictionary: Dictionary) -> sparse.csr_array:
+def compute_residuals(queries: Queries, x: sparse.csr_array, dictionary: Dictionary) -> Array:
+    """Compute the class residuals of codes in CSR form, over a dictionary with labels."""
+    class_of, n_classes = dictionary.class_of, len(dictionary.class_slices)
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    linear = np.zeros((x.shape[0], n_classes))
+    np.add.at(linear, (rows, class_of[x.indices]), x.data * queries.cross[rows, x.indices])
+    squares = queries.squared_norms[:, None] - 2.0 * linear + _compute_quadratic(x, dictionary)
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def compute_concentration(x: sparse.csr_array, dictionary: Dictionary) -> Array:
+    """Compute the sparsity concentration index of codes in CSR form, over a dictionary with labels."""
+    n, n_classes = x.shape[0], len(dictionary.class_slices)
+    rows = np.repeat(np.arange(n), np.diff(x.indptr))
+    cells = rows * n_classes + dictionary.class_of[x.indices]
+    mass = np.bincount(cells, np.abs(x.data), n * n_classes).reshape(n, n_classes)
+    total = mass.sum(axis=1)
+    share = np.divide(mass.max(axis=1), total, out=np.zeros(n), where=total > 0)
+    if n_classes == 1:
+        return (total > 0).astype(np.float64)
+    return np.clip((n_classes * share - 1.0) / (n_classes - 1.0), 0.0, 1.0)
+
+
+def divide_smallest_two(lengths: Array) -> Array:
+    """Divide the smallest length of each row by the second smallest; 1 where both are rounding."""
+    best = np.partition(lengths, 1, axis=1)
+    return np.divide(best[:, 0], best[:, 1], out=np.ones(len(lengths)), where=best[:, 1] > _TINY)
+
+
+def _check_codes(codes: Any, dictionary: Dictionary) -> sparse.csr_array:
     if not isinstance(dictionary, Dictionary):
         raise ValueError(f"dictionary must be a srosr.Dictionary, got {type(dictionary).__name__}.")
     values = codes.codes if isinstance(codes, Codes) else codes
@@ -146,30 +166,24 @@ def _matrix(codes: Any, dictionary: Dictionary) -> sparse.csr_array:
     return out
 
 
-def _slices(dictionary: Dictionary) -> list[slice]:
+def _check_labels(dictionary: Dictionary) -> None:
     if dictionary.labels is None:
         raise ValueError("dictionary has no labels; class evidence needs Dictionary(atoms, labels).")
-    return dictionary.class_slices
 
 
-def _class_of(dictionary: Dictionary) -> IntArray:
-    """Number of the class of each atom."""
-    slices = _slices(dictionary)
-    return np.repeat(np.arange(len(slices)), [part.stop - part.start for part in slices])
-
-
-def _quadratic(x: sparse.csr_array, dictionary: Dictionary, class_of: Any, n_classes: int) -> Array:
-    """x_k' G_kk x_k for every sample and class."""
+def _compute_quadratic(x: sparse.csr_array, dictionary: Dictionary) -> Array:
+    """Compute x_k' G_kk x_k for every sample and class."""
+    class_of, n_classes = dictionary.class_of, len(dictionary.class_slices)
     if dictionary.has_gram:
-        return _quadratic_stored(x.indptr, x.indices, x.data, dictionary.gram, class_of, n_classes)
+        return _sum_quadratic(x.indptr, x.indices, x.data, dictionary.gram, class_of, n_classes)
     atoms = dictionary.linear_atoms
     out = np.zeros((x.shape[0], n_classes))
     if atoms is not None:
-        for start in range(0, x.shape[0], _ROWS):
-            part = x[start : start + _ROWS]
+        for start in range(0, x.shape[0], _BLOCK_ROWS):
+            part = x[start : start + _BLOCK_ROWS]
             for k, columns in enumerate(dictionary.class_slices):
                 image = part[:, columns] @ atoms[columns]
-                out[start : start + _ROWS, k] = np.einsum("ij,ij->i", image, image)
+                out[start : start + _BLOCK_ROWS, k] = np.einsum("ij,ij->i", image, image)
         return out
     for i in range(x.shape[0]):
         part = slice(x.indptr[i], x.indptr[i + 1])
@@ -183,7 +197,7 @@ def _quadratic(x: sparse.csr_array, dictionary: Dictionary, class_of: Any, n_cla
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quadratic_stored(indptr, indices, data, gram, class_of, n_classes):
+def _sum_quadratic(indptr, indices, data, gram, class_of, n_classes):
     n = indptr.shape[0] - 1
     out = np.zeros((n, n_classes))
     for s in range(n):

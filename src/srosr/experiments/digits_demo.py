@@ -209,8 +209,8 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     answers = clf.predict(met)
     recognised = time.perf_counter()
 
-    evidence = clf._gathered(clf._checked(met))
-    candidate, score = np.asarray(clf.classes_)[evidence.candidate], clf._scores(evidence)
+    evidence = clf._gather_evidence(clf._check_queries(met))
+    candidate, score = np.asarray(clf.classes_)[evidence.candidate], clf._score_evidence(evidence)
     log_p = clf.log_p_value(met)
     codes = clf.encode(met)
     refused = answers == clf.unknown_label_

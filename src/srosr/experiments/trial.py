@@ -230,7 +230,7 @@ def measure(y: AnyArray, said: Said) -> dict[str, float]:
 def _covered(contender: Contender, trial: Trial) -> list[list[float]]:
     """What thresholds by a target rate come to, at the largest openness; the contender's own threshold stays."""
     clf, y, out = contender.clf, trial.y_test, []
-    unknown, before = y == UNKNOWN, dict(clf._choice)
+    unknown, before = y == UNKNOWN, dict(clf._threshold_arguments)
     with warnings.catch_warnings():
         # That a small rate cannot be kept with few samples is what the figure shows.
         warnings.simplefilter("ignore", CalibrationWarning)

@@ -20,7 +20,7 @@ from ..coding import Problem
 from ..dictionary import Dictionary
 from ..evidence import EVIDENCE, Evidence
 from ..rivals import SparseRejection, open_set_methods
-from ..scoring import class_sizes, concluded
+from ..scoring import conclude, count_atoms
 from .protocol import MethodSetting
 
 __all__ = ["Contender", "MetSamples", "Said", "fit_together", "make", "sharing"]
@@ -133,7 +133,7 @@ class MetSamples:
         elif full in self._gathered:
             return self._gathered[full]
         if codes not in self._gathered:
-            self._gathered[codes] = clf._gathered(clf._checked(self.X))
+            self._gathered[codes] = clf._gather_evidence(clf._check_queries(self.X))
         return self._gathered[codes]
 
 
@@ -154,16 +154,17 @@ class Contender:
     def judge(self, test: MetSamples) -> None:
         """Meet the test samples; what is said of them follows from this, whatever the threshold."""
         clf = self.clf
-        if isinstance(clf, SROSRClassifier):
-            self.evidence = test.evidence(clf)
-            self._candidate, self._empty = self.evidence.candidate, self.evidence.empty
-            self._score = clf._scores(self.evidence)
+        if isinstance(clf, (SROSRClassifier, SparseRejection)):
+            evidence = test.evidence(clf)
+            self._candidate, self._empty, self._score = (
+                evidence.candidate,
+                evidence.empty,
+                clf._score_evidence(evidence),
+            )
+            self.evidence = evidence if isinstance(clf, SROSRClassifier) else None
             return
-        if isinstance(clf, SparseRejection):
-            judged = clf._judge_evidence(test.evidence(clf))
-        else:
-            judged = clf._judge(clf._checked(test.X))
-        self._candidate, self._empty, self._score = judged.candidate, judged.empty, judged.unknown_score
+        raw = clf._predict_raw(clf._check_queries(test.X))
+        self._candidate, self._empty, self._score = raw.candidate, raw.empty, raw.unknown_score
 
     def told(self, openness: float) -> None:
         """Take the openness of a level, if the method follows it."""
@@ -174,9 +175,9 @@ class Contender:
             if self.clf.rule == "paper":
                 self.clf.set_weight(openness=openness)
                 assert self.evidence is not None
-                self._score = self.clf._scores(self.evidence)
+                self._score = self.clf._score_evidence(self.evidence)
         else:
-            self.clf.set_threshold(**self.clf._choice)
+            self.clf.set_threshold(**self.clf._threshold_arguments)
 
     def says(self) -> Said:
         """Answers under the threshold that is set now."""
@@ -233,7 +234,7 @@ def _like(fitted: OpenSetClassifier, wanted: OpenSetClassifier) -> OpenSetClassi
             if name not in other.get_params(deep=False):
                 setattr(other, name, value)
     other.set_params(**late)
-    other._choice = {}
+    other._threshold_arguments = {}
     if isinstance(other, SROSRClassifier):
         _conclude(other)
     return other.set_threshold()
@@ -244,11 +245,11 @@ def _conclude(clf: SROSRClassifier) -> None:
     passes = clf.calibration_
     weight = (1.0 - clf.openness) / 3.0 if clf.weight is None else clf.weight
     clf.rule_ = clf.rule
-    clf.calibration_ = concluded(
+    clf.calibration_ = conclude(
         passes.known,
-        passes.simulated,
-        passes.held_out,
-        class_sizes(clf.dictionary_),
+        passes.simulated_pass,
+        passes.held_out_pass,
+        count_atoms(clf.dictionary_),
         rule=clf.rule,
         tail_size=clf.tail_size,
         weight=0.0 if clf.rule == "matched" else weight,

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_count
-from .._support.threads import Workers, one_blas_thread
+from .._support.threads import ThreadPool, one_blas_thread
 from .dense_sift import N_CELLS, Descriptors, dense_sift
 from .gray_values import as_grey, read_picture
 
@@ -282,7 +282,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     def _over_pictures(self, work: Callable[[int], Any], n: int) -> list[Any]:
         """``work`` on the number of every picture, over threads."""
         jobs = min(int(effective_n_jobs(self.n_jobs)), n, max(64, os.cpu_count() or 1))
-        with one_blas_thread(), Workers(jobs) as workers:
+        with one_blas_thread(), ThreadPool(jobs) as workers:
             return workers.map(work, range(n))
 
 

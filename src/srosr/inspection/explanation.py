@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import Array, IntArray
-from .._support.unknown_label import with_unknown
+from .._support.unknown_label import append_unknown
 from ..coding import sparse_encode
 from ..dictionary import Dictionary, Queries
 from ..evidence import EVIDENCE, Evidence
@@ -245,19 +245,19 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
     Refused
     """
     check_is_fitted(clf, "calibration_")
-    checked = clf._checked(_one(x, clf.dictionary_))
+    checked = clf._check_queries(_one(x, clf.dictionary_))
     dictionary = clf.dictionary_
     queries = dictionary.query(checked)
-    evidence = clf._gathered(queries)
+    evidence = clf._gather_evidence(queries)
     codes = sparse_encode(queries, dictionary, clf.problem_)
     code = np.asarray(codes.toarray()[0], dtype=np.float64)
     k = int(evidence.candidate[0])
     empty = bool(evidence.empty[0])
-    score = float(clf._scores(evidence)[0])
+    score = float(clf._score_evidence(evidence)[0])
     threshold = float(clf.thresholds_[k])
     refused = empty or score > threshold
     classes: list[Any] = np.asarray(clf.classes_).tolist()
-    labels: list[Any] = with_unknown(np.asarray(clf.classes_), clf.unknown_label_).tolist()
+    labels: list[Any] = append_unknown(np.asarray(clf.classes_), clf.unknown_label_).tolist()
     residuals = evidence.residuals[0]
     rule, tails = clf.calibration_.rule, clf.calibration_.tails
     log_p = -math.inf if empty else float(rule.log_p_value(evidence.values, evidence.candidate)[0])
@@ -371,7 +371,7 @@ def _weighed(
     """What each kind of evidence adds to the score, the largest first."""
     if isinstance(rule, CalibratedRule):
         columns = list(range(len(EVIDENCE)))
-        standardised, weights = rule.fusion.standardised(evidence.values)[0], rule.fusion.weights
+        standardised, weights = rule.fusion.standardize(evidence.values)[0], rule.fusion.weights
     else:
         columns = [_MATCHED, _NONMATCHED]
         standardised, weights = np.array(probabilities), np.array([1.0, rule.weight])

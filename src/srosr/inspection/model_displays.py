@@ -145,15 +145,15 @@ class NonMatchedDisplay:
         others = len(clf.classes_) - 1
         if X is None:
             rows = clf.calibration_.simulated
-            if not rows.stranger.any() or rows.stranger.all():
+            if not rows.unknown.any() or rows.unknown.all():
                 raise ValueError(
                     "there is no simulated openness to show (it takes three classes, one with two samples); "
                     "give X and y with unknown samples."
                 )
             sums = rows.values[:, _NONMATCHED] * others
-            return cls(sums[~rows.stranger], sums[rows.stranger], source="simulated")
+            return cls(sums[~rows.unknown], sums[rows.unknown], source="simulated")
         labels = np.asarray(y)
-        values = clf._gathered(clf._checked(X)).values
+        values = clf._gather_evidence(clf._check_queries(X)).values
         if labels.shape != (len(values),):
             raise ValueError(f"y must have one label for each of the {len(values)} samples, got shape {labels.shape}.")
         is_known = np.isin(labels, np.asarray(clf.classes_))
@@ -240,7 +240,7 @@ class TailDisplay:
         if kind not in ("matched", "nonmatched"):
             raise ValueError(f'kind must be "matched" or "nonmatched", got {kind!r}.')
         check_is_fitted(clf, "calibration_")
-        shared = bool(clf.pooled_[clf._number_of(label)])
+        shared = bool(clf.pooled_[clf._find_class(label)])
         rows = _held_out_rows(clf, None if shared else label)
         errors = rows.matched if kind == "matched" else -rows.nonmatched
         if shared:
@@ -319,7 +319,7 @@ def _held_out_rows(clf: SROSRClassifier, label: Any) -> CrossTest:
     check_is_fitted(clf, "calibration_")
     rows = clf.calibration_.known
     if label is not None:
-        rows = rows[rows.truth == clf._number_of(label)]
+        rows = rows[rows.truth == clf._find_class(label)]
     if not len(rows):
         which = "no class has" if label is None else f"class {label!r} does not have"
         raise ValueError(f"{which} two samples, so that none could be held out: there are no errors to show.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._support.unknown_label import label_text
+from .._support.unknown_label import format_label
 from ..classifiers import DictionaryClassifier, OpenSetClassifier
 from ..rivals import method_name
 
@@ -95,7 +95,7 @@ def summary_of(clf: OpenSetClassifier) -> ModelSummary:
     if isinstance(clf, DictionaryClassifier):
         dictionary = clf.dictionary_
         sizes = {
-            label_text(label): part.stop - part.start
+            format_label(label): part.stop - part.start
             for label, part in zip(clf.classes_.tolist(), dictionary.class_slices, strict=True)
         }
         problem, kernel = repr(clf.problem_), str(dictionary.kernel)
@@ -133,13 +133,13 @@ def threshold_text(thresholds: Sequence[float]) -> str:
 def _held_out(clf: OpenSetClassifier) -> HeldOut:
     found = clf._held_out_scores()
     scores, candidate, truth = found.scores, found.candidate, found.truth
-    aside = clf._aside()
+    aside = clf._calibration_split()
     if aside is not None:  # kept out of everything: the better witness
         scores, candidate, truth = aside.scores, aside.candidate, aside.truth
     refused = scores > clf.thresholds_[candidate]
     right = candidate == truth
     # Which class a pretended stranger came nearest to is not kept, so that thresholds by class say nothing of it.
-    strange = found.simulated[found.stranger] > clf.thresholds_[0] if _is_one(clf) else np.empty(0, bool)
+    strange = found.simulated[found.unknown] > clf.thresholds_[0] if _is_one(clf) else np.empty(0, bool)
     return HeldOut(
         samples=len(scores),
         accuracy=_share(right),

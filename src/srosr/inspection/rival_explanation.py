@@ -153,20 +153,20 @@ def verdict_of(clf: OpenSetClassifier, X: Any) -> Verdict:
     """
     decided, scores = clf.decide(X), clf.class_scores(X)[0]
     found = clf._held_out_scores()
-    number = clf._number_of(decided.candidate[0])
+    number = clf._find_class(decided.candidate[0])
     order = np.argsort(-scores, kind="stable")
     classes = clf.classes_.tolist()
     return Verdict(
         type(clf).__name__,
         decided.label.tolist()[0],
         decided.candidate.tolist()[0],
-        bool(decided.refused[0]),
+        bool(decided.rejected[0]),
         float(decided.unknown_score[0]),
         float(clf.thresholds_[number]),
         clf.threshold_info_.detail,
         {classes[k]: float(scores[k]) for k in order},
         found.scores,
-        found.simulated[found.stranger],
+        found.simulated[found.unknown],
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
-from .._support.unknown_label import with_unknown
+from .._support.unknown_label import append_unknown
 from .inputs import Predictions, check_labels, check_predictions, find_kinds
 
 __all__ = ["Outcomes", "count_outcomes", "open_set_confusion"]
@@ -159,5 +159,5 @@ def _join_names(known: list[Any], mark: Any) -> AnyArray:
     if not known:
         return last
     if len(find_kinds(classes) | find_kinds(last)) > 1:
-        return with_unknown(classes, mark)
-    return with_unknown(np.array(known), mark)
+        return append_unknown(classes, mark)
+    return append_unknown(np.array(known), mark)

@@ -56,7 +56,7 @@ def shared_settings(clf: OpenSetClassifier) -> dict[str, Any]:
         "parameters": {name: plain(value) for name, value in parameters.items()},
         "n_features_in": int(clf.n_features_in_),
         "threshold": {"kind": threshold.kind, "detail": threshold.detail},
-        "choice": {name: plain(value) for name, value in clf._choice.items()},
+        "choice": {name: plain(value) for name, value in clf._threshold_arguments.items()},
     }
 
 
@@ -138,7 +138,7 @@ def restored_dictionary(clf: DictionaryClassifier, arrays: dict[str, AnyArray]) 
     """The dictionary of a classifier whose parameters have been restored."""
     if not isinstance(clf.kernel, str):
         raise ValueError("the kernel has no name.")
-    return Dictionary._restored(
+    return Dictionary._rebuild(
         arrays["dictionary/values"],
         arrays["dictionary/scale"],
         arrays["dictionary/labels"],
@@ -161,7 +161,7 @@ def restore_decision(
     clf.classes_ = classes
     clf.unknown_label_ = arrays["unknown_label"].item()
     expect(clf.unknown_label_ not in classes.tolist(), "unknown label")
-    clf._choice = dict(settings["choice"])
+    clf._threshold_arguments = dict(settings["choice"])
     value, per_class = arrays["threshold/value"], arrays["threshold/per_class"]
     expect(value.shape == () and per_class.shape == (len(classes),), "thresholds")
     lowest, highest = clf.score_range

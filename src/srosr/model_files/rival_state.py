@@ -34,7 +34,11 @@ __all__ = ["KINDS", "restored", "state_of"]
 KINDS: dict[str, type[OpenSetClassifier]] = {rival.__name__: rival for rival in RIVALS}
 # Arrays of models that are not of floating-point numbers.
 _TYPES: dict[str, type] = {"members": np.int64, "short": np.bool_}
-_HELD_OUT = ("scores", "candidate", "truth", "simulated", "stranger", "right")
+# Arrays of the held-out scores by their names in files, which keep the word of format version 1.
+_HELD_OUT = {name: name for name in ("scores", "candidate", "truth", "simulated")} | {
+    "stranger": "unknown",
+    "right": "right",
+}
 
 
 def state_of(clf: OpenSetClassifier) -> ModelState:
@@ -42,7 +46,7 @@ def state_of(clf: OpenSetClassifier) -> ModelState:
     if KINDS.get(type(clf).__name__) is not type(clf):
         raise ValueError(f"a {type(clf).__name__} cannot be saved: files hold classifiers of srosr itself.")
     settings, arrays = shared_settings(clf), shared_arrays(clf)
-    arrays |= {f"held_out/{name}": getattr(clf._held_out_scores(), name) for name in _HELD_OUT}
+    arrays |= {f"held_out/{name}": getattr(clf._held_out_scores(), field) for name, field in _HELD_OUT.items()}
     if isinstance(clf, SparseRejection):
         settings["problem"] = problem_state(clf.problem_)
         arrays |= dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
@@ -142,4 +146,4 @@ def _held_out(clf: OpenSetClassifier, arrays: dict[str, AnyArray]) -> HeldOutSco
     lowest, highest = clf.score_range
     for name in ("scores", "simulated"):
         expect(bool(((parts[name] >= lowest) & (parts[name] <= highest)).all()), "held-out scores")
-    return HeldOutScores(**parts, lowest=lowest, highest=highest)
+    return HeldOutScores(**{_HELD_OUT[name]: part for name, part in parts.items()}, lowest=lowest, highest=highest)

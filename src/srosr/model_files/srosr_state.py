@@ -13,7 +13,7 @@ from .._support.threads import one_blas_thread
 from ..classifiers import SROSRClassifier
 from ..dictionary import Dictionary, Queries
 from ..evidence import EVIDENCE, Collaborative
-from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule, codes_suffice
+from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule, needs_least_squares
 from ..tails import GPDTail, SplicedDistribution
 from .classifier_state import (
     LARGEST,
@@ -36,6 +36,8 @@ KIND = "SROSRClassifier"
 # Scales below this are no scales of ours.
 _SMALLEST = 1e-100
 _PASSES = ("known", "simulated", "held_out")
+# Names of the columns of a cross-test in files, which keep the word of format version 1.
+_CROSS_TEST_KEYS = {f.name: f.name for f in fields(CrossTest)} | {"unknown": "stranger"}
 _TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
 
 
@@ -48,7 +50,7 @@ def state_of(clf: SROSRClassifier) -> ModelState:
 
 
 def _settings(clf: SROSRClassifier) -> dict[str, Any]:
-    calibration, aside = clf.calibration_, clf._kept_out
+    calibration, aside = clf.calibration_, clf._calibration_samples
     out = shared_settings(clf)
     out["parameters"]["rule"] = clf.rule_
     return out | {
@@ -70,15 +72,18 @@ def _arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
         "pooled": np.asarray(calibration.pooled, dtype=np.bool_),
         "training_rows": np.asarray(clf.training_rows_, dtype=np.int64),
     }
-    if isinstance(clf._kept_out, Queries):
-        out |= {"aside/cross": clf._kept_out.cross, "aside/squared_norms": clf._kept_out.squared_norms}
-    elif clf._kept_out is not None:
-        out["aside/features"] = clf._kept_out
-    if clf._kept_out is not None:
-        out["aside/labels"] = clf._kept_out_labels
+    if isinstance(clf._calibration_samples, Queries):
+        out |= {
+            "aside/cross": clf._calibration_samples.cross,
+            "aside/squared_norms": clf._calibration_samples.squared_norms,
+        }
+    elif clf._calibration_samples is not None:
+        out["aside/features"] = clf._calibration_samples
+    if clf._calibration_samples is not None:
+        out["aside/labels"] = clf._calibration_labels
     for name in _PASSES:
         rows = getattr(calibration, name)
-        out |= {f"{name}/{f.name}": getattr(rows, f.name) for f in fields(CrossTest)}
+        out |= {f"{name}/{key}": getattr(rows, field) for field, key in _CROSS_TEST_KEYS.items()}
     if isinstance(calibration.rule, CalibratedRule):
         rule = calibration.rule
         for name, fusion in (("fusion", rule.fusion), ("simulated_fusion", rule.simulated)):
@@ -123,7 +128,7 @@ def restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClas
     clf.dictionary_ = dictionary
     clf.calibration_ = _calibration(settings, arrays, dictionary)
     clf._collaborative = None
-    if not codes_suffice(isinstance(clf.calibration_.rule, CalibratedRule), dictionary):
+    if needs_least_squares(isinstance(clf.calibration_.rule, CalibratedRule), dictionary):
         with one_blas_thread():
             _ = dictionary.gram
             clf._collaborative = Collaborative(dictionary)
@@ -134,14 +139,15 @@ def restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClas
 
 
 def _restore_aside(clf: SROSRClassifier, kind: str | None, arrays: dict[str, AnyArray], dictionary: Dictionary) -> None:
-    clf._kept_out, clf._kept_out_labels = None, arrays.get("aside/labels", np.empty(0, dictionary.labels.dtype))  # type: ignore[union-attr]
+    clf._calibration_samples = None
+    clf._calibration_labels = arrays.get("aside/labels", np.asarray(dictionary.labels)[:0])
     if kind == "similarities":
-        clf._kept_out = Queries(arrays["aside/cross"], arrays["aside/squared_norms"])
-        expect(clf._kept_out.cross.shape[1] == dictionary.n_atoms, "samples set aside")
+        clf._calibration_samples = Queries(arrays["aside/cross"], arrays["aside/squared_norms"])
+        expect(clf._calibration_samples.cross.shape[1] == dictionary.n_atoms, "samples set aside")
     elif kind == "features":
-        clf._kept_out = dictionary.checked(arrays["aside/features"])
-    if clf._kept_out is not None:
-        expect(clf._kept_out_labels.shape == (len(clf._kept_out),), "samples set aside")
+        clf._calibration_samples = dictionary.check_features(arrays["aside/features"])
+    if clf._calibration_samples is not None:
+        expect(clf._calibration_labels.shape == (len(clf._calibration_samples),), "samples set aside")
 
 
 def _calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
@@ -180,17 +186,17 @@ def _vector(values: AnyArray, n: int) -> AnyArray:
 
 
 def _cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) -> CrossTest:
-    rows = CrossTest(*(arrays[f"{name}/{f.name}"] for f in fields(CrossTest)))
+    rows = CrossTest(**{field: arrays[f"{name}/{key}"] for field, key in _CROSS_TEST_KEYS.items()})
     n, n_classes = len(rows.sample), len(dictionary.class_slices)
     for field, most in (("sample", dictionary.n_atoms), ("truth", n_classes), ("candidate", n_classes)):
         numbers = getattr(rows, field)
         right = numbers.shape == (n,) and numbers.dtype == np.int64
         expect(right and (n == 0 or (numbers.min() >= 0 and numbers.max() < most)), "held-out samples")
-    for field in ("repeat", "matched", "nonmatched", "stranger"):
+    for field in ("repeat", "matched", "nonmatched", "unknown"):
         expect(getattr(rows, field).shape == (n,), "held-out samples")
-    expect(rows.values.shape == (n, len(EVIDENCE)) and rows.stranger.dtype == np.bool_, "held-out samples")
+    expect(rows.values.shape == (n, len(EVIDENCE)) and rows.unknown.dtype == np.bool_, "held-out samples")
     for numbers in (rows.values, rows.matched, rows.nonmatched):
-        expect(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.stranger]) < LARGEST).all()), "errors")
+        expect(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.unknown]) < LARGEST).all()), "errors")
     expect(bool((np.abs(rows.values) < LARGEST).all()), "held-out samples")
     return rows
 

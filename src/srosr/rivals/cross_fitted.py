@@ -19,10 +19,10 @@ from sklearn.utils import check_random_state
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_count
 from .._support.threads import one_blas_thread
-from ..classifiers import Judgement, OpenSetClassifier
-from ..dictionary import unit_rows
+from ..classifiers import OpenSetClassifier, RawPrediction
+from ..dictionary import normalize_rows
 from ..exceptions import SROSRWarning
-from ..scoring import SIMULATED_EVERY, HeldOutScores, few_out_folds, left_out_classes
+from ..scoring import SIMULATED_EVERY, HeldOutScores, draw_folds, draw_left_out_classes
 from .distances import squared_distances
 
 __all__ = [
@@ -184,16 +184,15 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any) -> None:
-        X, y, classes, unknown_label = self._training_set(X, y)
+    def _fit(self, X: Array, y: AnyArray) -> None:
         members = np.unique(y, return_inverse=True)[1]
         rng, self._normalize = check_random_state(self.random_state), bool(self.normalize)
         X, empty = self._scaled(X)
         if empty.any():  # nothing can be learnt from them
             X, members = X[~empty], members[~empty]
-            gone = np.setdiff1d(np.arange(len(classes)), members)
+            gone = np.setdiff1d(np.arange(len(self.classes_)), members)
             if len(gone):
-                label = classes[gone[0]]
+                label = self.classes_[gone[0]]
                 raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
         largest = float(np.abs(X).max())
         if not _SMALLEST <= largest <= _LARGEST and largest > 0:
@@ -206,11 +205,8 @@ class CrossFittedClassifier(OpenSetClassifier):
             tuned = self._tuned(related, members, rng)
             model, columns = self._learn(related, np.arange(len(X)), members, tuned)
             held_out = self._cross_fit(related, members, tuned, rng)
-        self.classes_, self.unknown_label_ = classes, unknown_label
         self.model_, self.tuned_, self._held_out = model, tuned, held_out
         self.samples_ = None if columns is None else np.ascontiguousarray(X[columns])
-        self._choice = {}
-        self.set_threshold()
 
     def _cross_fit(self, related: Array, members: IntArray, tuned: dict[str, Any], rng: Any) -> HeldOutScores:
         """What training samples score in fits without them: all classes known, and with classes left out."""
@@ -219,7 +215,7 @@ class CrossFittedClassifier(OpenSetClassifier):
         for held in folds:
             parts.append((held, *self._without(related, members, held, tuned)))
         sizes = np.bincount(members)
-        left_out = left_out_classes(len(sizes), -(-self.cv // SIMULATED_EVERY), rng)
+        left_out = draw_left_out_classes(len(sizes), -(-self.cv // SIMULATED_EVERY), rng)
         simulated = []
         for i, absent in enumerate(left_out):
             gone = np.flatnonzero(np.isin(members, absent))
@@ -261,7 +257,7 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     # -- recognising -------------------------------------------------------------------------------------
 
-    def _judge(self, X: Any) -> Judgement:
+    def _predict_raw(self, X: Any) -> RawPrediction:
         X, empty = self._scaled(np.asarray(X, dtype=np.float64))
         width = X.shape[1] if self.samples_ is None else len(self.samples_)
         step = max(64, _BLOCK_BYTES // (8 * width))
@@ -273,8 +269,8 @@ class CrossFittedClassifier(OpenSetClassifier):
                 with np.errstate(over="ignore", invalid="ignore"):
                     candidate, scores, of_classes = self.model_.judge(self._related(block, self.samples_))
                 scores = np.where(nothing | np.isnan(scores), self.score_range[1], scores)
-                parts.append(Judgement(candidate, scores, of_classes, nothing))
-        return Judgement.joined(parts)
+                parts.append(RawPrediction(candidate, scores, of_classes, nothing))
+        return RawPrediction.concatenate(parts)
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -282,7 +278,7 @@ class CrossFittedClassifier(OpenSetClassifier):
         """Samples as the method takes them, and which of them have no direction though one is needed."""
         if not self._normalize:
             return X, np.zeros(len(X), np.bool_)
-        return unit_rows(X), np.count_nonzero(X, axis=1) == 0
+        return normalize_rows(X), np.count_nonzero(X, axis=1) == 0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -314,7 +310,7 @@ def stratified_folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntA
     order = np.argsort(members, kind="stable")
     ends = np.cumsum(np.bincount(members))
     slices = [slice(int(start), int(end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    for fold in few_out_folds(slices, rng, n_folds):
+    for fold in draw_folds(slices, rng, n_folds):
         yield np.sort(order[fold])
 
 

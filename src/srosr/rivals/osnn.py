@@ -72,7 +72,7 @@ class OSNN(ComparingClassifier):
     """
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    _without_original: ClassVar[str] = 'the paper chooses T on pretended strangers, which is threshold="risk".'
+    _no_original_threshold: ClassVar[str] = 'the paper chooses T on pretended strangers, which is threshold="risk".'
     model_type: ClassVar[type[Model]] = NearestOfClass
 
     def _learn(

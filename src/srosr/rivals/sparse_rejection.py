@@ -7,19 +7,26 @@ residual; they differ in the number that says how strange it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._support.array_types import Array
+from .._support.array_types import AnyArray, Array
+from .._support.parameter_checks import check_count
 from .._support.threads import one_blas_thread
-from ..classifiers import DictionaryClassifier, Judgement
-from ..coding import Codes, Problem
-from ..dictionary import Dictionary, Queries
-from ..evidence import DIRECTION, EVIDENCE, Evidence, evidence_of
-from ..scoring import CrossTest, CrossTester, HeldOutScores, cross_splits, few_out_folds, left_out_classes
+from ..classifiers import DictionaryClassifier
+from ..coding import Problem
+from ..dictionary import Dictionary
+from ..evidence import DIRECTION, EVIDENCE, Evidence
+from ..scoring import (
+    CrossTest,
+    CrossTester,
+    HeldOutScores,
+    draw_cross_splits,
+    draw_folds,
+    draw_left_out_classes,
+)
 
 __all__ = ["NaiveRejection", "RatioRejection", "SCIRejection", "SparseRejection"]
 
@@ -97,16 +104,15 @@ class SparseRejection(DictionaryClassifier):
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any) -> None:
-        X, y, _, self.unknown_label_ = self._training_set(X, y)
-        dictionary, rng = self._dictionary_of(X, y), check_random_state(self.random_state)
+    def _fit(self, X: Array, y: AnyArray) -> None:
+        dictionary, rng = self._build_dictionary(X, y), check_random_state(self.random_state)
         slices = dictionary.class_slices
-        folds = list(few_out_folds(slices, rng))
-        left_out = left_out_classes(len(slices), self.n_repeats, rng)
-        splits = list(cross_splits(slices, len(left_out), HOLDOUT, rng))
+        folds = list(draw_folds(slices, rng))
+        left_out = draw_left_out_classes(len(slices), self.n_repeats, rng)
+        splits = list(draw_cross_splits(slices, len(left_out), HOLDOUT, rng))
         with one_blas_thread():
-            tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs, codes_only=True)
-            cross_tests = tester.known(folds), tester.simulated(splits, left_out)
+            tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs)
+            cross_tests = tester.test_known(folds), tester.test_simulated(splits, left_out)
         self._learn(dictionary, cross_tests)
 
     def _learn(self, dictionary: Dictionary, cross_tests: tuple[CrossTest, CrossTest]) -> None:
@@ -118,15 +124,13 @@ class SparseRejection(DictionaryClassifier):
             held_out.candidate,
             held_out.truth,
             self._strangeness(simulated.values[:, column]),
-            simulated.stranger,
+            simulated.unknown,
             simulated.right,
             *self.score_range,
         )
         self._cross_tests = cross_tests
         self.dictionary_, self.problem_ = dictionary, self._problem
         self.classes_ = np.asarray(dictionary.classes_)
-        self._choice = {}
-        self.set_threshold()
 
     def _sharing_codes(self, kind: type[SparseRejection]) -> SparseRejection:
         """Another method of this family as if fitted to the same samples with the same parameters, without coding."""
@@ -136,37 +140,23 @@ class SparseRejection(DictionaryClassifier):
             other.feature_names_in_ = self.feature_names_in_
         other.n_features_in_, other.unknown_label_ = self.n_features_in_, self.unknown_label_
         other._learn(self.dictionary_, self._cross_tests)
-        return other
+        return other.set_threshold()
 
     def _held_out_scores(self) -> HeldOutScores:
         return self._held_out
 
     # -- recognising -------------------------------------------------------------------------------------
 
-    def _judge(self, X: Any) -> Judgement:
-        return Judgement.joined([self._judge_evidence(self._evidence(*coded)) for coded in self._coded(X)])
-
-    def _gathered(self, X: Any) -> Evidence:
-        """The evidence of samples that have been checked."""
-        return Evidence.joined([self._evidence(*coded) for coded in self._coded(X)])
-
-    def _evidence(self, queries: Queries, codes: Codes) -> Evidence:
-        """The evidence of the codes alone; what regularised least squares says has no part here."""
-        nothing = np.zeros((len(queries), len(self.dictionary_.class_slices)))
-        return evidence_of(queries, codes, self.dictionary_, nothing, nothing)
-
-    def _judge_evidence(self, evidence: Evidence) -> Judgement:
+    def _score_evidence(self, evidence: Evidence) -> Array:
         values = self._strangeness(evidence.values[:, EVIDENCE.index(self.kind)])
-        scores = np.where(evidence.empty, self.score_range[1], values)
-        return Judgement(evidence.candidate, scores, -evidence.residuals, evidence.empty)
+        return np.where(evidence.empty, self.score_range[1], values)
 
     def _strangeness(self, values: Array) -> Array:
         return values if DIRECTION[self.kind] > 0 else 1.0 - values
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.n_repeats, Integral) or isinstance(self.n_repeats, bool) or self.n_repeats < 1:
-            raise ValueError(f"n_repeats must be a positive integer, got {self.n_repeats!r}.")
+        check_count("n_repeats", self.n_repeats)
 
 
 class SCIRejection(SparseRejection):

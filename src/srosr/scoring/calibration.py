@@ -1,8 +1,7 @@
-"""What the recogniser learns from held-out samples: cross-tests, tails, fused score and its distribution."""
+"""Calibration on held-out samples: cross-tests, tails, the fused score and its distribution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,30 +12,30 @@ from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread, progress_bar
 from ..coding import Problem, gram_wanted
 from ..dictionary import Dictionary
-from ..evidence import EVIDENCE
+from ..evidence import EVIDENCE, HeldOutCollaborative
 from ..exceptions import CalibrationWarning, warn
 from ..tails import SplicedDistribution
-from .cross_test import CrossTest, CrossTester, CrossTestLater, cross_splits, few_out_folds, left_out_classes
+from .cross_test import CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .fusion import Fusion, fit_fusion
 from .held_out_scores import HeldOutScores
+from .splits import SIMULATED_EVERY, draw_cross_splits, draw_folds, draw_left_out_classes
 
-__all__ = ["Calibration", "calibrate", "calibrated_rule", "class_sizes", "codes_suffice", "concluded"]
-
-#: Openness is simulated in every second repeat: half as many codings again.
-SIMULATED_EVERY = 2
+__all__ = ["Calibration", "calibrate", "conclude", "count_atoms", "fit_calibrated_rule", "needs_least_squares"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
-    """What was learnt from held-out samples.
+    """What was learned from held-out samples.
 
-    Attributes
+    Parameters
     ----------
-    known, simulated, held_out : CrossTest
-        The three passes of :mod:`srosr.scoring.cross_test`; ``held_out`` is the one thresholds and p-values come from.
+    known : CrossTest
+        The first pass of :mod:`srosr.scoring.cross_test`, to which the tails are fitted.
+    simulated_pass, held_out_pass : CrossTest or DeferredCrossTest
+        The second and the third pass; read them as ``simulated`` and ``held_out``.
     rule : CalibratedRule or TailRule
-        What turns evidence into an unknown score.
+        Turns evidence into an unknown score.
     tails : TailRule or None
         Matched and non-matched tails of every class; None where no sample could be held out.
     pooled : ndarray of bool (n_classes,)
@@ -44,11 +43,21 @@ class Calibration:
     """
 
     known: CrossTest
-    simulated: CrossTest
-    held_out: CrossTest
+    simulated_pass: CrossTest | DeferredCrossTest
+    held_out_pass: CrossTest | DeferredCrossTest
     rule: CalibratedRule | TailRule
     tails: TailRule | None
     pooled: Any
+
+    @property
+    def simulated(self) -> CrossTest:
+        """Samples coded with classes left out: simulated unknowns, and known samples beside them."""
+        return _get_result(self.simulated_pass)
+
+    @property
+    def held_out(self) -> CrossTest:
+        """Every sample coded once over nearly all others: thresholds and p-values come from these."""
+        return _get_result(self.held_out_pass)
 
     @property
     def weights(self) -> Array:
@@ -57,7 +66,7 @@ class Calibration:
 
     @property
     def simulated_scores(self) -> Array:
-        """Unknown scores in the worlds with classes left out."""
+        """Unknown scores of the samples of ``simulated``."""
         rows = self.simulated
         if isinstance(self.rule, CalibratedRule):
             return self.rule.simulated_score(rows.values)
@@ -65,35 +74,40 @@ class Calibration:
 
     @property
     def scores(self) -> HeldOutScores:
-        """What thresholds are made from."""
-        rows, elsewhere = self.held_out, self.simulated
+        """The scores from which thresholds are chosen."""
+        rows, simulated = self.held_out, self.simulated
         return HeldOutScores(
             self.rule.score(rows.values, rows.candidate),
             rows.candidate,
             rows.truth,
             self.simulated_scores,
-            elsewhere.stranger,
-            elsewhere.right,
+            simulated.unknown,
+            simulated.right,
             is_p_value=isinstance(self.rule, CalibratedRule),
         )
 
 
-def class_sizes(dictionary: Dictionary) -> Any:
-    """Number of atoms of each class."""
+def _get_result(cross_test: CrossTest | DeferredCrossTest) -> CrossTest:
+    return cross_test.result if isinstance(cross_test, DeferredCrossTest) else cross_test
+
+
+def count_atoms(dictionary: Dictionary) -> IntArray:
+    """Return the number of atoms of each class."""
     return np.array([part.stop - part.start for part in dictionary.class_slices])
 
 
-def codes_suffice(calibrated: bool, dictionary: Dictionary) -> bool:
-    """Whether regularised least squares is left out.
+def needs_least_squares(calibrated: bool, dictionary: Dictionary) -> bool:
+    """Return whether the evidence of regularized least squares is computed.
 
-    The paper's rules have no use for it, and over many atoms it is dear: it takes the Gram matrix of all of them.
+    The paper's rules do not use it, and over many atoms it is expensive: it takes the Gram matrix of all of them.
     """
-    return not calibrated and not gram_wanted(dictionary)
+    return calibrated or gram_wanted(dictionary)
 
 
 def calibrate(
     dictionary: Dictionary,
     problem: Problem,
+    least_squares: HeldOutCollaborative | None,
     *,
     rule: str,
     n_repeats: int,
@@ -104,83 +118,101 @@ def calibrate(
     n_jobs: int | None,
     progress: bool,
 ) -> Calibration:
-    """Run the three passes over a dictionary and fit tails, fusion and distribution."""
-    slices = dictionary.class_slices
-    sizes = class_sizes(dictionary)
-    splits = list(cross_splits(slices, n_repeats, holdout, rng))
-    folds = list(few_out_folds(slices, rng))
-    left_out = left_out_classes(len(slices), -(-n_repeats // SIMULATED_EVERY), rng)
-    lonely = bool((sizes == 1).all())
-    if lonely and rule != "calibrated":
-        raise ValueError(
-            f'rule={rule!r} needs a class with two samples to fit its tails to; with one of each use rule="calibrated".'
-        )
-    if lonely and not left_out:
-        raise ValueError("y has two classes of one sample each: there is nothing to hold out or leave out.")
-    # The paper's rules need the second and the third pass for thresholds that are not numbers, and only then.
+    """Run the three passes over a dictionary and fit tails, fusion and distribution.
+
+    ``least_squares`` is that of the dictionary; None where it is not needed, see :func:`needs_least_squares`.
+    """
+    slices, sizes = dictionary.class_slices, count_atoms(dictionary)
+    splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
+    folds = list(draw_folds(slices, rng))
+    left_out = draw_left_out_classes(len(slices), -(-n_repeats // SIMULATED_EVERY), rng)
+    simulated_splits = splits[: len(left_out)]
+    if (sizes == 1).all():
+        if rule != "calibrated":
+            raise ValueError(
+                f"rule={rule!r} fits tails to held-out samples, and every class has one sample; give a class "
+                'two, or use rule="calibrated".'
+            )
+        if not left_out:
+            raise ValueError(
+                "y has two classes of one sample each, so that no sample can be held out and no class left out; give "
+                "more samples or classes."
+            )
+    # The paper's rules need the second and the third pass only for thresholds that are not numbers.
     total = sum(map(len, splits))
     if rule == "calibrated":
-        total += sum(map(len, folds)) + sum(len(s) for s in splits[: len(left_out)])
+        total += sum(map(len, folds)) + sum(map(len, simulated_splits))
+    simulated: CrossTest | DeferredCrossTest
+    held_out: CrossTest | DeferredCrossTest
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
-        new_tester = partial(
-            CrossTester, dictionary, problem, n_jobs=n_jobs, codes_only=codes_suffice(rule == "calibrated", dictionary)
-        )
-        tester = new_tester(done=None if bar is None else lambda n: bar(slice(0, n)))
-        known = tester.known(splits)
+        done = None if bar is None else lambda n: bar(slice(0, n))
+        tester = CrossTester(dictionary, problem, least_squares, n_jobs=n_jobs, done=done)
+        known = tester.test_known(splits)
         if rule == "calibrated":
-            simulated = tester.simulated(splits[: len(left_out)], left_out)
-            held_out = tester.known(folds)
+            simulated = tester.test_simulated(simulated_splits, left_out)
+            held_out = tester.test_known(folds)
         else:
-            simulated = CrossTestLater(partial(_simulated, new_tester, splits[: len(left_out)], left_out))
-            held_out = CrossTestLater(partial(_held_out, new_tester, folds))
-    return concluded(known, simulated, held_out, sizes, rule=rule, tail_size=tail_size, weight=weight)
+            later = partial(_CrossTestLater, dictionary, problem, n_jobs, least_squares is not None)
+            simulated = DeferredCrossTest(later(simulated_splits, left_out))
+            held_out = DeferredCrossTest(later(folds))
+    return conclude(known, simulated, held_out, sizes, rule=rule, tail_size=tail_size, weight=weight)
 
 
-def _simulated(tester: Callable[[], CrossTester], splits: list[IntArray], left_out: list[IntArray]) -> CrossTest:
-    with one_blas_thread():
-        return tester().simulated(splits, left_out)
+@dataclass(frozen=True)
+class _CrossTestLater:
+    """The arguments of a pass that is deferred; the inverses of least squares are not kept until then."""
+
+    dictionary: Dictionary
+    problem: Problem
+    n_jobs: int | None
+    with_least_squares: bool
+    splits: list[IntArray]
+    left_out: list[IntArray] | None = None
+
+    def __call__(self) -> CrossTest:
+        with one_blas_thread():
+            least_squares = HeldOutCollaborative(self.dictionary) if self.with_least_squares else None
+            tester = CrossTester(self.dictionary, self.problem, least_squares, n_jobs=self.n_jobs)
+            if self.left_out is None:
+                return tester.test_known(self.splits)
+            return tester.test_simulated(self.splits, self.left_out)
 
 
-def _held_out(tester: Callable[[], CrossTester], folds: list[IntArray]) -> CrossTest:
-    with one_blas_thread():
-        return tester().known(folds)
-
-
-def concluded(
+def conclude(
     known: CrossTest,
-    simulated: CrossTest,
-    held_out: CrossTest,
+    simulated: CrossTest | DeferredCrossTest,
+    held_out: CrossTest | DeferredCrossTest,
     sizes: Any,
     *,
     rule: str,
     tail_size: float | str,
     weight: float,
 ) -> Calibration:
-    """What the three passes come to under a rule: tails, fusion and distribution; no sample is coded."""
+    """Fit tails, fusion and distribution of a rule to the three passes; no sample is coded."""
     tails = fit_tails(known, sizes, tail_size, weight) if len(known) else None
     pooled = np.array([n < MIN_SAMPLES for n in sizes] if tails is None else tails.pooled)
     if rule != "calibrated":
         if tails is None:
-            raise ValueError(f"rule={rule!r} needs a held-out sample that is not zero to fit its tails to.")
+            raise ValueError(f"rule={rule!r} fits tails to held-out samples, and all of them are zero.")
         return Calibration(known, simulated, held_out, tails, tails, pooled)
+    simulated, held_out = _get_result(simulated), _get_result(held_out)
     with one_blas_thread():
-        fused = fit_fusion(held_out.values, simulated.values, simulated.stranger)
-    return Calibration(
-        known, simulated, held_out, calibrated_rule(fused, held_out, simulated, tail_size), tails, pooled
-    )
+        fusions = fit_fusion(held_out.values, simulated.values, simulated.unknown)
+    calibrated = fit_calibrated_rule(fusions, held_out, simulated, tail_size)
+    return Calibration(known, simulated, held_out, calibrated, tails, pooled)
 
 
-def calibrated_rule(
-    fused: tuple[Fusion, Fusion], held_out: CrossTest, simulated: CrossTest, tail_size: float | str
+def fit_calibrated_rule(
+    fusions: tuple[Fusion, Fusion], held_out: CrossTest, simulated: CrossTest, tail_size: float | str
 ) -> CalibratedRule:
-    """The distribution of the fused score over held-out samples (pretended strangers, where there are none)."""
-    fusion, elsewhere = fused
+    """Fit the distribution of the fused score to held-out samples, or to simulated unknowns where there are none."""
+    fusion, simulated_fusion = fusions
     rows = held_out if len(held_out) else simulated
     if not len(held_out):
         warn(
-            "no class has a second sample to hold out: the unknown score is the share of pretended strangers that look "
-            "less strange, not one minus a p-value.",
+            "no class has a second sample to hold out: the unknown score is the share of simulated unknowns with a "
+            "smaller fused score, and not one minus a p-value.",
             CalibrationWarning,
         )
     distribution = SplicedDistribution.fit(fusion.score(rows.values), tail_size, groups=rows.sample, warn=False)
-    return CalibratedRule(fusion, elsewhere, distribution)
+    return CalibratedRule(fusion, simulated_fusion, distribution)

@@ -1,9 +1,9 @@
-r"""From evidence to an unknown score in [0, 1]: the paper's rule, its matched half, and the calibrated one.
+r"""The rules that turn evidence into an unknown score in [0, 1].
 
 - ``paper``: :math:`S = G_m(r_m - u_m) + w\,G_{nm}(-r_{nm} - u_{nm})` with the tails of the candidate class; the unknown
-  score is :math:`S/(1 + w)`, so that the paper's threshold :math:`\delta = c(1 + w)` is c on its scale.
+  score is :math:`S/(1 + w)`, so that the paper's threshold :math:`\delta = c(1 + w)` becomes c.
 - ``matched``: the same with w = 0.
-- ``calibrated``: the fused score's distribution over held-out known samples, at the fused score: one minus a p-value.
+- ``calibrated``: the distribution function of the fused score over held-out known samples: one minus a p-value.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _MATCHED, _NONMATCHED = EVIDENCE.index("matched"), EVIDENCE.index("nonmatched")
 
 @dataclass(frozen=True)
 class TailRule:
-    """Matched and non-matched tails of every class, and the weight of the second.
+    """The rule of the paper: matched and non-matched tails of every class, and the weight of the second.
 
     Attributes
     ----------
     matched, nonmatched : tuple of GPDTail
-        Upper tails of :math:`r_m` and of :math:`-r_{nm}`, one a class (which classes share one says ``pooled``).
+        Upper tails of :math:`r_m` and of :math:`-r_{nm}`, one a class.
     pooled : tuple of bool
+        Which classes share the tails of all classes.
     weight : float
     """
 
@@ -43,8 +44,8 @@ class TailRule:
     weight: float
 
     def probabilities(self, values: Array, candidate: IntArray) -> tuple[Array, Array]:
-        """Tail probabilities :math:`G_m` and :math:`G_{nm}` of the candidate class, both in [0, 1]."""
-        # The sum over other classes, in the number of classes the tails were made for.
+        """Compute the tail probabilities :math:`G_m` and :math:`G_{nm}` of the candidate class, both in [0, 1]."""
+        # The mean over the other classes becomes the sum to which the tails were fitted.
         errors = values[:, _MATCHED], -values[:, _NONMATCHED] * (len(self.matched) - 1)
         out = np.empty((2, len(values)))
         for row, tails, error in zip(out, (self.matched, self.nonmatched), errors, strict=True):
@@ -54,18 +55,18 @@ class TailRule:
         return out[0], out[1]
 
     def score(self, values: Array, candidate: IntArray) -> Array:
-        """Unknown score, :math:`S/(1 + w)`."""
+        """Compute the unknown score, :math:`S/(1 + w)`."""
         matched, nonmatched = self.probabilities(values, candidate)
         return (matched + self.weight * nonmatched) / (1.0 + self.weight)
 
     def log_p_value(self, values: Array, candidate: IntArray) -> Array:
-        """Logarithm of one minus the unknown score."""
+        """Compute the logarithm of one minus the unknown score."""
         with np.errstate(divide="ignore"):
             return np.log1p(-self.score(values, candidate))
 
 
 def fit_tails(known: CrossTest, sizes: IntArray, tail_size: float | str, weight: float) -> TailRule:
-    """Tails of the matched errors and of the sums of non-matched errors of every class.
+    """Fit tails to the matched errors and to the sums of non-matched errors of every class.
 
     Parameters
     ----------
@@ -77,31 +78,31 @@ def fit_tails(known: CrossTest, sizes: IntArray, tail_size: float | str, weight:
     weight : float
     """
 
-    def tails(rows: CrossTest) -> tuple[GPDTail, GPDTail]:
+    def fit_pair(rows: CrossTest) -> tuple[GPDTail, GPDTail]:
         return (
             fit_tail(rows.matched, tail_size, groups=rows.sample, warn=False),
             fit_tail(-rows.nonmatched, tail_size, groups=rows.sample, warn=False),
         )
 
     pooled = tuple(bool(n < MIN_SAMPLES) or not (known.truth == k).any() for k, n in enumerate(sizes))
-    shared = tails(known) if any(pooled) else None
+    shared = fit_pair(known) if any(pooled) else None
     pairs = []
     for k, share in enumerate(pooled):
-        pairs.append(shared if share and shared is not None else tails(known[known.truth == k]))
+        pairs.append(shared if share and shared is not None else fit_pair(known[known.truth == k]))
     return TailRule(tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), pooled, weight)
 
 
 @dataclass(frozen=True)
 class CalibratedRule:
-    """The fused score and its distribution.
+    """The calibrated rule: the fused score and its distribution.
 
     Attributes
     ----------
     fusion : Fusion
     simulated : Fusion
-        The same weights, on the scales of the worlds with classes left out.
+        The same weights, with the scales of samples coded with classes left out.
     distribution : SplicedDistribution
-        Of the fused score over held-out known samples; over pretended strangers where there are no such samples.
+        Of the fused score over held-out known samples; over simulated unknowns where there are no such samples.
     """
 
     fusion: Fusion
@@ -109,13 +110,13 @@ class CalibratedRule:
     distribution: SplicedDistribution
 
     def score(self, values: Array, candidate: IntArray | None = None) -> Array:
-        """Unknown score: the share of known samples with a smaller fused score."""
+        """Compute the unknown score: the share of known samples with a smaller fused score."""
         return self.distribution.cdf(self.fusion.score(values))
 
     def log_p_value(self, values: Array, candidate: IntArray | None = None) -> Array:
-        """Logarithm of one minus the unknown score; ranks strictly where the score has reached 1."""
+        """Compute the logarithm of one minus the unknown score; it still ranks where the score has reached 1."""
         return self.distribution.logsf(self.fusion.score(values))
 
     def simulated_score(self, values: Array) -> Array:
-        """Unknown score of samples in worlds with classes left out."""
+        """Compute the unknown score of samples coded with classes left out."""
         return self.distribution.cdf(self.simulated.score(values))

@@ -1,14 +1,14 @@
-r"""The fused score: all evidence in one number, weighted by what tells strangers from known samples.
+r"""The fused score: all evidence in one number, weighted by how well it separates unknown from known samples.
 
-Every kind of evidence is standardised on known samples, turned so that large speaks for a stranger, and the weights are
-those of a logistic regression between known samples and pretended strangers of simulated openness,
+Every kind of evidence is standardized on known samples, with the sign that makes large values speak for an unknown
+sample. The weights are those of a logistic regression between known samples and simulated unknowns,
 
 .. math:: s(y) = \sum_j b_j \frac{e_j(y) - m_j}{s_j}, \qquad
    \min_{b \ge 0,\, c}\ \text{mean log-loss}(b, c) + \gamma\|b - b_0\|^2,
 
-both sides weighing the same. No weight is negative: evidence may count less, never against its own meaning; and the
-weights are drawn towards equal ones, :math:`b_0`, for strangers are stranger than known classes left out.
-The score of class k's own samples is not centred on that class: on every set it was designed on that lost accuracy.
+both sides having the same total weight. No weight is negative: evidence may count less, never against its meaning. The
+weights shrink toward equal ones, :math:`b_0`, because real unknowns differ more from the known classes than classes
+that were left out do. Centering the score on each class lowered accuracy on every data set of the design.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from scipy.special import expit
 from .._support.array_types import Array
 from ..evidence import DIRECTION, EVIDENCE
 
-__all__ = ["DIRECTION", "EVIDENCE", "Fusion", "fit_fusion", "refitted"]
+__all__ = ["DIRECTION", "EVIDENCE", "Fusion", "fit_fusion", "rescale_fusion"]
 
-#: How strongly weights are drawn to the prior, and the prior weight of each kind of evidence.
+#: How strongly weights shrink toward the prior, and the prior weight of each kind of evidence.
 SHRINKAGE = 0.005
 PRIOR = 0.25
 _SIGNS = np.array([DIRECTION[name] for name in EVIDENCE])
@@ -38,8 +38,8 @@ class Fusion:
     Attributes
     ----------
     mean, scale : ndarray (8,)
-        Mean and standard deviation of each kind of evidence, turned so that large speaks for a stranger, over held-out
-        known samples.
+        Mean and standard deviation of each kind of evidence over held-out known samples, with the sign that makes large
+        values speak for an unknown sample.
     weights : ndarray (8,)
         Not negative.
     """
@@ -48,69 +48,69 @@ class Fusion:
     scale: Array
     weights: Array
 
-    def standardised(self, values: Array) -> Array:
-        """Evidence in standard deviations of known samples; large speaks for a stranger."""
+    def standardize(self, values: Array) -> Array:
+        """Return evidence in standard deviations of known samples; large values speak for an unknown sample."""
         return (values * _SIGNS - self.mean) / self.scale
 
     def contributions(self, values: Array) -> Array:
-        """What each kind of evidence adds to the score, (n_samples, 8)."""
-        return self.standardised(values) * self.weights
+        """Return the contribution of each kind of evidence to the score, (n_samples, 8)."""
+        return self.standardize(values) * self.weights
 
     def score(self, values: Array) -> Array:
-        """The fused score; large speaks for a stranger."""
-        return self.standardised(values) @ self.weights
+        """Compute the fused score; large values speak for an unknown sample."""
+        return self.standardize(values) @ self.weights
 
 
-def _moments(values: Array) -> tuple[Array, Array]:
-    turned = values * _SIGNS
-    mean, scale = turned.mean(axis=0), turned.std(axis=0)
-    # Evidence that varies by rounding only says nothing: it is left in its own units.
+def _measure_moments(values: Array) -> tuple[Array, Array]:
+    signed = values * _SIGNS
+    mean, scale = signed.mean(axis=0), signed.std(axis=0)
+    # Evidence that varies by rounding only carries no information: it keeps its own units.
     return mean, np.where(scale > 1e-6 * (1.0 + np.abs(mean)), scale, 1.0)
 
 
-def fit_fusion(known: Array, simulated: Array, stranger: Any) -> tuple[Fusion, Fusion]:
+def fit_fusion(known: Array, simulated: Array, unknown: Any) -> tuple[Fusion, Fusion]:
     """Learn the fused score.
 
     Parameters
     ----------
     known : ndarray (n, 8)
-        Evidence of held-out known samples in the world of all classes; may be empty.
+        Evidence of held-out known samples, coded over all classes; may be empty.
     simulated : ndarray (m, 8)
-        Evidence in worlds with classes left out; may be empty.
-    stranger : ndarray of bool (m,)
-        Which of those are pretended strangers.
+        Evidence of samples coded with classes left out; may be empty.
+    unknown : ndarray of bool (m,)
+        Which of those are simulated unknowns.
 
     Returns
     -------
     fusion, simulated_fusion : Fusion
-        For the world of all classes, and for the smaller ones: the weights are the same. Where there is no known sample
-        to stand on, the pretended strangers are used instead.
+        For samples coded over all classes, and for those coded with classes left out; the weights are the same. Where
+        there is no held-out known sample the scales come from the simulated unknowns.
     """
     prior = np.full(len(EVIDENCE), PRIOR)
-    stranger = np.asarray(stranger, dtype=bool)
+    unknown = np.asarray(unknown, dtype=bool)
     if not len(known):
-        mean, scale = _moments(simulated)
+        mean, scale = _measure_moments(simulated)
         fusion = Fusion(mean, scale, prior)
         return fusion, fusion
-    mean, scale = _moments(known)
-    ordinary = simulated[~stranger]
-    if not len(ordinary) or not stranger.any():
+    mean, scale = _measure_moments(known)
+    ordinary = simulated[~unknown]
+    if not len(ordinary) or not unknown.any():
         fusion = Fusion(mean, scale, prior)
         return fusion, fusion
-    there = Fusion(*_moments(ordinary), prior)
-    weights = _logistic(there.standardised(simulated), stranger, prior)
-    return Fusion(mean, scale, weights), Fusion(there.mean, there.scale, weights)
+    simulated_scale = Fusion(*_measure_moments(ordinary), prior)
+    weights = _fit_logistic(simulated_scale.standardize(simulated), unknown, prior)
+    return Fusion(mean, scale, weights), Fusion(simulated_scale.mean, simulated_scale.scale, weights)
 
 
-def refitted(fusion: Fusion, known: Array) -> Fusion:
-    """The same weights, on the scales of other known samples."""
-    return Fusion(*_moments(known), fusion.weights)
+def rescale_fusion(fusion: Fusion, known: Array) -> Fusion:
+    """Return a fusion with the same weights and the scales of other known samples."""
+    return Fusion(*_measure_moments(known), fusion.weights)
 
 
-def _logistic(Z: Array, stranger: Any, prior: Array) -> Array:
-    """Non-negative weights of a logistic regression in which both sides weigh the same."""
-    y = stranger.astype(np.float64)
-    weight = np.where(stranger, 0.5 / y.sum(), 0.5 / (1.0 - y).sum())
+def _fit_logistic(Z: Array, unknown: Any, prior: Array) -> Array:
+    """Fit a logistic regression with non-negative weights in which both sides have the same total weight."""
+    y = unknown.astype(np.float64)
+    weight = np.where(unknown, 0.5 / y.sum(), 0.5 / (1.0 - y).sum())
 
     def loss(b: Array) -> tuple[float, Array]:
         margin = Z @ b[:-1] + b[-1]

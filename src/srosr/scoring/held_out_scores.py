@@ -1,4 +1,4 @@
-"""What training samples scored in models that were fitted without them."""
+"""Held-out scores: those of training samples in models that were fitted without them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ __all__ = ["HeldOutScores"]
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Unknown scores of training samples, each from a model that was fitted without it: what thresholds are made from.
+    """Unknown scores of training samples, each from a model fitted without it; thresholds are chosen from them.
 
-    What a method chooses by cross-validation (the parameters of its machines, say) is chosen on all training samples
-    beforehand, those that are held out or left out included.
+    Parameters that a method chooses by cross-validation (of its machines, say) are chosen on all training samples
+    beforehand, including those that are held out or left out here.
 
     Attributes
     ----------
     scores : ndarray (n,)
-        Of held-out samples, all classes known.
+        Of held-out samples, with all classes known.
     candidate, truth : ndarray of int (n,)
         Numbers of their candidate and true class.
     simulated : ndarray (m,)
-        Of samples in worlds with classes left out.
-    stranger, right : ndarray of bool (m,)
-        Whether such a sample's class was left out, and whether its candidate is its class.
+        Of samples scored with classes left out.
+    unknown, right : ndarray of bool (m,)
+        Whether such a sample is a simulated unknown (its class was left out), and whether its candidate is its class.
     lowest, highest : float
-        Ends of the scale: nothing scores below the one or above the other.
+        Ends of the scale: no score lies below the first or above the second.
     is_p_value : bool
-        Whether one minus the score is a p-value, which goes on where held-out samples end.
+        Whether one minus the score is a p-value, which is defined beyond the largest held-out score.
     """
 
     scores: Array
     candidate: IntArray
     truth: IntArray
     simulated: Array
-    stranger: AnyArray
+    unknown: AnyArray
     right: AnyArray
     lowest: float = 0.0
     highest: float = 1.0

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .._support.array_types import AnyArray
-from .._support.unknown_label import label_text
+from .._support.unknown_label import format_label
 from ..classifiers import Decisions
 
 __all__ = ["FORMATS", "DecisionWriter", "format_of"]
@@ -75,7 +75,7 @@ class DecisionWriter:
         """
         import pyarrow as pa
 
-        verdict = [REFUSED if refused else RECOGNISED for refused in decisions.refused.tolist()]
+        verdict = [REFUSED if refused else RECOGNISED for refused in decisions.rejected.tolist()]
         columns: list[Any] = [
             numbers,
             *(kept[name] for name in self._kept),
@@ -115,7 +115,7 @@ class DecisionWriter:
 def _texts(labels: AnyArray) -> list[str]:
     """Labels as text."""
     values = labels.tolist()
-    text = {label: label_text(label) for label in set(values)}
+    text = {label: format_label(label) for label in set(values)}
     return [text[label] for label in values]
 
 

@@ -1,6 +1,6 @@
-from .choice import Aside as Aside
+from .choice import CalibrationSplit as CalibrationSplit
 from .choice import choose_threshold as choose_threshold
-from .choice import fixed_threshold as fixed_threshold
+from .choice import use_fixed_threshold as use_fixed_threshold
 from .criteria import OBJECTIVES as OBJECTIVES
 from .criteria import Threshold as Threshold
 from .criteria import check_threshold as check_threshold

@@ -1,50 +1,51 @@
-r"""Thresholds on the unknown score, none of which needs an unknown sample.
+r"""Criteria for a threshold on the unknown score, none of which needs an unknown sample.
 
-A sample is refused where its unknown score is *above* the threshold. Four ways to one:
+A sample is rejected where its unknown score is *above* the threshold. There are four ways to one:
 
 - `rejection_threshold`: a target rate of false rejection, from scores of held-out known samples (approximate);
-- `conformal_threshold`: the same with a guarantee, from samples that had no part in anything else;
-- `simulated_threshold`: the best one against pretended strangers, known classes left out in turn;
-- a number of your own.
+- `conformal_threshold`: the same with a guarantee, from the scores of a calibration split;
+- `simulated_threshold`: the best one against simulated unknowns, known classes left out in turn;
+- a number.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import to_number
 
 __all__ = [
     "OBJECTIVES",
     "Threshold",
+    "check_threshold",
     "conformal_threshold",
-    "enough_for",
+    "count_needed",
     "rejection_threshold",
     "simulated_threshold",
 ]
 
-#: What `simulated_threshold` can aim at.
+#: The objectives of `simulated_threshold`.
 OBJECTIVES = ("risk", "f", "youden")
 
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
-    """A threshold on the unknown score, and how it came about.
+    """A threshold on the unknown score, and how it was chosen.
 
     Attributes
     ----------
     value : float
-        For classes without one of their own.
+        For classes without a threshold of their own.
     per_class : ndarray (n_classes,)
-        For each candidate class.
+        The threshold of each candidate class.
     kind : {"target", "conformal", "simulated", "fixed"}
     detail : str
-        In words.
+        How it was chosen, in words.
     """
 
     value: float
@@ -53,15 +54,15 @@ class Threshold:
     detail: str
 
     def of(self, candidate: IntArray) -> Array:
-        """The threshold of each sample, by its candidate class."""
+        """Return the threshold of each sample, by its candidate class."""
         return self.per_class[candidate]
 
 
 def check_threshold(
     value: Any, lowest: float = 0.0, highest: float = 1.0, named: tuple[str, ...] = OBJECTIVES
 ) -> float:
-    """A threshold on the scale of the scores, or a ValueError."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    """Return a threshold as a number on the scale of the scores, or raise a ValueError."""
+    number = to_number(value)
     if not (lowest <= number <= highest and math.isfinite(number)):
         scale = "a finite number" if math.isinf(highest - lowest) else f"a number between {lowest:g} and {highest:g}"
         raise ValueError(
@@ -71,19 +72,19 @@ def check_threshold(
     return number
 
 
-def enough_for(target: float) -> int:
-    """The fewest held-out samples whose largest score can stand for a rejection rate: :math:`n \\ge 1/\\alpha - 1`.
+def count_needed(target: float) -> int:
+    """Return the fewest held-out samples that resolve a rejection rate: :math:`n \\ge 1/\\alpha - 1`.
 
     Examples
     --------
-    >>> enough_for(0.05)
+    >>> count_needed(0.05)
     19
     """
     return math.ceil(1.0 / target - 1.0 - 1e-9)
 
 
 def rejection_threshold(scores: Array, target: float) -> float:
-    """The smallest threshold that refuses at most the share ``target`` of the scores.
+    """Return the smallest threshold that rejects at most the share ``target`` of the scores.
 
     Parameters
     ----------
@@ -96,16 +97,16 @@ def rejection_threshold(scores: Array, target: float) -> float:
 
 
 def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> float:
-    r"""The split-conformal threshold, the :math:`\lceil(n + 1)(1 - \alpha)\rceil`-th smallest score.
+    r"""Return the split-conformal threshold, the :math:`\lceil(n + 1)(1 - \alpha)\rceil`-th smallest score.
 
-    A new known sample that is exchangeable with the n calibration samples is refused with probability at most
-    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the highest score there can be keeps
-    that promise, which refuses nothing.
+    A new known sample that is exchangeable with the n calibration samples is rejected with probability at most
+    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the end of the scale, which rejects
+    nothing, has this guarantee.
 
     Parameters
     ----------
     scores : ndarray (n,)
-        Unknown scores of samples that had no part in dictionary, tails or fusion.
+        Unknown scores of samples that were kept out of dictionary, tails and fusion.
     target : float
     highest : float
         End of the scale.
@@ -127,22 +128,22 @@ def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> f
 def simulated_threshold(
     known: Array,
     right: AnyArray,
-    stranger: Array,
+    unknown: Array,
     objective: str,
     risk_weight: float = 1.0,
     lowest: float = 0.0,
     highest: float = 1.0,
 ) -> tuple[float, float]:
-    r"""The threshold that does best against pretended strangers.
+    r"""Return the threshold with the best objective against simulated unknowns.
 
-    With :math:`C_o` the share of strangers accepted and :math:`C_\epsilon` the share of known samples refused or given
-    a wrong class, "risk" minimises the paper's open set risk :math:`C_o + \lambda C_\epsilon`; "f" maximises the
-    F-measure (true positives: known samples accepted in the right class) with as many strangers as known samples;
-    "youden" maximises the share of known samples accepted minus that of strangers accepted.
+    With :math:`C_o` the share of unknowns accepted and :math:`C_\epsilon` the share of known samples rejected or given
+    a wrong class, "risk" minimizes the paper's open set risk :math:`C_o + \lambda C_\epsilon`; "f" maximizes the
+    F-measure (true positives: known samples accepted in the right class) with as many unknown as known samples;
+    "youden" maximizes the share of known samples accepted minus that of unknowns accepted.
 
     Parameters
     ----------
-    known, stranger : ndarray
+    known, unknown : ndarray
         Unknown scores.
     right : ndarray of bool
         Whether a known sample's candidate is its class.
@@ -155,12 +156,12 @@ def simulated_threshold(
     Returns
     -------
     threshold, value : float
-        The middle of the gap above the best threshold, and what the objective is there.
+        The middle of the gap above the best threshold, and the objective there.
     """
-    levels = np.unique(np.concatenate([[lowest], known, stranger]))
+    levels = np.unique(np.concatenate([[lowest], known, unknown]))
     accepted = np.searchsorted(np.sort(known), levels, side="right") / len(known)
     correct = np.searchsorted(np.sort(known[right]), levels, side="right") / len(known)
-    missed = np.searchsorted(np.sort(stranger), levels, side="right") / len(stranger)
+    missed = np.searchsorted(np.sort(unknown), levels, side="right") / len(unknown)
     if objective == "risk":
         gain = -(missed + risk_weight * (1.0 - correct))
     elif objective == "f":
@@ -170,7 +171,7 @@ def simulated_threshold(
     best = int(np.argmax(gain))
     below, above = levels[best], levels[best + 1] if best + 1 < len(levels) else highest
     value = -gain[best] if objective == "risk" else gain[best]
-    if math.isinf(below):  # all are refused, on a scale without an end
+    if math.isinf(below):  # all are rejected, on a scale without an end
         return float(np.nextafter(above, -np.inf)), float(value)
     middle = 0.5 * below + 0.5 * above if math.isfinite(above) else below
     return float(middle if middle < above else below), float(value)

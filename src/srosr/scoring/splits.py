@@ -1,0 +1,98 @@
+"""Ways to hold samples out and to leave classes out, as arrays of row numbers; nothing is coded here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray, IntArray
+
+__all__ = [
+    "SIMULATED_EVERY",
+    "draw_cross_splits",
+    "draw_folds",
+    "draw_left_out_classes",
+    "rotate_classes",
+    "split_off_calibration",
+]
+
+#: Share of the classes that simulated openness leaves out at a time.
+LEFT_OUT = 0.3
+#: Openness is simulated in every second repeat, which adds half as many codings.
+SIMULATED_EVERY = 2
+#: Folds of the calibration pass: at most a twentieth of the atoms is missing, or one of a class.
+N_FOLDS = 20
+
+
+def draw_cross_splits(class_slices: list[slice], n_repeats: int, holdout: float, rng: Any) -> Iterator[IntArray]:
+    """Yield the held-out atoms of each repeat, sorted: of every class the share ``holdout``.
+
+    At least one sample of a class is held out and never all; the only sample of a class never is.
+    """
+    for _ in range(n_repeats):
+        parts = []
+        for part in class_slices:
+            size = part.stop - part.start
+            held = min(max(round(holdout * size), 1), size - 1)
+            parts.append(part.start + rng.permutation(size)[:held])
+        yield np.sort(np.concatenate(parts))
+
+
+def draw_folds(class_slices: list[slice], rng: Any, n_folds: int = N_FOLDS) -> Iterator[IntArray]:
+    """Yield folds that hold every sample out once, spread evenly over the classes.
+
+    The only sample of a class is never held out. A class of fewer samples than folds is complete in the other folds.
+    """
+    folds: list[list[int]] = [[] for _ in range(n_folds)]
+    for part in class_slices:
+        size = part.stop - part.start
+        if size < 2:
+            continue
+        places = rng.permutation(n_folds)
+        for i, row in enumerate(rng.permutation(size)):
+            folds[places[i % n_folds]].append(part.start + int(row))
+    for fold in folds:
+        if fold:
+            yield np.sort(np.array(fold))
+
+
+def draw_left_out_classes(n_classes: int, n_repeats: int, rng: Any) -> list[IntArray]:
+    """Return the classes that each repeat leaves out: about 30 %, all in turn, so that at least two are kept.
+
+    The list is empty where there are only two classes.
+    """
+    size = min(max(round(LEFT_OUT * n_classes), 1), n_classes - 2)
+    return list(rotate_classes(n_classes, size, n_repeats, rng)) if size > 0 else []
+
+
+def rotate_classes(n_classes: int, size: int, n: int, rng: Any) -> Iterator[IntArray]:
+    """Draw ``size`` classes ``n`` times, sorted, from a shuffled queue that is refilled once every class had a turn."""
+    queue: list[int] = []
+    for _ in range(n):
+        chosen: list[int] = []
+        while len(chosen) < size:
+            if not queue:
+                queue = rng.permutation(n_classes).tolist()
+            # A class drawn from the end of one queue that is first in the next one waits for the next draw.
+            place = next((i for i, k in enumerate(queue) if k not in chosen), None)
+            if place is None:
+                queue += rng.permutation(n_classes).tolist()
+                continue
+            chosen.append(queue.pop(place))
+        yield np.sort(np.array(chosen))
+
+
+def split_off_calibration(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
+    """Return the rows of the dictionary, and those of the calibration split: of each class the share.
+
+    The split has at least one sample of every class with two, since the guarantee covers all classes, and never the
+    last one. Samples that are not ``usable``, those of length zero, stay in the dictionary.
+    """
+    drawn: list[IntArray] = []
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero((y == label) & usable))
+        drawn.append(rows[: max(min(max(round(share * len(rows)), 1), len(rows) - 1), 0)])
+    split = np.sort(np.concatenate(drawn))
+    return np.setdiff1d(np.arange(len(y)), split), split
