@@ -34,6 +34,7 @@ _MAX_THREADS = 64
 # Up to this many samples times atoms squared (one sample over 1024 atoms) the calling thread codes on its own: it takes
 # milliseconds, of which the start of a thread would be a good part. Ctrl-C then waits for the compiled solver.
 _INLINE_WORK = 2**20
+_STATUSES = np.array(["ok", "infeasible", "max_iter"])
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,14 +186,20 @@ def _get_dictionary(atoms: Any, kernel: Any, normalize: Any) -> Dictionary:
 
 
 def _assemble_codes(parts: list[Part], problem: Problem, tol: float, sparse_output: bool) -> Codes:
-    def concatenate(name: str) -> Array:
-        return np.concatenate([getattr(p.certificate, name) for p in parts])
+    """Return the codes of all chunks as one batch, and warn of those that are not certified."""
 
-    codes: Any = stacked([p.codes for p in parts]).csr()
-    codes.eliminate_zeros()
-    gap, violation, infeasible = concatenate("gap"), concatenate("violation"), concatenate("infeasible").astype(bool)
-    certified = np.concatenate([p.certificate.holds(tol) for p in parts])
-    status = np.where(certified, np.where(infeasible, "infeasible", "ok"), "max_iter")
+    def concatenate(arrays: list[Any]) -> Any:
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    def collect(name: str) -> Array:
+        return concatenate([getattr(part.certificate, name) for part in parts])
+
+    codes: Any = (parts[0].codes if len(parts) == 1 else stacked([part.codes for part in parts])).csr()
+    if not codes.data.all():
+        codes.eliminate_zeros()
+    gap, violation = collect("gap"), collect("violation")
+    certified = concatenate([part.certificate.holds(tol) for part in parts])
+    status = _STATUSES[np.where(certified, collect("infeasible"), 2)]
     if not certified.all():
         warnings.warn(
             f"{(~certified).sum()} of {len(certified)} codes are not certified to tol={tol:g} "
@@ -203,11 +210,11 @@ def _assemble_codes(parts: list[Part], problem: Problem, tol: float, sparse_outp
         )
     return Codes(
         codes if sparse_output else codes.toarray(),
-        concatenate("residual_norm"),
-        concatenate("objective"),
+        collect("residual_norm"),
+        collect("objective"),
         gap,
         violation,
         status,
-        np.concatenate([p.steps for p in parts]),
+        concatenate([part.steps for part in parts]),
         problem,
     )
