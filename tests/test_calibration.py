@@ -1,4 +1,4 @@
-"""What is learnt from held-out samples is what a plain recomputation without them finds."""
+"""What is learned from held-out samples is what a plain recomputation without them finds."""
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def test_two_classes_cannot_leave_one_out():
 # --- ridge and subspaces -------------------------------------------------------------------------
 
 
-def learnt(kernel="linear", seed=0, sizes=(8, 5, 1, 9), normalize=True, n_features=12):
+def learned(kernel="linear", seed=0, sizes=(8, 5, 1, 9), normalize=True, n_features=12):
     X, y = World(seed, n_known=len(sizes), n_features=n_features).known(sizes)
     return X, y, Dictionary(X, y, kernel=kernel, gamma=0.05, normalize=normalize)
 
@@ -124,7 +124,7 @@ def fading(products, left, right, width):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("normalize", [True, False])
 def test_held_out_scores_equal_ridge_refitted_without_the_atoms(kernel, normalize):
-    _, y, dictionary = learnt(kernel, normalize=normalize)
+    _, y, dictionary = learned(kernel, normalize=normalize)
     gram, n = dictionary.gram, dictionary.n_atoms
     similar = fading(gram, np.diag(gram), np.diag(gram), width_of(gram))
     held_out = HeldOutCollaborative(dictionary)
@@ -137,13 +137,13 @@ def test_held_out_scores_equal_ridge_refitted_without_the_atoms(kernel, normaliz
 
 
 def test_a_class_that_is_left_out_whole_scores_zero():
-    _, _, dictionary = learnt()
+    _, _, dictionary = learned()
     np.testing.assert_allclose(HeldOutCollaborative(dictionary).scores(np.arange(8))[:, 0], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_collaborative_scores_and_distances_are_those_of_the_formulas(kernel):
-    _, _, dictionary = learnt(kernel)
+    _, _, dictionary = learned(kernel)
     queries = dictionary.query(World(9, n_known=4, n_features=12).known(3)[0])
     gram, amount = dictionary.gram, 0.1
     both = Collaborative(dictionary)
@@ -160,7 +160,7 @@ def test_collaborative_scores_and_distances_are_those_of_the_formulas(kernel):
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_subspace_distances_of_held_out_atoms_are_those_over_the_atoms_that_are_left(kernel):
-    _, _, dictionary = learnt(kernel)
+    _, _, dictionary = learned(kernel)
     held_out, gram, amount = HeldOutCollaborative(dictionary), dictionary.gram, 0.1 * np.diag(dictionary.gram).mean()
     rng = np.random.default_rng(3)
     for size in (1, 5, dictionary.n_atoms // 2):
@@ -177,9 +177,9 @@ def test_subspace_distances_of_held_out_atoms_are_those_over_the_atoms_that_are_
             np.testing.assert_allclose(found[:, column], np.sqrt(np.diag(gram)[removed] - explained), atol=1e-8)
 
 
-def test_subspace_distance_is_a_regularised_distance_in_the_space_of_features():
+def test_subspace_distance_is_a_regularized_distance_in_the_space_of_features():
     """d_k^2 = min over b of |y - Y_k b|^2 + lambda |b|^2, by a minimiser that sees features."""
-    _, _, dictionary = learnt(sizes=(3, 4), n_features=6)
+    _, _, dictionary = learned(sizes=(3, 4), n_features=6)
     sample = World(5, n_known=2, n_features=6).known(1)[0]
     atoms, query = dictionary.linear_atoms, (sample / np.linalg.norm(sample, axis=1, keepdims=True))[0]
     found = Collaborative(dictionary).distances(dictionary.query(sample))[0]
@@ -219,7 +219,7 @@ def by_hand(gram, cross, square, labels, x, scores, distances):
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_the_evidence_table_is_a_plain_loop_over_the_formulas(kernel):
-    _, _, dictionary = learnt(kernel)
+    _, _, dictionary = learned(kernel)
     world = World(0, n_known=4, n_features=12)
     queries = dictionary.query(np.vstack([world.known(5)[0], world.strangers(10)]))
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
@@ -239,7 +239,7 @@ def test_the_evidence_table_is_a_plain_loop_over_the_formulas(kernel):
 
 
 def test_a_sample_of_length_zero_is_marked_empty_and_has_finite_evidence():
-    _, _, dictionary = learnt()
+    _, _, dictionary = learned()
     queries = dictionary.query(np.vstack([np.zeros(12), np.ones(12)]))
     both = Collaborative(dictionary)
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
@@ -412,7 +412,7 @@ def test_weights_are_the_optimum_that_projected_gradient_descent_finds_from_anyw
         np.testing.assert_allclose(fusion.weights, b, atol=1e-3)
 
 
-def test_the_fused_score_is_centred_and_scaled_on_known_samples():
+def test_the_fused_score_is_centered_and_scaled_on_known_samples():
     known, simulated, stranger = shifted(0)
     fusion, elsewhere = fit_fusion(known, simulated, stranger)
     np.testing.assert_allclose(fusion.standardize(known).mean(axis=0), 0.0, atol=1e-12)

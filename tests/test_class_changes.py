@@ -1,4 +1,4 @@
-"""Classes come and go without a refit: what stays, what is learnt anew, and what a refit would have said."""
+"""Classes come and go without a refit: what stays, what is learned anew, and what a refit would have said."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_recalibrating_all_equals_a_fit_on_all_samples(digits, rule):
 
 
 @pytest.mark.parametrize("rule", ["calibrated", "paper", "matched"])
-def test_a_new_class_is_recognised_and_agrees_nearly_with_a_refit(digits, rule):
+def test_a_new_class_is_recognized_and_agrees_nearly_with_a_refit(digits, rule):
     X, X_test, y, y_test = digits
     clf = fitted(digits, [0, 1, 2, 3, 5], rule=rule)
     assert (clf.predict(X_test[y_test == 4]) == -1).mean() > 0.5
@@ -143,7 +143,7 @@ def test_longer_text_labels_are_not_cut(digits):
     assert clf.classes_.tolist() == ["b", "c", "the fourth"]
 
 
-def test_one_sample_of_a_new_class_is_enough_to_recognise_it_by(digits):
+def test_one_sample_of_a_new_class_is_enough_to_recognize_it_by(digits):
     X, _, y, _ = digits
     clf = fitted(digits, [0, 1, 2])
     new = X[y == 6][:1]
@@ -240,7 +240,7 @@ def test_numbers_of_removed_samples_are_not_given_again(digits):
 
 
 @pytest.mark.parametrize("rule", ["calibrated", "paper"])
-def test_a_class_that_alone_had_samples_aside_or_held_out_may_go_or_it_is_said(digits, rule):
+def test_the_only_class_with_calibration_or_held_out_samples_may_be_removed_or_an_error_says_why(digits, rule):
     X, X_test, y, _ = digits
     sizes = {0: 25, 1: 1, 2: 1, 3: 2}
     rows = np.concatenate([np.flatnonzero(y == k)[:n] for k, n in sizes.items()])
@@ -256,7 +256,7 @@ def test_a_class_that_alone_had_samples_aside_or_held_out_may_go_or_it_is_said(d
             assert np.isfinite(clf.unknown_score(X_test[:5])).all()
 
 
-def test_labels_that_an_array_would_merge_are_refused(digits):
+def test_labels_that_an_array_would_merge_raise(digits):
     X, _, y, _ = digits
     rows = y < 3
     clf = SROSRClassifier(n_repeats=2, random_state=0).fit(X[rows], 2**53 + y[rows])

@@ -376,36 +376,36 @@ WITH_INF = np.where(np.arange(55).reshape(11, 5) == 7, np.inf, ATOMS)
         "scalar",
     ],
 )
-def test_bad_atoms_are_refused_by_name(atoms):
+def test_bad_atoms_raise_by_name(atoms):
     with pytest.raises(ValueError, match="atoms"):
         Dictionary(atoms)
 
 
 @pytest.mark.parametrize("labels", [LABELS[:-1], np.concatenate([LABELS, ["a"]]), LABELS[:, None], "a", []])
-def test_labels_that_do_not_fit_are_refused_by_name(labels):
+def test_labels_that_do_not_fit_raise_by_name(labels):
     with pytest.raises(ValueError, match="labels"):
         Dictionary(ATOMS, labels)
 
 
-def test_missing_labels_are_refused_by_name():
+def test_missing_labels_raise_by_name():
     with pytest.raises(ValueError, match="labels"):
         Dictionary(ATOMS, [np.nan] + [1.0] * 10)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "", None, 3])
-def test_unknown_kernel_is_refused_by_name(kernel):
+def test_unknown_kernel_raises_by_name(kernel):
     with pytest.raises(ValueError, match="kernel"):
         Dictionary(ATOMS, kernel=kernel)
 
 
 @pytest.mark.parametrize("normalize", ["unit", 2, None])
-def test_unknown_scaling_is_refused_by_name(normalize):
+def test_unknown_scaling_raises_by_name(normalize):
     with pytest.raises(ValueError, match="normalize"):
         Dictionary(ATOMS, normalize=normalize)
 
 
 @pytest.mark.parametrize(("name", "value"), [("gamma", -1.0), ("gamma", np.nan), ("degree", 0), ("degree", -2)])
-def test_bad_kernel_parameters_are_refused_by_name(name, value):
+def test_bad_kernel_parameters_raise_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         Dictionary(ATOMS, kernel="poly", **{name: value})
 
@@ -416,7 +416,7 @@ def test_a_negative_offset_would_make_the_polynomial_kernel_indefinite():
 
 
 @pytest.mark.parametrize("kernel", ["chi2", "histogram_intersection"])
-def test_histogram_kernels_refuse_negative_features(kernel):
+def test_histogram_kernels_raise_for_negative_features(kernel):
     with pytest.raises(ValueError, match="atoms"):
         Dictionary(-ATOMS, kernel=kernel)
     with pytest.raises(ValueError, match="X"):
@@ -433,7 +433,7 @@ def test_histogram_kernels_refuse_negative_features(kernel):
     ],
     ids=["indefinite", "not symmetric", "negative diagonal", "not square"],
 )
-def test_a_matrix_that_is_no_gram_is_refused_by_name(gram):
+def test_a_matrix_that_is_no_gram_raises_by_name(gram):
     with pytest.raises(ValueError, match="atoms"):
         _ = Dictionary(gram, kernel="precomputed").gram
 
@@ -463,12 +463,12 @@ def test_an_indefinite_gram_is_found_among_many_atoms():
     ],
     ids=["nan", "inf", "too few features", "1-d", "empty", "text", "None"],
 )
-def test_bad_queries_are_refused_by_name(X):
+def test_bad_queries_raise_by_name(X):
     with pytest.raises(ValueError, match="X"):
         build().query(X)
 
 
-def test_features_where_similarities_are_due_are_refused():
+def test_features_where_similarities_are_due_raise():
     gram = kernel_matrix(KERNELS["rbf"], ATOMS, ATOMS)
     with pytest.raises(ValueError, match="Queries"):
         Dictionary(gram, kernel="precomputed").query(QUERIES)
@@ -484,33 +484,33 @@ def test_features_where_similarities_are_due_are_refused():
         (np.ones((2, 3)), np.array([1.0, np.inf]), "squared_norms"),
     ],
 )
-def test_bad_similarities_are_refused_by_name(cross, squared_norms, name):
+def test_bad_similarities_raise_by_name(cross, squared_norms, name):
     with pytest.raises(ValueError, match=name):
         Queries(cross, squared_norms)
 
 
-def test_a_callable_kernel_of_the_wrong_shape_is_refused_by_name():
+def test_a_callable_kernel_of_the_wrong_shape_raises_by_name():
     with pytest.raises(ValueError, match="kernel"):
         _ = Dictionary(ATOMS, kernel=lambda a, b: np.ones(3)).gram
 
 
-def test_a_callable_kernel_that_returns_nan_is_refused_by_name():
+def test_a_callable_kernel_that_returns_nan_raises_by_name():
     with pytest.raises(ValueError, match="kernel"):
         _ = Dictionary(ATOMS, kernel=lambda a, b: np.full((len(a), len(b)), np.nan)).gram
 
 
 @pytest.mark.parametrize("indices", [[11], [-12], [], [0.5], [[0, 1]], np.ones(3, bool)])
-def test_indices_that_do_not_exist_are_refused_by_name(indices):
+def test_indices_that_do_not_exist_raise_by_name(indices):
     with pytest.raises((ValueError, IndexError), match="indices"):
         build().subset(indices)
 
 
-def test_dropping_an_unknown_class_is_refused_by_name():
+def test_dropping_an_unknown_class_raises_by_name():
     with pytest.raises(ValueError, match="label"):
         build().drop("z")
 
 
-def test_dropping_the_last_class_is_refused():
+def test_dropping_the_last_class_raises():
     with pytest.raises(ValueError, match="label"):
         Dictionary(ATOMS, ["a"] * 11).drop("a")
 
@@ -525,12 +525,12 @@ def test_dropping_the_last_class_is_refused():
     ],
     ids=["features", "labels", "nan", "1-d"],
 )
-def test_bad_additions_are_refused_by_name(X, y, name):
+def test_bad_additions_raise_by_name(X, y, name):
     with pytest.raises(ValueError, match=rf"\b{name}\b"):
         build().append(X, y)
 
 
-def test_appending_atoms_that_make_a_users_kernel_indefinite_is_refused():
+def test_appending_atoms_that_make_a_users_kernel_indefinite_raises():
     """Definite on the first two atoms only: the third is as similar to both as they are to themselves."""
 
     def similarity(A, B):
@@ -561,16 +561,16 @@ def test_the_dictionary_keeps_its_atoms_when_the_callers_array_changes():
     np.testing.assert_array_equal(dictionary.gram, np.eye(3))
 
 
-def test_dropping_several_classes_at_once_is_refused():
+def test_dropping_several_classes_at_once_raises():
     with pytest.raises(ValueError, match="label"):
         Dictionary(ATOMS, LABELS).drop(LABELS.tolist())
 
 
-def test_text_and_numbers_in_one_list_of_labels_are_refused():
+def test_text_and_numbers_in_one_list_of_labels_raise():
     with pytest.raises(ValueError, match="labels"):
         Dictionary(ATOMS, (["a", 1] * len(ATOMS))[: len(ATOMS)])
 
 
-def test_a_negative_definite_function_is_refused_when_the_dictionary_is_made():
+def test_a_negative_definite_function_raises_when_the_dictionary_is_made():
     with pytest.raises(ValueError, match="kernel"):
         Dictionary(ATOMS, kernel=lambda A, B: -(A @ B.T), normalize=True)

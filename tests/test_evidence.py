@@ -265,7 +265,7 @@ def test_ratio_of_two_perfect_matches_is_not_confident():
     np.testing.assert_array_equal(residual_ratio(np.array([[0.0, 0.0, 1.0]])), [1.0])
 
 
-def test_ratio_of_a_single_class_is_refused_by_name():
+def test_ratio_of_a_single_class_raises_by_name():
     """There is no second-best class."""
     with pytest.raises(ValueError, match="residuals"):
         residual_ratio(np.array([[0.4], [0.0]]))
@@ -283,7 +283,7 @@ def test_ratio_equals_the_formula(seed, n_classes):
 # --- bad input ------------------------------------------------------------------------------
 
 
-def test_codes_that_do_not_fit_are_refused_by_name():
+def test_codes_that_do_not_fit_raise_by_name():
     _, dictionary, _ = three_classes(12)
     for bad in (np.zeros((2, 14)), np.zeros((3, 15)), np.zeros(15), np.full((2, 15), np.nan)):
         with pytest.raises(ValueError, match="codes"):
@@ -293,7 +293,7 @@ def test_codes_that_do_not_fit_are_refused_by_name():
             sparsity_concentration(bad, dictionary)
 
 
-def test_queries_that_do_not_fit_are_refused_by_name():
+def test_queries_that_do_not_fit_raise_by_name():
     _, dictionary, _ = three_classes(12)
     for bad in (np.ones((2, 19)), np.full((2, 20), np.nan), np.ones(20)):
         with pytest.raises(ValueError, match=r"\bX\b"):
@@ -301,7 +301,7 @@ def test_queries_that_do_not_fit_are_refused_by_name():
 
 
 @pytest.mark.parametrize("bad", [np.ones(3), -np.ones((1, 3)), np.full((1, 3), np.nan), np.empty((1, 0))])
-def test_residuals_that_are_none_are_refused_by_name(bad):
+def test_residuals_that_are_none_raise_by_name(bad):
     with pytest.raises(ValueError, match="residuals"):
         residual_ratio(bad)
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from scale import slow_except
 
-PROGRAMME = """
+PROGRAM = """
 import time
 
 import numpy as np
@@ -59,7 +59,7 @@ LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler
 
 
 def interrupted(code, wait):
-    """Run a programme and send it Ctrl-C after it says "ready"; what it printed, and how long it took to end."""
+    """Run a program and send it Ctrl-C after it says "ready"; what it printed, and how long it took to end."""
     process = subprocess.Popen(
         [sys.executable, "-c", LISTEN + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
@@ -87,7 +87,7 @@ def interrupted(code, wait):
 @pytest.mark.parametrize("n_jobs", slow_except([2], [1, 2]))
 @pytest.mark.parametrize("problem", slow_except(["BPDN(1e-3)"], ["Lasso(1e-4)", "BPDN(1e-3)"]))
 def test_ctrl_c_ends_a_long_batch(problem, n_jobs):
-    code = PROGRAMME.format(problem=problem, problem_name=problem.split("(")[0], n_jobs=n_jobs)
+    code = PROGRAM.format(problem=problem, problem_name=problem.split("(")[0], n_jobs=n_jobs)
     out, took = interrupted(code, wait=2.0)
     assert out == ["interrupted"]
     assert took < 5  # one second and a busy machine

@@ -1,4 +1,4 @@
-"""The recogniser as scikit-learn's tools, labels of every kind, odd data and common sense expect it to behave."""
+"""The recognizer as scikit-learn's tools, labels of every kind, odd data and common sense expect it to behave."""
 
 import copy
 import warnings
@@ -77,7 +77,7 @@ def small_world():
 
 
 @pytest.mark.parametrize("rule", ["calibrated", "paper", "matched"])
-def test_known_digits_are_named_and_unknown_ones_refused(rule):
+def test_known_digits_are_named_and_unknown_ones_rejected(rule):
     """Digits in random order: those of the file come writer by writer, and a new writer is half a stranger."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
@@ -117,14 +117,14 @@ def test_every_coding_problem_tells_strangers_from_known_samples(world, problem)
     ],
     ids=str,
 )
-def test_a_sample_is_refused_if_and_only_if_its_score_is_above_its_candidates_threshold(world, parameters):
+def test_a_sample_is_rejected_if_and_only_if_its_score_is_above_its_candidates_threshold(world, parameters):
     X, y, X_known, _, strangers = world
     clf = quick(**parameters).fit(X, y)
     X_test = np.vstack([X_known, strangers])
     scores, candidate = clf.unknown_score(X_test), clf.candidate(X_test)
     assert ((scores >= 0) & (scores <= 1)).all()
-    refused = scores > clf.thresholds_[np.searchsorted(clf.classes_, candidate)]
-    np.testing.assert_array_equal(clf.predict(X_test), np.where(refused, -1, candidate))
+    rejected = scores > clf.thresholds_[np.searchsorted(clf.classes_, candidate)]
+    np.testing.assert_array_equal(clf.predict(X_test), np.where(rejected, -1, candidate))
     np.testing.assert_array_equal(candidate, clf.classes_[clf.class_scores(X_test).argmax(axis=1)])
 
 
@@ -207,7 +207,7 @@ def test_labels_come_back_whole_with_an_unknown_beside_them(world, names, unknow
     assert clf.unknown_label_ in said.tolist()
 
 
-def test_labels_of_bytes_are_refused_and_called_so(world):
+def test_labels_of_bytes_raise_an_error_that_says_so(world):
     """scikit-learn takes none; that they cannot be compared with each other would not be true."""
     X, y, *_ = world
     with pytest.raises(ValueError, match="bytes"):
@@ -233,7 +233,7 @@ def test_labels_in_other_containers_are_the_same_labels(world, kind):
 @pytest.mark.parametrize(
     ("names", "unknown"), [([0, 1, 2, 3], 99), ([0, 1, 2, 3], 0.5), (["a", "b", "c", "d"], "none of these, sorry")]
 )
-def test_a_custom_unknown_label_is_what_refused_samples_get(world, names, unknown):
+def test_a_custom_unknown_label_is_what_rejected_samples_get(world, names, unknown):
     X, y, _, _, strangers = world
     clf = quick(unknown_label=unknown).fit(X, np.array(names)[y])
     assert clf.unknown_label_ == unknown
@@ -255,7 +255,7 @@ def test_a_custom_unknown_label_is_what_refused_samples_get(world, names, unknow
     ],
     ids=str,
 )
-def test_an_unknown_label_that_is_a_class_or_of_another_kind_is_refused(world, names, unknown):
+def test_an_unknown_label_that_is_a_class_or_of_another_kind_raises(world, names, unknown):
     X, y, *_ = world
     with pytest.raises(ValueError, match="unknown_label"):
         quick(unknown_label=unknown).fit(X, np.array(names)[y])
@@ -273,7 +273,7 @@ def test_large_labels_are_not_rounded(world):
 
 
 @pytest.mark.parametrize("parameters", [{}, {"rule": "paper"}, {"threshold": 1.0}, {"normalize": False}], ids=str)
-def test_a_sample_of_length_zero_is_refused(world, parameters):
+def test_a_sample_of_length_zero_is_rejected(world, parameters):
     X, y, X_known, *_ = world
     clf = quick(**parameters).fit(X, y)
     X_test = np.vstack([np.zeros(20), X_known[0]])
@@ -294,7 +294,7 @@ def test_zero_rows_among_the_training_samples_do_no_harm(world, rule):
 
 @pytest.mark.parametrize("rule", ["calibrated", "paper", "matched"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_class_with_a_single_sample_that_is_not_zero_is_learnt(world, rule, seed):
+def test_a_class_with_a_single_sample_that_is_not_zero_is_learned(world, rule, seed):
     """Its repeats may hold out nothing but zeros: there is then no error to fit a tail of its own to."""
     X, y, X_known, *_ = world
     mostly = X.copy()
@@ -314,7 +314,7 @@ def test_where_no_sample_could_be_held_out_the_tail_rules_say_so(rule):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_split_leaves_every_class_something_to_be_recognised_by(world, seed):
+def test_a_split_leaves_every_class_something_to_be_recognized_by(world, seed):
     X, y, *_ = world
     mostly = X.copy()
     mostly[:18] = 0
@@ -322,7 +322,7 @@ def test_a_split_leaves_every_class_something_to_be_recognised_by(world, seed):
     np.testing.assert_array_equal(clf.classes_, np.arange(4))
 
 
-def test_a_class_of_zero_rows_alone_is_refused_by_name(world):
+def test_a_class_of_zero_rows_alone_raises_by_name(world):
     X, y, *_ = world
     with pytest.raises(ValueError, match=r"class.*2.*zero"):
         quick().fit(np.where((y == 2)[:, None], 0.0, X), y)
@@ -355,7 +355,7 @@ def test_one_feature_is_enough_to_run():
     assert np.isfinite(clf.unknown_score([[5.0], [-5.0]])).all()
 
 
-def test_a_single_class_is_refused():
+def test_a_single_class_raises():
     with pytest.raises(ValueError, match="class"):
         quick().fit(np.eye(4), np.zeros(4))
 
@@ -368,7 +368,7 @@ def test_before_fit_every_method_says_so(method):
         getattr(SROSRClassifier(), method)(np.eye(3))
 
 
-def test_a_threshold_before_fit_is_refused():
+def test_a_threshold_before_fit_raises():
     with pytest.raises(NotFittedError):
         SROSRClassifier().set_threshold(0.5)
 
@@ -409,7 +409,7 @@ def test_a_threshold_before_fit_is_refused():
         ("n_jobs", 0),
     ],
 )
-def test_bad_parameters_are_refused_in_fit_by_name(world, parameter, value):
+def test_bad_parameters_raise_in_fit_by_name(world, parameter, value):
     X, y, *_ = world
     with pytest.raises(ValueError, match=parameter):
         SROSRClassifier(**(SEEDED | {"kernel": "rbf"} | {parameter: value})).fit(X, y)
@@ -428,7 +428,7 @@ def test_bad_parameters_are_refused_in_fit_by_name(world, parameter, value):
     ],
     ids=["nan", "empty", "1-d", "label count", "continuous labels", "no labels", "labels of two kinds"],
 )
-def test_bad_training_data_are_refused(X, y):
+def test_bad_training_data_raise(X, y):
     with pytest.raises(ValueError):
         quick().fit(X, y)
 
@@ -512,7 +512,7 @@ def test_enough_samples_give_no_warning(world):
 
 
 @pytest.mark.parametrize("sizes", [(2,) * 12, (1,) * 20, (1, 1, 60, 1)], ids=str)
-def test_a_split_that_can_keep_nothing_aside_does_not_pass_for_a_guarantee(sizes):
+def test_an_empty_calibration_split_does_not_pass_for_a_guarantee(sizes):
     """A quarter of two samples is none. What was asked for is a guarantee: silence would claim it."""
     X, y = World(5, n_known=len(sizes)).known(sizes)
     with warnings.catch_warnings(record=True) as caught:
@@ -553,9 +553,9 @@ def test_a_threshold_set_after_fit_is_the_one_a_fit_would_have_chosen(small_worl
     X_test = np.vstack([X_known, strangers])
     common = {"calibration": calibration, "calibration_size": 0.4}
     later = quick(**common, target_rejection=0.1).fit(X, y)
-    scores, learnt = later.unknown_score(X_test), later.calibration_
+    scores, learned = later.unknown_score(X_test), later.calibration_
     assert later.set_threshold(**choice) is later
-    assert later.calibration_ is learnt
+    assert later.calibration_ is learned
     np.testing.assert_array_equal(later.unknown_score(X_test), scores)
     at_once = quick(**common, **choice).fit(X, y)
     assert later.threshold_ == at_once.threshold_
@@ -589,7 +589,7 @@ def test_without_arguments_the_constructors_choice_comes_back(world):
     ],
     ids=str,
 )
-def test_a_bad_choice_of_threshold_is_refused_and_leaves_the_model_as_it_was(fitted, world, choice):
+def test_a_bad_choice_of_threshold_raises_and_leaves_the_model_as_it_was(fitted, world, choice):
     clf = copy.deepcopy(fitted)
     before, said = dict(vars(clf)), clf.predict(world[2])
     with pytest.raises(ValueError, match=r"threshold|target_rejection|risk_weight"):
@@ -599,13 +599,13 @@ def test_a_bad_choice_of_threshold_is_refused_and_leaves_the_model_as_it_was(fit
     np.testing.assert_array_equal(clf.predict(world[2]), said)
 
 
-def test_a_higher_threshold_never_refuses_more(world):
+def test_a_higher_threshold_never_rejects_more(world):
     X, y, X_known, _, strangers = world
     clf = quick().fit(X, y)
     X_test = np.vstack([X_known, strangers])
-    refused = [np.sum(clf.set_threshold(c).predict(X_test) == -1) for c in np.linspace(0, 1, 21)]
-    assert (np.diff(refused) <= 0).all()
-    assert refused[-1] == 0
+    rejected = [np.sum(clf.set_threshold(c).predict(X_test) == -1) for c in np.linspace(0, 1, 21)]
+    assert (np.diff(rejected) <= 0).all()
+    assert rejected[-1] == 0
 
 
 # --- reproducible -------------------------------------------------------------------------------
@@ -723,7 +723,7 @@ def test_clone_keeps_every_parameter():
     assert not [name for name, value in clf.get_params().items() if value == SROSRClassifier().get_params()[name]]
 
 
-def test_pandas_columns_are_remembered_and_others_refused(world):
+def test_pandas_columns_are_remembered_and_others_raise(world):
     X, y, X_known, *_ = world
     names = [f"feature {i}" for i in range(20)]
     clf = quick().fit(pd.DataFrame(X, columns=names), pd.Series(y))
@@ -757,7 +757,7 @@ def test_a_refit_that_fails_leaves_the_fitted_model_as_it_was():
 
 
 @pytest.mark.parametrize("labels", [np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"), [1j, 2j]])
-def test_labels_that_are_neither_numbers_nor_text_are_refused(labels):
+def test_labels_that_are_neither_numbers_nor_text_raise(labels):
     X, y = World(0).known(6)
     with pytest.raises(ValueError):
         quick().fit(X, np.asarray(labels)[y % 2])
@@ -772,7 +772,7 @@ def test_rounding_is_not_taken_for_evidence():
     assert np.abs(clf.calibration_.rule.fusion.standardize(clf.calibration_.held_out.values)).max() < 50
 
 
-def test_the_score_of_samples_of_unknown_classes_is_for_refusing_them(world):
+def test_the_score_of_samples_of_unknown_classes_is_for_rejecting_them(world):
     X, y, X_known, y_known, strangers = world
     clf = quick(random_state=0).fit(X, y)
     both, labels = np.concatenate([X_known, strangers]), np.concatenate([y_known, np.full(len(strangers), 99)])

@@ -1,4 +1,4 @@
-"""The recogniser on real data: the paper's claim, few samples, and a target that is kept."""
+"""The recognizer on real data: the paper's claim, few samples, and a target that is kept."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_at_the_papers_own_setting_both_tails_beat_the_matched_one_alone(data_di
 
 
 @pytest.mark.parametrize("name, least", [("yaleb", 0.98), ("uiuc", 0.75), ("clip", 0.93), ("coil20", 0.97)])
-def test_the_calibrated_rule_refuses_strangers_and_few_others(data_dir, name, least):
+def test_the_calibrated_rule_rejects_unknowns_and_few_others(data_dir, name, least):
     trial = TRIALS[name].draw(1)
     clf = SROSRClassifier(n_repeats=10, random_state=0).fit(trial.X, trial.y)
     assert auroc(clf, trial) > least
-    refused = clf.predict(trial.X_test)[~trial.is_unknown] == -1
+    rejected = clf.predict(trial.X_test)[~trial.is_unknown] == -1
     # About 5 % of n known samples: four standard deviations of their number, and what a threshold itself is off.
-    n = len(refused)
-    assert abs(refused.mean() - 0.05) < 4 * np.sqrt(0.05 * 0.95 / n) + 0.02
+    n = len(rejected)
+    assert abs(rejected.mean() - 0.05) < 4 * np.sqrt(0.05 * 0.95 / n) + 0.02
 
 
 def test_one_picture_of_each_of_a_hundred_classes_is_enough_to_start(data_dir):
@@ -67,7 +67,7 @@ def test_one_picture_of_each_of_a_hundred_classes_is_enough_to_start(data_dir):
 
 
 @pytest.mark.parametrize("name", ["orl-1", "orl-2"])
-def test_faces_with_one_or_two_pictures_are_recognised_better_than_refused_by_chance(data_dir, name):
+def test_faces_with_one_or_two_pictures_are_recognized_better_than_rejected_by_chance(data_dir, name):
     trial = TRIALS[name].draw(0)
     clf = SROSRClassifier(n_repeats=10, random_state=0)
     if name == "orl-1":

@@ -51,7 +51,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def few_digits():
-    """Twenty a class to learn from, a hundred to recognise."""
+    """Twenty a class to learn from, a hundred to recognize."""
     X, y = load_digits(return_X_y=True)
     return train_test_split(X, y, train_size=200, test_size=100, random_state=1, stratify=y)
 
@@ -59,14 +59,14 @@ def few_digits():
 # --- what it computes -------------------------------------------------------------------------
 
 
-def test_digits_are_recognised(digits):
+def test_digits_are_recognized(digits):
     X, X_test, y, y_test = digits
     assert SRCClassifier().fit(X, y).score(X_test, y_test) > 0.95
     assert SRCClassifier(Lasso(0.01), n_jobs=2).fit(X, y).score(X_test, y_test) > 0.97
 
 
 @pytest.mark.parametrize("problem", [BPDN(0.2), Ridge(0.1), OMP(10)], ids=repr)
-def test_digits_are_recognised_by_the_other_problems_too(few_digits, problem):
+def test_digits_are_recognized_by_the_other_problems_too(few_digits, problem):
     X, X_test, y, y_test = few_digits
     assert SRCClassifier(problem).fit(X, y).score(X_test, y_test) > 0.9
 
@@ -110,7 +110,7 @@ def test_two_classes_have_one_decision_value_positive_for_the_second():
     np.testing.assert_array_equal(src.predict(X_test) == "yes", decision > 0)
 
 
-def test_training_samples_are_recognised_as_themselves(few_digits):
+def test_training_samples_are_recognized_as_themselves(few_digits):
     X, _, y, _ = few_digits
     src = SRCClassifier(BPDN(0.001)).fit(X, y)
     np.testing.assert_array_equal(src.predict(X[:40]), y[:40])
@@ -170,7 +170,7 @@ def test_rbf_kernel_separates_what_no_line_through_the_origin_can():
     assert rbf > 0.97
 
 
-def test_precomputed_similarities_recognise_like_the_kernel(few_digits):
+def test_precomputed_similarities_recognize_like_the_kernel(few_digits):
     X, X_test, y, _ = few_digits
     X, X_test, y = X[:60] / 16, X_test[:10] / 16, y[:60]
 
@@ -245,7 +245,7 @@ def test_grid_search_over_problems(few_digits):
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
-def test_similarities_are_refused_where_the_error_is_in_the_features(few_digits):
+def test_similarities_raise_where_the_error_is_in_the_features(few_digits):
     X, X_test, y, _ = few_digits
     src = SRCClassifier(occlusion=True).fit(X, y)
     with pytest.raises(ValueError, match=r"\bX\b.*occlusion"):
@@ -321,7 +321,7 @@ def test_before_fit_every_method_says_so(method):
         ("n_jobs", 0),
     ],
 )
-def test_bad_parameters_are_refused_in_fit_by_name(parameter, value):
+def test_bad_parameters_raise_in_fit_by_name(parameter, value):
     src = SRCClassifier(**({"kernel": "poly"} | {parameter: value}))
     with pytest.raises(ValueError, match=parameter):
         src.fit(np.eye(4), [0, 0, 1, 1]).predict(np.eye(4))
@@ -340,18 +340,18 @@ def test_bad_parameters_are_refused_in_fit_by_name(parameter, value):
     ],
     ids=["nan", "inf", "empty", "1-d", "label count", "continuous labels", "no labels"],
 )
-def test_bad_training_data_are_refused(X, y):
+def test_bad_training_data_raise(X, y):
     """In scikit-learn's own words, which do not always name X or y."""
     with pytest.raises(ValueError):
         SRCClassifier().fit(X, y)
 
 
-def test_samples_with_other_features_are_refused():
+def test_samples_with_other_features_raise():
     src = SRCClassifier().fit(np.eye(4), [0, 0, 1, 1])
     with pytest.raises(ValueError, match="features"):
         src.predict(np.eye(3))
 
 
-def test_negative_features_for_chi2_are_refused_by_name():
+def test_negative_features_for_chi2_raise_by_name():
     with pytest.raises(ValueError, match=r"\bX\b|atoms"):
         SRCClassifier(kernel="chi2").fit(-np.eye(4), [0, 0, 1, 1])

@@ -128,7 +128,7 @@ def test_excesses_of_wildly_different_size_stop_at_the_upper_bound():
 
 
 @pytest.mark.parametrize("bad", [[], [0.0, 0.0], [-1.0, 1.0], [np.nan, 1.0], [np.inf], [[1.0]], "abc", None])
-def test_bad_excesses_are_refused_by_name(bad):
+def test_bad_excesses_raise_by_name(bad):
     with pytest.raises(ValueError, match="excesses"):
         fit_gpd(bad)
 
@@ -188,7 +188,7 @@ def test_quantiles_invert_the_distribution_function(xi):
         ("rho", (0, 1, 0, 1.1)),
     ],
 )
-def test_impossible_tails_are_refused_by_name(name, values):
+def test_impossible_tails_raise_by_name(name, values):
     with pytest.raises(ValueError, match=name):
         GPDTail(*values)
 
@@ -263,18 +263,18 @@ def test_boundary_is_warned_about_and_silence_can_be_asked_for():
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, np.nan], [1.0, np.inf], [[1.0, 2.0]], "abc", None])
-def test_bad_errors_are_refused_by_name(bad):
+def test_bad_errors_raise_by_name(bad):
     with pytest.raises(ValueError, match="errors"):
         fit_tail(bad)
 
 
 @pytest.mark.parametrize("bad", [0.0, -0.1, 1.5, np.nan, "all", None, [0.1, 0.2]])
-def test_bad_tail_size_is_refused_by_name(bad):
+def test_bad_tail_size_raises_by_name(bad):
     with pytest.raises(ValueError, match="tail_size"):
         fit_tail(np.arange(20.0), bad)
 
 
-def test_groups_of_another_length_are_refused():
+def test_groups_of_another_length_raise():
     with pytest.raises(ValueError, match="groups"):
         fit_tail(np.arange(20.0), groups=np.arange(19))
 
@@ -400,7 +400,7 @@ def test_distribution_can_be_stored_as_plain_arrays():
     np.testing.assert_array_equal(again.logsf(r), d.logsf(r))
 
 
-def test_impossible_parts_are_refused_by_name():
+def test_impossible_parts_raise_by_name():
     tail = GPDTail(1.0, 0.5, -0.5, 0.25)
     good = [0.0, 1.0], [0.25, 0.75], tail, 1.5
     SplicedDistribution(*good)
@@ -485,7 +485,7 @@ def test_goodness_of_fit_keeps_its_level_for_independent_and_for_clustered_error
     assert repeated <= 12
 
 
-def test_goodness_of_fit_refuses_a_tail_of_two_modes():
+def test_goodness_of_fit_rejects_a_tail_of_two_modes():
     rng = np.random.default_rng(1)
     for i in range(10):
         errors = np.abs(np.r_[rng.normal(1, 0.2, 50), rng.normal(4, 0.2, 50)])

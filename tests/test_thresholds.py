@@ -1,4 +1,4 @@
-"""Thresholds keep what they promise: by brute force where they optimise, by simulation where they guarantee a rate."""
+"""Thresholds keep what they promise: by brute force where they optimize, by simulation where they guarantee a rate."""
 
 import warnings
 
@@ -28,7 +28,7 @@ from srosr.thresholds.criteria import (
 
 @pytest.mark.parametrize("target", [0.001, 0.01, 0.05, 0.1, 1 / 3, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 19, 20, 100, 301])
-def test_rejection_threshold_is_the_smallest_that_refuses_at_most_the_target(n, target):
+def test_rejection_threshold_is_the_smallest_that_rejects_at_most_the_target(n, target):
     scores = np.random.default_rng(n).random(n)
     threshold = rejection_threshold(scores, target)
     assert threshold in scores
@@ -49,7 +49,7 @@ def test_enough_is_one_over_the_rate_minus_one(target, n):
     assert count_needed(target) == n
     scores = np.linspace(0.1, 0.9, n)
     assert conformal_threshold(scores, target) == scores[-1], "with enough, the largest score stands for the rate"
-    assert conformal_threshold(scores[:-1], target) == 1.0, "with fewer, nothing may be refused"
+    assert conformal_threshold(scores[:-1], target) == 1.0, "with fewer, nothing may be rejected"
 
 
 @pytest.mark.parametrize("target", [0.3, 0.07, 0.013])
@@ -60,7 +60,7 @@ def test_enough_is_the_first_number_that_is_not_too_few(target):
 
 @pytest.mark.parametrize("target", [0.05, 0.1, 0.31])
 @pytest.mark.parametrize("n", [10, 19, 20, 57])
-def test_conformal_threshold_refuses_exchangeable_samples_at_the_target_or_a_little_less(n, target):
+def test_conformal_threshold_rejects_exchangeable_samples_at_the_target_or_a_little_less(n, target):
     """The expected rate lies in [alpha - 1/(n+1), alpha] for continuous scores: by 4000 draws of n scores.
 
     For uniform scores the rate of a threshold is one minus it, so that nothing but the threshold itself is random: its
@@ -93,13 +93,13 @@ def test_conformal_threshold_is_never_below_the_plain_one():
 
 
 @pytest.mark.parametrize("bad", [0, 1, -0.1, 1.5, np.nan, np.inf, None, "0.1", True, [0.1]])
-def test_rates_outside_zero_and_one_are_refused_by_name(bad):
+def test_rates_outside_zero_and_one_raise_by_name(bad):
     with pytest.raises(ValueError, match="holdout"):
         check_rate("holdout", bad)
 
 
 @pytest.mark.parametrize("bad", [-0.01, 1.01, np.nan, np.inf, "best", True, [0.5]])
-def test_thresholds_outside_the_unknown_scores_are_refused(bad):
+def test_thresholds_outside_the_unknown_scores_raise(bad):
     with pytest.raises(ValueError, match="threshold"):
         check_threshold(bad)
 
@@ -159,33 +159,33 @@ def test_simulated_threshold_lies_in_the_middle_of_the_gap():
 
 
 def test_simulated_threshold_separates_scores_that_only_rounding_keeps_apart():
-    """Scores pile up below 1: the middle of two neighbouring floats is one of them, and must be the lower."""
+    """Scores pile up below 1: the middle of two neighboring floats is one of them, and must be the lower."""
     known, stranger = np.array([0.1, 1 - 2**-53]), np.array([1.0, 1.0])
     threshold, value = simulated_threshold(known, np.array([True, True]), stranger, "youden")
     assert value == 1.0
     assert (stranger > threshold).all() and (known <= threshold).all()
 
 
-def test_a_larger_weight_of_errors_on_known_samples_never_refuses_more_of_them():
+def test_a_larger_weight_of_errors_on_known_samples_never_rejects_more_of_them():
     rng = np.random.default_rng(4)
     known, stranger = rng.beta(2, 4, 200), rng.beta(4, 2, 150)
     found = [simulated_threshold(known, np.ones(200, bool), stranger, "risk", w)[0] for w in (0.1, 0.5, 1, 2, 10)]
     assert (np.diff(found) >= 0).all()
 
 
-# --- in the recogniser -----------------------------------------------------------------------------
+# --- in the recognizer -----------------------------------------------------------------------------
 
 
-def recogniser(**parameters):
+def recognizer(**parameters):
     return SROSRClassifier(Lasso(0.05), **({"n_repeats": 2, "random_state": 0} | parameters))
 
 
 @pytest.fixture(scope="module")
 def well_known():
-    """A hundred samples of each of four classes, the recogniser of them, and 1500 fresh samples of theirs."""
+    """A hundred samples of each of four classes, the recognizer of them, and 1500 fresh samples of theirs."""
     world = World(11)
     X, y = world.known(100)
-    return recogniser(n_repeats=4).fit(X, y), *world.fresh(1500), world.strangers(500)
+    return recognizer(n_repeats=4).fit(X, y), *world.fresh(1500), world.strangers(500)
 
 
 def test_p_values_of_fresh_known_samples_are_uniform(well_known):
@@ -212,7 +212,7 @@ def test_target_rejection_is_met_on_fresh_known_samples(well_known, target):
     assert abs(rate - target) < 4 * np.sqrt(target * (1 - target) * (1 / 400 + 1 / 1500))
 
 
-def test_held_out_samples_are_refused_at_most_at_the_target(well_known):
+def test_held_out_samples_are_rejected_at_most_at_the_target(well_known):
     clf = well_known[0]
     rows = clf.calibration_.held_out
     scores = clf.calibration_.rule.score(rows.values, rows.candidate)
@@ -222,7 +222,7 @@ def test_held_out_samples_are_refused_at_most_at_the_target(well_known):
         assert clf.threshold_info_.kind == "target"
 
 
-def test_per_class_thresholds_refuse_each_class_at_the_target(well_known):
+def test_per_class_thresholds_reject_each_class_at_the_target(well_known):
     clf = well_known[0]
     clf.set_threshold(target_rejection=0.1, per_class=True)
     rows = clf.calibration_.held_out
@@ -236,7 +236,7 @@ def test_per_class_thresholds_refuse_each_class_at_the_target(well_known):
 
 def test_a_class_with_too_few_held_out_samples_has_no_threshold_of_its_own():
     X, y = World(12).known((40, 40, 40, 5))
-    clf = recogniser(per_class=True, target_rejection=0.05).fit(X, y)
+    clf = recognizer(per_class=True, target_rejection=0.05).fit(X, y)
     counts = np.bincount(clf.calibration_.held_out.candidate, minlength=4)
     assert counts[3] < count_needed(0.05) <= counts[:3].min()
     rows = clf.calibration_.held_out
@@ -257,7 +257,7 @@ def test_split_calibration_keeps_its_promise(rule, n_worlds):
     for seed in range(n_worlds):
         world = World(seed, n_features=10, n_unknown=0)
         X, y = world.known(20)
-        clf = recogniser(
+        clf = recognizer(
             rule=rule, calibration="split", calibration_size=0.4, target_rejection=0.1, n_repeats=1, random_state=seed
         ).fit(X, y)
         assert clf.threshold_info_.kind == "conformal"
@@ -274,12 +274,12 @@ def test_split_samples_are_in_no_other_part_of_the_model():
     """Other features in the samples kept out change the threshold and nothing else."""
     world = World(13)
     X, y = world.known(30)
-    one = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
-    aside = np.setdiff1d(np.arange(len(y)), _rows_in(X, one.dictionary_.linear_atoms))
-    assert len(aside) == round(0.25 * 30) * 4
+    one = recognizer(calibration="split", target_rejection=0.1).fit(X, y)
+    split = np.setdiff1d(np.arange(len(y)), _rows_in(X, one.dictionary_.linear_atoms))
+    assert len(split) == round(0.25 * 30) * 4
     changed = X.copy()
-    changed[aside] = world.strangers(len(aside))
-    two = recogniser(calibration="split", target_rejection=0.1).fit(changed, y)
+    changed[split] = world.strangers(len(split))
+    two = recognizer(calibration="split", target_rejection=0.1).fit(changed, y)
     X_test = world.fresh(20)[0]
     np.testing.assert_array_equal(one.unknown_score(X_test), two.unknown_score(X_test))
     assert two.threshold_ > one.threshold_
@@ -321,9 +321,9 @@ def test_thresholds_per_class_keep_the_rate_over_all_classes():
     assert np.mean(rates) <= 0.05 + 0.003
 
 
-def test_a_split_sets_aside_one_of_every_class_that_has_two():
+def test_a_calibration_split_has_one_of_every_class_that_has_two():
     X, y = World(3).known((40, 2, 2, 3))
-    clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
+    clf = recognizer(calibration="split", target_rejection=0.1).fit(X, y)
     assert set(clf._calibration_labels) == set(y)
     assert clf.threshold_info_.kind == "conformal"
 
@@ -331,11 +331,11 @@ def test_a_split_sets_aside_one_of_every_class_that_has_two():
 def test_a_promise_that_cannot_be_kept_is_not_made():
     X, y = World(3).known((40, 40, 1, 30))
     with pytest.warns(CalibrationWarning, match="calibration='split' cannot guarantee"):
-        clf = recogniser(calibration="split").fit(X, y)
+        clf = recognizer(calibration="split").fit(X, y)
     assert clf.threshold_info_.kind == "target"
     X, y = World(3).known((6, 6, 6, 6))
     with pytest.warns(CalibrationWarning, match="calibration='split' cannot guarantee"):
-        clf = recogniser(calibration="split", target_rejection=0.1).fit(X, y)
+        clf = recognizer(calibration="split", target_rejection=0.1).fit(X, y)
     assert clf.threshold_info_.kind == "target"
 
 
@@ -343,7 +343,7 @@ def test_classes_without_a_second_sample_have_a_threshold_by_strangers_and_it_is
     world = World(5, n_known=6, n_features=10)
     X, y = world.known((30, 1, 1, 1, 1, 1))
     with pytest.warns(CalibrationWarning, match="5 of 6 classes have none"):
-        clf = recogniser().fit(X, y)
+        clf = recognizer().fit(X, y)
     assert (clf.thresholds_[1:] >= clf.thresholds_[0]).all()
     stranger = clf.calibration_.simulated.unknown
     scores = clf.calibration_.simulated_scores[stranger]
@@ -351,9 +351,9 @@ def test_classes_without_a_second_sample_have_a_threshold_by_strangers_and_it_is
     assert "without any" in clf.threshold_info_.detail
 
 
-def test_a_smaller_target_never_refuses_more():
+def test_a_smaller_target_never_rejects_more():
     X, y = World(4).known(30)
-    clf = recogniser(random_state=0).fit(X, y)
+    clf = recognizer(random_state=0).fit(X, y)
     thresholds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -368,7 +368,7 @@ def test_a_smaller_target_never_refuses_more():
 def test_a_warning_of_a_fit_points_at_the_line_of_the_fit():
     X, y = World(4).known(2)
     with pytest.warns(CalibrationWarning) as caught:
-        recogniser().fit(X, y)
+        recognizer().fit(X, y)
     assert {w.filename for w in caught} == {__file__}
 
 
@@ -386,11 +386,11 @@ def test_a_class_nobody_was_held_out_of_accepts_the_targets_share_of_strangers()
 
 
 def test_a_target_that_ties_at_the_end_of_the_scale_make_impossible_is_not_kept_in_silence():
-    """A tenth of the held-out samples score as high as can be: one in twenty cannot be refused, and it is said."""
+    """A tenth of the held-out samples score as high as can be: one in twenty cannot be rejected, and it is said."""
     scores, first = np.concatenate([np.linspace(0, 0.9, 90), np.ones(10)]), np.zeros(100, int)
     nothing = np.empty(0, bool)
     held_out = HeldOutScores(scores, first, first, np.empty(0), nothing, nothing)
-    fixed = {"threshold": None, "per_class": False, "risk_weight": 1.0, "aside": None}
+    fixed = {"threshold": None, "per_class": False, "risk_weight": 1.0, "calibration_split": None}
     with pytest.warns(CalibrationWarning, match="nothing is rejected"):
         assert choose_threshold(held_out, 1, target_rejection=0.05, **fixed).value == 1.0
     assert choose_threshold(held_out, 1, target_rejection=0.2, **fixed).value < 0.9

@@ -224,7 +224,7 @@ def test_no_values_make_a_fit_fail(values):
         *([1.0, np.nan], [1.0, np.inf], [1.0, -1e-9]),
     ],
 )
-def test_bad_values_are_refused_by_name(bad):
+def test_bad_values_raise_by_name(bad):
     with pytest.raises(ValueError, match="values"):
         fit_weibull(bad)
 
@@ -284,7 +284,7 @@ def test_parameters_broadcast_against_values():
     assert isinstance(Weibull(1.0, 1.0).cdf(0.5), float)
 
 
-def test_impossible_parameters_are_refused_by_name():
+def test_impossible_parameters_raise_by_name():
     for name, parts in [
         ("shape", (0.0, 1.0)),
         ("shape", (np.nan, 1.0)),

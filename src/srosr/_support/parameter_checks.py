@@ -23,8 +23,13 @@ __all__ = [
 
 
 def to_number(value: Any) -> float:
-    """Return a number as a float, NaN for anything else; a bool is not a number."""
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else math.nan
+    """Return a number as a float, infinity where it is too large for one, NaN for anything else and for bools."""
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def check_rate(name: str, value: Any) -> float:

@@ -375,7 +375,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _is_checked_array(self, X: Any) -> bool:
-        """Return whether scikit-learn would return X as it is; asking it takes 0.1 ms, a good part of one prediction."""
+        """Return whether scikit-learn would return X as it is; asking it takes a tenth of the time of a prediction."""
         return (
             type(X) is np.ndarray
             and X.dtype == np.float64

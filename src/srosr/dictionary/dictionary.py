@@ -17,7 +17,7 @@ from scipy import linalg
 from sklearn.utils import check_array
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .kernels import Kernel, NamedKernel, evaluate, resolve_kernel, self_similarity
+from .kernels import Kernel, NamedKernel, compare_to_self, evaluate, resolve_kernel
 
 __all__ = ["Dictionary", "Queries"]
 
@@ -247,7 +247,7 @@ class Dictionary:
         """Squared lengths of the atoms: the diagonal of the Gram matrix."""
         if self._gram is not None:
             return np.diagonal(self._gram).copy()
-        return self_similarity(self._kernel, self._values) * self._scale**2
+        return compare_to_self(self._kernel, self._values) * self._scale**2
 
     def columns(self, atoms: Any) -> Array:
         """Return columns of the Gram matrix, (n_atoms, len(atoms)), without computing the rest of it."""
@@ -446,7 +446,7 @@ class Dictionary:
         if in_features:
             return normalize_rows(values), np.ones(len(values))
         if self.normalize:
-            squares = self_similarity(self._kernel, values)
+            squares = compare_to_self(self._kernel, values)
             if not (squares >= 0).all():
                 raise ValueError(
                     f"kernel: a sample of {name} has a negative similarity to itself; it must be positive semidefinite."
@@ -469,7 +469,7 @@ class Dictionary:
 
         def prepare(block: slice) -> tuple[slice, Array, Array]:
             rows, factor = self._scale_rows(values[block], name)
-            squares = self_similarity(self._kernel, rows)
+            squares = compare_to_self(self._kernel, rows)
             if not np.isfinite(squares).all() or (squares < 0).any():
                 raise ValueError(
                     f"{name}: a squared length is negative or not finite; scale the features or check the kernel."

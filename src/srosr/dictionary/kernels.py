@@ -1,19 +1,19 @@
-"""Similarities between rows: the named kernels, each a function of two arrays of samples.
+"""Kernels: similarities between the rows of two arrays of samples.
 
-A kernel is all the library ever asks of features; :class:`srosr.Dictionary` turns it into Gram quantities.
+Features enter the library through kernels only; :class:`srosr.Dictionary` turns these into Gram quantities.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from .._support.array_types import Array
+from .._support.parameter_checks import to_number
 
 __all__ = ["KERNELS", "Kernel", "resolve_kernel"]
 
@@ -24,7 +24,7 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection", "precomput
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-def _histogram_intersection(A: Array, B: Array) -> Array:  # scikit-learn has no such kernel
+def _intersect_histograms(A: Array, B: Array) -> Array:  # scikit-learn has no such kernel
     out = np.empty((A.shape[0], B.shape[0]))
     for i in range(A.shape[0]):
         a = A[i]
@@ -69,20 +69,20 @@ class NamedKernel:
 
             return chi2_kernel(A, B, gamma=self.gamma)
         if self.name == "histogram_intersection":
-            return _histogram_intersection(np.ascontiguousarray(A), np.ascontiguousarray(B))
-        raise ValueError(f"kernel={self.name!r} has no features to compare.")
+            return _intersect_histograms(np.ascontiguousarray(A), np.ascontiguousarray(B))
+        raise ValueError(f"kernel={self.name!r} cannot be computed from features.")
 
     def check(self, A: Array, name: str) -> None:
-        """Refuse features this kernel has no meaning for."""
+        """Raise a ValueError for features for which this kernel is not defined."""
         if self.name in ("chi2", "histogram_intersection") and A.size and A.min() < 0:
             raise ValueError(
-                f"{name} contains negative values, which kernel={self.name!r} cannot take: "
+                f"{name} contains negative values, for which kernel={self.name!r} is not defined: "
                 "it compares histograms. Shift the features or choose another kernel."
             )
 
 
-def self_similarity(kernel: Kernel, A: Array) -> Array:
-    """The diagonal of ``kernel(A, A)`` without the rest of it where there is a closed form."""
+def compare_to_self(kernel: Kernel, A: Array) -> Array:
+    """Return the diagonal of ``kernel(A, A)``, by a closed form where there is one."""
     if isinstance(kernel, NamedKernel):
         if kernel.name in ("linear", "poly"):
             squares = np.einsum("ij,ij->i", A, A)
@@ -94,7 +94,7 @@ def self_similarity(kernel: Kernel, A: Array) -> Array:
 
 
 def evaluate(kernel: Kernel, A: Array, B: Array, out: Array | None = None) -> Array:
-    """``kernel(A, B)``, checked: users' callables come through here. ``out`` may be filled instead of a new array."""
+    """Return ``kernel(A, B)``, checked because users' callables come through here; ``out`` may hold the result."""
     if out is not None and isinstance(kernel, NamedKernel) and kernel.name == "linear":
         np.matmul(A, B.T, out=out)
     else:
@@ -109,20 +109,16 @@ def evaluate(kernel: Kernel, A: Array, B: Array, out: Array | None = None) -> Ar
     return out
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
-
-
 def resolve_kernel(kernel: Any, n_features: int, gamma: Any, degree: Any, coef0: Any) -> Kernel:
-    """The function behind a ``kernel`` argument; a ValueError names what is wrong with it."""
+    """Return the function for a ``kernel`` argument, or raise a ValueError."""
     if callable(kernel):
         return kernel
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)} or a callable, got {kernel!r}.")
-    if gamma is not None and not (_is_number(gamma) and gamma > 0):
+    if gamma is not None and not 0 < to_number(gamma) < math.inf:
         raise ValueError(f"gamma must be a positive number or None, got {gamma!r}.")
-    whole = _is_number(degree) and degree == int(degree) and degree >= 1
-    if kernel == "poly" and not (whole and _is_number(coef0) and coef0 >= 0):
+    is_whole = 1 <= to_number(degree) < math.inf and degree == int(degree)
+    if kernel == "poly" and not (is_whole and 0 <= to_number(coef0) < math.inf):
         raise ValueError(
             f"degree must be a positive integer and coef0 must not be negative, got degree={degree!r}, "
             f"coef0={coef0!r}: otherwise the polynomial kernel is not positive semidefinite."

@@ -1,8 +1,8 @@
-r"""How sure a tail is, and whether its errors look Pareto.
+r"""Diagnostics of a tail: standard errors, a test of fit, and quantile plots.
 
 Repeated cross-tests use every training sample about ten times, so that errors come in groups that are not
 independent. All resampling here is of groups: a resample draws as many groups as there are, with replacement, and
-takes all the errors of each.
+takes all errors of each.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
-from .gpd import GPDTail, _numbers, _sorted_errors, fit_tail
-from .gpd_likelihood import maximise_likelihood
+from .._support.parameter_checks import check_count
+from .gpd import GPDTail, _check_numbers, _sort_errors, fit_tail
+from .gpd_likelihood import maximize_likelihood
 
 __all__ = ["TailDiagnostics", "qq_points", "tail_diagnostics"]
 
@@ -27,12 +28,12 @@ class TailDiagnostics:
     ----------
     tail : GPDTail
     standard_error_sigma, standard_error_xi : float
-        Standard deviations over resampled groups at the same threshold; that of an exponential tail's ξ is 0. NaN with
-        fewer than two groups beyond the threshold.
+        Standard deviations over resampled groups at the same threshold; 0 for ξ of an exponential tail. NaN with fewer
+        than two groups beyond the threshold.
     statistic : float
         Cramér–von Mises distance, times the number of groups.
     p_value : float
-        Small where the errors beyond the threshold are not Pareto. NaN as above.
+        Small where the errors beyond the threshold do not follow a Pareto distribution. NaN as above.
     n_groups : int
         Groups (errors, without groups) with an error beyond the threshold.
     qq : tuple of two ndarrays
@@ -56,25 +57,25 @@ def tail_diagnostics(
     n_resamples: int = 200,
     random_state: Any = None,
 ) -> TailDiagnostics:
-    r"""Standard errors and goodness of fit of a tail, by resampling training samples.
+    r"""Compute standard errors and goodness of fit of a tail, by resampling training samples.
 
     With :math:`F` the empirical distribution of the excesses and :math:`G` the fitted one, the statistic is
 
     .. math:: T = m\,\frac1n\sum_i\bigl(F(z_i) - G(z_i)\bigr)^2,
 
-    m the number of groups. In a resample :math:`F^*`, with fit :math:`G^*`, the distance is not that to the truth but
-    carries that of the sample itself, and is centred by it:
+    m the number of groups. The distance of a resample :math:`F^*` to its fit :math:`G^*` includes that of the sample to
+    its own fit, which is subtracted:
 
     .. math:: T^* = m\,\frac1n\sum_i\bigl((F^* - G^*)(z_i) - (F - G)(z_i)\bigr)^2,
 
-    and the p-value is the share of :math:`T^* \ge T`, T itself counted with them. The threshold stays where it is.
-    A share chosen by ``"auto"`` is not chosen again in a resample, so that its p-value is kind.
-    Below ξ = −1/2 maximum likelihood is not normal even for large samples, and the standard errors are rough.
+    and the p-value is the share of :math:`T^* \ge T`, T itself included. The threshold stays fixed.
+    A share chosen by ``"auto"`` is not chosen again in a resample, which makes its p-value too large.
+    Below ξ = −1/2 the estimates are not normal even for large samples, and the standard errors are rough.
 
     Parameters
     ----------
     errors, tail_size, groups
-        As in :func:`srosr.tails.gpd.fit_tail`. Without groups every error is its own.
+        As in :func:`srosr.fit_tail`. Without groups every error is a group of its own.
     n_resamples : int
     random_state : None, int or numpy.random.Generator
 
@@ -95,10 +96,9 @@ def tail_diagnostics(
     >>> d.n_groups, d.p_value > 0.05
     (100, True)
     """
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
-        raise ValueError(f"n_resamples must be an integer of at least 2, got {n_resamples!r}.")
+    check_count("n_resamples", n_resamples, least=2)
     rng = np.random.default_rng(random_state)
-    r, codes = _sorted_errors(errors, groups)
+    r, codes = _sort_errors(errors, groups)
     tail = fit_tail(r, tail_size, groups=codes, warn=False)
     n = tail.n_excesses
     qq = qq_points(r[len(r) - n :], tail) if n else (np.empty(0), np.empty(0))
@@ -106,7 +106,7 @@ def tail_diagnostics(
         z = np.minimum(r[len(r) - n :] - tail.u, np.finfo(np.float64).max)
     members = np.arange(n) if codes is None else np.unique(codes[len(r) - n :], return_inverse=True)[1]
     m = int(members.max()) + 1 if n else 0
-    distance = _distance(z, np.ones(n), tail.sigma, tail.xi)
+    distance = _compare_distributions(z, np.ones(n), tail.sigma, tail.xi)
     statistic = m * float(np.mean(distance**2)) if n else float("nan")
     if m < 2:
         return TailDiagnostics(tail, float("nan"), float("nan"), statistic, float("nan"), m, qq)
@@ -116,16 +116,16 @@ def tail_diagnostics(
     for b in range(n_resamples):
         weights = np.bincount(rng.integers(m, size=m), minlength=m)[members]
         drawn = np.repeat(z, weights)
-        sigma, xi = (float(drawn.mean()), 0.0) if exponential else maximise_likelihood(drawn)[:2]
+        sigma, xi = (float(drawn.mean()), 0.0) if exponential else maximize_likelihood(drawn)[:2]
         fits[b] = sigma, xi
-        statistics[b] = m * np.mean((_distance(z, weights, sigma, xi) - distance) ** 2)
-    errors_of = fits.std(axis=0, ddof=1)
+        statistics[b] = m * np.mean((_compare_distributions(z, weights, sigma, xi) - distance) ** 2)
+    deviations = fits.std(axis=0, ddof=1)
     p_value = (1.0 + np.count_nonzero(statistics >= statistic)) / (n_resamples + 1.0)
-    return TailDiagnostics(tail, float(errors_of[0]), float(errors_of[1]), statistic, float(p_value), m, qq)
+    return TailDiagnostics(tail, float(deviations[0]), float(deviations[1]), statistic, float(p_value), m, qq)
 
 
 def qq_points(errors: Any, tail: GPDTail) -> tuple[Array, Array]:
-    r"""Points of a quantile plot of the errors beyond the threshold.
+    r"""Return the points of a quantile plot of the errors beyond the threshold.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def qq_points(errors: Any, tail: GPDTail) -> tuple[Array, Array]:
         Quantiles of the tail at :math:`(i - 1/2)/m`, and the m errors above ``tail.u`` in increasing order. A good fit
         lies on the diagonal.
     """
-    r = np.sort(_numbers(errors, "errors"))
+    r = np.sort(_check_numbers(errors, "errors"))
     if not isinstance(tail, GPDTail):
         raise ValueError(f"tail must be a GPDTail, got {type(tail).__name__}.")
     observed = r[np.searchsorted(r, tail.u, side="right") :]
@@ -146,8 +146,8 @@ def qq_points(errors: Any, tail: GPDTail) -> tuple[Array, Array]:
     return np.asarray(tail.ppf((np.arange(n) + 0.5) / max(n, 1))), observed
 
 
-def _distance(z: Array, weights: Any, sigma: float, xi: float) -> Array:
-    """Empirical distribution of the weighted excesses, at the middle of each step, less the fitted one."""
+def _compare_distributions(z: Array, weights: Any, sigma: float, xi: float) -> Array:
+    """Compute the empirical distribution of weighted excesses, at the middle of each step, minus the fitted one."""
     steps = np.cumsum(weights)
     fitted = GPDTail(0.0, sigma, xi, 1.0).cdf(z)
     return np.asarray((steps - 0.5 * weights) / max(float(steps[-1]) if len(steps) else 0.0, 1.0) - fitted)

@@ -1,4 +1,4 @@
-r"""A distribution of errors on the whole line: empirical body, Pareto tail, and a rank for every error.
+r"""The distribution of errors on the whole line: an empirical body and a Pareto tail that ranks every error.
 
 .. math::
 
@@ -11,7 +11,7 @@ r"""A distribution of errors on the whole line: empirical body, Pareto tail, and
 
 with :math:`b_0` the smallest error, :math:`\bar G` the survival function of the tail and
 :math:`h(c) = 1/(\sigma + \xi(c - u))` its hazard. The last line is for :math:`\xi < 0` alone, where :math:`\bar G`
-would reach zero; there value and slope of :math:`\log(1 - F)` agree at c.
+would reach zero; value and slope of :math:`\log(1 - F)` agree at c.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
-from .gpd import GPDTail, _sorted_errors, _warn, fit_tail
+from .gpd import GPDTail, _sort_errors, _warn, fit_tail
 
 __all__ = ["SplicedDistribution"]
 
@@ -34,9 +34,9 @@ _MAX_KNOTS = 512
 class SplicedDistribution:
     r"""Continuous, strictly increasing distribution of errors on the whole line.
 
-    Build it from errors with :meth:`fit`; the constructor takes the four parts a file has to hold. Far beyond all
-    errors, and beyond the end point of a tail with ξ < 0, ``cdf`` rounds to 1 and ``logsf`` still ranks strictly; far
-    below them ``logcdf`` does.
+    Construct it from errors with :meth:`fit`; the constructor takes the four parts that a file holds. Far beyond all
+    errors, and beyond the end point of a tail with ξ < 0, ``cdf`` rounds to 1 while ``logsf`` still ranks strictly; far
+    below all errors ``logcdf`` does.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class SplicedDistribution:
         Probability of an error of at most that, strictly increasing in (0, 1); the last one is ``1 - tail.rho``.
     tail : GPDTail
     joint : float
-        The point c from which on the log-survival of a tail with ξ < 0 goes on as a straight line, above u and below
+        The point c beyond which the log-survival of a tail with ξ < 0 continues as a straight line, above u and below
         the end point of the tail; infinity for ξ ≥ 0.
 
     Examples
@@ -86,18 +86,18 @@ class SplicedDistribution:
     def fit(
         cls, errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, warn: bool = True
     ) -> SplicedDistribution:
-        r"""Distribution of errors.
+        r"""Fit the distribution of errors.
 
         The body is the empirical distribution at its order statistics, ties merged, thinned to at most 512 knots evenly
         in probability. The joint of a tail with ξ < 0 is the smaller of the largest error and the error that the tail
-        exceeds with probability 1/(2·n_excesses): beyond, nothing was seen.
+        exceeds with probability 1/(2·n_excesses).
 
         Parameters
         ----------
         errors, tail_size, groups, warn
-            As in :func:`srosr.tails.gpd.fit_tail`.
+            As in :func:`srosr.fit_tail`.
         """
-        r, _ = _sorted_errors(errors, None)
+        r, _ = _sort_errors(errors, None)
         tail = fit_tail(errors, tail_size, groups=groups, warn=False)
         if warn:
             _warn(tail, 3)
@@ -113,43 +113,43 @@ class SplicedDistribution:
         levels[-1] = 1.0 - tail.rho
         joint = np.inf
         if tail.xi < 0:
-            joint = min(r[-1], tail.quantile_of_hazard(np.log(2.0 * tail.n_excesses)))
+            joint = min(r[-1], tail.invert_hazard(np.log(2.0 * tail.n_excesses)))
             # Within a spacing of floats of the end point there may be no number left below it.
             joint = max(min(joint, np.nextafter(tail.end, -np.inf)), tail.u)
         return cls(below[last], levels, tail, float(joint))
 
     def cdf(self, r: Any) -> Any:
-        """Probability of an error of at most r."""
+        """Return the probability of an error of at most r."""
         r = np.asarray(r, dtype=np.float64)
         beyond = np.maximum(-np.expm1(self._tail_logsf(r)), self.levels[-1])
-        return np.where(r > self.tail.u, beyond, self._below(r, False))[()]
+        return np.where(r > self.tail.u, beyond, self._compute_body(r, False))[()]
 
     def sf(self, r: Any) -> Any:
-        """Probability of an error larger than r: the p-value of r, where errors do not tie."""
+        """Return the probability of an error larger than r: the p-value of r, where errors do not tie."""
         return np.exp(self.logsf(r))
 
     def logsf(self, r: Any) -> Any:
-        """Logarithm of :meth:`sf`, strictly decreasing as far as floats go."""
+        """Return the logarithm of :meth:`sf`, strictly decreasing up to rounding."""
         r = np.asarray(r, dtype=np.float64)
         with np.errstate(divide="ignore"):
-            return np.where(r > self.tail.u, self._tail_logsf(r), np.log(self._below(r, True)))[()]
+            return np.where(r > self.tail.u, self._tail_logsf(r), np.log(self._compute_body(r, True)))[()]
 
     def logcdf(self, r: Any) -> Any:
-        """Logarithm of :meth:`cdf`, strictly increasing as far as floats go below all errors."""
+        """Return the logarithm of :meth:`cdf`, strictly increasing below all errors up to rounding."""
         r = np.asarray(r, dtype=np.float64)
         with np.errstate(divide="ignore"):
             inside = np.log(self.cdf(r))
-        return np.where(r < self.body[0], np.log(self.levels[0]) + self._lower(r), inside)[()]
+        return np.where(r < self.body[0], np.log(self.levels[0]) + self._compute_lower(r), inside)[()]
 
     def ppf(self, q: Any) -> Any:
-        """Error at which :meth:`cdf` is q: −infinity at 0, infinity at 1, NaN outside [0, 1]."""
+        """Return the error at which :meth:`cdf` is q: −infinity at 0, infinity at 1, NaN outside [0, 1]."""
         q = np.asarray(q, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = self._isf_tail(np.log1p(-q))
         return np.where(q > self.levels[-1], beyond, self._ppf_below(q))[()]
 
     def isf(self, p: Any) -> Any:
-        """Error at which :meth:`sf` is p, exact also for the smallest p; NaN outside [0, 1]."""
+        """Return the error at which :meth:`sf` is p, exact also for the smallest p; NaN outside [0, 1]."""
         p = np.asarray(p, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = self._isf_tail(np.log(p))
@@ -157,24 +157,24 @@ class SplicedDistribution:
 
     @property
     def _scale(self) -> float:
-        """Scale of the exponential below the smallest error: the width of the body, σ where it has none."""
+        """Scale of the exponential below the smallest error: the width of the body, or σ where that is 0."""
         width = float(self.body[-1] / 2 - self.body[0] / 2) * 2
         return min(width, float(np.finfo(np.float64).max)) if width > 0 else self.tail.sigma
 
-    def _lower(self, r: Any) -> Any:
+    def _compute_lower(self, r: Any) -> Any:
         with np.errstate(over="ignore"):
             return np.minimum((r - self.body[0]) / self._scale, 0.0)
 
-    def _below(self, r: Any, upper: bool) -> Any:
-        """The distribution function, or its complement, of the body and what lies below it."""
-        below = np.exp(self._lower(r)) * self.levels[0]
+    def _compute_body(self, r: Any, upper: bool) -> Any:
+        """Compute the distribution function, or its complement, of the body and below it."""
+        below = np.exp(self._compute_lower(r)) * self.levels[0]
         heights = np.append(1.0 - self.levels[:-1], self.tail.rho) if upper else self.levels
         if upper:
             below = 1.0 - below
         if len(self.body) == 1:
             return np.where(np.isnan(r), np.nan, np.where(r >= self.body[0], heights[0], below))
         j = np.clip(np.searchsorted(self.body, r, side="right") - 1, 0, len(self.body) - 2)
-        inside = heights[j] + _fraction(r, self.body[j], self.body[j + 1]) * (heights[j + 1] - heights[j])
+        inside = heights[j] + _interpolate(r, self.body[j], self.body[j + 1]) * (heights[j + 1] - heights[j])
         low, high = np.minimum(heights[j], heights[j + 1]), np.maximum(heights[j], heights[j + 1])
         return np.where(r < self.body[0], below, np.clip(inside, low, high))
 
@@ -206,16 +206,16 @@ class SplicedDistribution:
     def _isf_tail(self, logp: Any) -> Any:
         tail = self.tail
         level = np.maximum(np.log(tail.rho) - logp, 0.0)
-        out = tail.quantile_of_hazard(level)
+        out = tail.invert_hazard(level)
         if tail.xi < 0:
-            joined = -float(tail.logsf(self.joint))
-            far = self.joint + (level - joined) * self._remaining * tail.sigma
-            out = np.where(level > joined, far, out)
+            at_joint = -float(tail.logsf(self.joint))
+            far = self.joint + (level - at_joint) * self._remaining * tail.sigma
+            out = np.where(level > at_joint, far, out)
         return out
 
 
-def _fraction(r: Any, low: Any, high: Any) -> Any:
-    """Where r lies between low and high, 0 to 1; halves keep differences of the largest floats finite."""
+def _interpolate(r: Any, low: Any, high: Any) -> Any:
+    """Return where r lies between low and high, 0 to 1; halves keep differences of the largest floats finite."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         width = high - low
         plain = (r - low) / width

@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
+from .._support.parameter_checks import check_tail_size
 from ..exceptions import TailWarning
-from .gpd_likelihood import cramer_von_mises, maximise_likelihood
+from .gpd_likelihood import maximize_likelihood, measure_cramer_von_mises
 
 __all__ = ["GPDTail", "fit_gpd", "fit_tail"]
 
-# The shape is estimated from this many different excesses on; below, the tail is exponential.
+# From this many different excesses on the shape is estimated; with fewer the tail is exponential.
 _MIN_EXCESSES = 10
 # Shares that tail_size="auto" tries, largest first.
 _SHARES = tuple(k / 20.0 for k in range(10, 0, -1))
 # Upper 10 % points of the Cramér–von Mises statistic of a generalized Pareto distribution with both parameters fitted
 # by fit_gpd: for each shape the 0.9 quantile over 10,000 simulated samples of 500 (standard error about 0.001). Looked
-# up at the fitted shape the test refuses 4 to 10 % of true Pareto tails of 20 to 500 excesses.
+# up at the fitted shape, the test rejects 4 to 10 % of true Pareto tails of 20 to 500 excesses.
 _CRITICAL_XI = (-1.0, -0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.2, 2.0, 4.0)
 _CRITICAL_W2 = (0.277, 0.184, 0.172, 0.157, 0.143, 0.129, 0.118, 0.109, 0.103, 0.099, 0.096, 0.093, 0.091, 0.100)
 
@@ -37,8 +38,8 @@ _CRITICAL_W2 = (0.277, 0.184, 0.172, 0.157, 0.143, 0.129, 0.118, 0.109, 0.103, 0
 class GPDTail:
     r"""Generalized Pareto tail of errors beyond a threshold.
 
-    All methods take *absolute* errors r, scalars or arrays of any shape, and answer for the distribution *conditional
-    on exceeding u*: ``cdf`` is :math:`G(r - u)`, and 0 at and below u. Infinite errors are fine, NaN gives NaN.
+    All methods take *absolute* errors r, scalars or arrays of any shape, and describe the distribution *conditional on
+    exceeding u*: ``cdf`` is :math:`G(r - u)`, and 0 at and below u. Errors may be infinite; NaN gives NaN.
 
     Parameters
     ----------
@@ -51,9 +52,9 @@ class GPDTail:
     rho : float
         Share of the errors beyond u, in (0, 1].
     n_excesses : int
-        How many errors the fit saw beyond u; 0 where the tail was not fitted.
+        Number of errors beyond u; 0 where the tail was not fitted.
     outcome : {"ok", "boundary", "few", "ties", "degenerate"}
-        What the fit met; see :func:`fit_tail`.
+        Of the fit, see :func:`fit_tail`.
     log_likelihood : float
         Of the excesses at (sigma, xi); NaN where the tail was not fitted.
 
@@ -91,20 +92,20 @@ class GPDTail:
         return self.u - self.sigma / self.xi if self.xi < 0 else float("inf")
 
     def cdf(self, r: Any) -> Any:
-        """Probability of an excess of at most r − u; 0 at and below u."""
+        """Return the probability of an excess of at most r − u; 0 at and below u."""
         return -np.expm1(self.logsf(r))
 
     def sf(self, r: Any) -> Any:
-        """Probability of an excess larger than r − u; 1 at and below u."""
+        """Return the probability of an excess larger than r − u; 1 at and below u."""
         return np.exp(self.logsf(r))
 
     def logsf(self, r: Any) -> Any:
-        """Logarithm of :meth:`sf`; −infinity at and beyond the end point of a tail with ξ < 0."""
-        return -self._cumulative_hazard(self._standardised(r))[()]
+        """Return the logarithm of :meth:`sf`; −infinity at and beyond the end point of a tail with ξ < 0."""
+        return -self._cumulative_hazard(self._standardize(r))[()]
 
     def logpdf(self, r: Any) -> Any:
-        """Logarithm of the density; −infinity below u and beyond the end point."""
-        x = self._standardised(r, clip=False)
+        """Return the logarithm of the density; −infinity below u and beyond the end point."""
+        x = self._standardize(r, clip=False)
         inside = np.maximum(x, 0.0)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             y = np.maximum(self.xi * inside, -1.0) if self.xi else np.zeros_like(inside)
@@ -118,13 +119,13 @@ class GPDTail:
         return np.where(np.isnan(x), np.nan, out)[()]
 
     def ppf(self, q: Any) -> Any:
-        """Error at which :meth:`cdf` is q; u at 0, the end point at 1, NaN outside [0, 1]."""
+        """Return the error at which :meth:`cdf` is q; u at 0, the end point at 1, NaN outside [0, 1]."""
         with np.errstate(divide="ignore", invalid="ignore"):
             level = -np.log1p(-np.asarray(q, dtype=np.float64))
-        return self.quantile_of_hazard(np.where(level >= 0, level, np.nan))
+        return self.invert_hazard(np.where(level >= 0, level, np.nan))
 
-    def quantile_of_hazard(self, level: Any) -> Any:
-        """Error at which −:meth:`logsf` is the level: as exact far out in the tail as at its start."""
+    def invert_hazard(self, level: Any) -> Any:
+        """Return the error at which −:meth:`logsf` is the level, as exact far out in the tail as at its start."""
         level = np.asarray(level, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             y = self.xi * level
@@ -135,13 +136,13 @@ class GPDTail:
                 x = np.where(np.isposinf(y) | np.isposinf(level), np.inf, x)
             return (self.u + self.sigma * x)[()]
 
-    def _standardised(self, r: Any, clip: bool = True) -> Any:
+    def _standardize(self, r: Any, clip: bool = True) -> Any:
         with np.errstate(over="ignore"):
             x = (np.asarray(r, dtype=np.float64) - self.u) / self.sigma
         return np.maximum(x, 0.0) if clip else x
 
     def _cumulative_hazard(self, x: Any) -> Any:
-        """log(1 + ξx)/ξ, x ≥ 0, as x·log1p(y)/y with y = ξx, which needs no series at ξ = 0."""
+        """Compute log(1 + ξx)/ξ, x ≥ 0, as x·log1p(y)/y with y = ξx, which needs no series at ξ = 0."""
         xi = self.xi
         if xi == 0.0:
             return x
@@ -156,7 +157,7 @@ class GPDTail:
 
 
 def fit_gpd(excesses: Any) -> tuple[float, float, float, bool]:
-    r"""Maximum likelihood fit of a generalized Pareto distribution with :math:`-1 \le \xi \le 10`.
+    r"""Fit a generalized Pareto distribution with :math:`-1 \le \xi \le 10` by maximum likelihood.
 
     With :math:`\theta = \xi/\sigma` the best shape is :math:`\xi(\theta) = \frac1n\sum_i\log(1 + \theta z_i)`, which
     leaves the profile likelihood of one variable,
@@ -164,16 +165,16 @@ def fit_gpd(excesses: Any) -> tuple[float, float, float, bool]:
     .. math:: \ell(\theta) = -n\left(\log\frac{\xi(\theta)}{\theta} + \xi(\theta) + 1\right),
               \qquad \theta > -1/\max z.
 
-    It can have several maxima. All are bracketed on a grid of :math:`t = \log(1 + \theta\max z)`, over the excesses
-    merged into about a hundred groups, and refined by Newton steps over the excesses themselves. For
-    :math:`\xi < -1` the likelihood has no bound; at :math:`\xi = -1` the best is the uniform distribution on
+    It can have several maxima. All are bracketed on a grid of :math:`t = \log(1 + \theta\max z)`, with the excesses
+    merged into about a hundred groups, and refined by Newton steps over all excesses. For :math:`\xi < -1` the
+    likelihood has no bound; at :math:`\xi = -1` the best is the uniform distribution on
     :math:`(0, \max z)`, of log-likelihood :math:`-n\log\max z`.
 
     Parameters
     ----------
     excesses : array-like (n,)
-        Not negative and finite, in any order. Those of exactly 0 are left out: they are ties with the threshold, and
-        with them the likelihood has no bound (σ → 0).
+        Not negative and finite, in any order. Zeros, which are ties with the threshold, are left out: with them the
+        likelihood has no bound (σ → 0).
 
     Returns
     -------
@@ -195,23 +196,23 @@ def fit_gpd(excesses: Any) -> tuple[float, float, float, bool]:
     >>> round(sigma, 2), round(xi, 2), at_boundary
     (1.05, -0.07, False)
     """
-    z = _numbers(excesses, "excesses")
+    z = _check_numbers(excesses, "excesses")
     z = np.sort(z)
     if z[0] < 0:
-        raise ValueError(f"excesses must not be negative, got {z[0]:g}: keep what lies above the threshold.")
+        raise ValueError(f"excesses must not be negative, got {z[0]:g}; leave out errors below the threshold.")
     z = z[np.searchsorted(z, 0.0, side="right") :]
     if not len(z):
         raise ValueError("excesses must contain a positive number: nothing lies above the threshold.")
-    return maximise_likelihood(z)
+    return maximize_likelihood(z)
 
 
 def fit_tail(errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, warn: bool = True) -> GPDTail:
     r"""Fit a generalized Pareto tail to the largest errors.
 
     Of n errors the :math:`k = \max(1, \mathrm{round}(\rho n))` largest, at most n − 1, are meant to lie in the tail; u
-    is the largest of the others and the excesses are those of the errors *strictly* above u. Errors within rounding
-    (8 ε times the largest magnitude) of u are ties with it, and ``rho`` of the result is the true share. Where ties
-    leave nothing above u, u moves down to the next smaller error.
+    is the largest of the others, and the excesses are those of errors *strictly* above u. Errors within rounding
+    (8 ε times the largest magnitude) of u are ties with it, and ``rho`` of the result is the actual share. Where ties
+    leave no error above u, u moves down to the next smaller error.
 
     ==============  ===================================================================================================
     outcome         what was fitted
@@ -229,13 +230,13 @@ def fit_tail(errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, w
         Finite, in any order. For a lower tail give −errors.
     tail_size : float in (0, 1] or "auto"
         The share ρ of the errors beyond u. ``"auto"`` takes the largest of 0.50, 0.45, …, 0.05 at which the
-        Cramér–von Mises test at 10 % does not refuse the fit, and where all are refused the one that comes nearest.
+        Cramér–von Mises test at 10 % does not reject the fit, or the nearest to that where all are rejected.
         Shares with fewer than 10 excesses (with groups: excesses of 10 groups) are raised to that where possible.
     groups : array-like (n,), optional
-        The training sample each error came from. Repeats of a sample are not independent: ``"auto"`` counts its
-        groups in place of its errors.
+        The training sample of each error. Repeats of a sample are not independent: ``"auto"`` counts groups instead of
+        errors.
     warn : bool
-        Whether an outcome other than ``"ok"`` gives a :class:`~srosr.exceptions.TailWarning`.
+        Whether to warn of an outcome other than ``"ok"``, by a :class:`~srosr.exceptions.TailWarning`.
 
     Returns
     -------
@@ -249,9 +250,9 @@ def fit_tail(errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, w
     >>> tail.n_excesses, tail.outcome, round(tail.u, 3)
     (100, 'ok', 2.293)
     """
-    r, codes = _sorted_errors(errors, groups)
-    share = _tail_share(tail_size)
-    tail = _choose(r, codes) if share is None else _fit_largest(r, _count(share, len(r)))
+    r, codes = _sort_errors(errors, groups)
+    share = check_tail_size(tail_size)
+    tail = _choose_share(r, codes) if share is None else _fit_largest(r, _count_excesses(share, len(r)))
     if warn:
         _warn(tail, 3)
     return tail
@@ -273,8 +274,8 @@ _MESSAGES = {
 }
 
 
-def _numbers(values: Any, name: str) -> Array:
-    """A vector of finite numbers, at least one, or a ValueError that names the argument."""
+def _check_numbers(values: Any, name: str) -> Array:
+    """Return a vector of at least one finite number, or raise a ValueError that names the argument."""
     try:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -282,43 +283,28 @@ def _numbers(values: Any, name: str) -> Array:
     if out.ndim != 1 or not len(out):
         raise ValueError(f"{name} must be a vector of at least one number, got shape {out.shape}.")
     if not np.isfinite(out).all():
-        raise ValueError(f"{name} contains NaN or infinity: leave those entries out.")
+        raise ValueError(f"{name} contains NaN or infinity; leave those entries out.")
     return out
 
 
-def _sorted_errors(errors: Any, groups: Any) -> tuple[Array, Any]:
-    """Errors in increasing order, with the number of the group of each (None without groups)."""
-    r = _numbers(errors, "errors")
+def _sort_errors(errors: Any, groups: Any) -> tuple[Array, Any]:
+    """Return errors in increasing order, with the number of the group of each (None without groups)."""
+    r = _check_numbers(errors, "errors")
     if groups is None:
         return np.sort(r), None
     names = np.asarray(groups)
     if names.shape != r.shape:
-        raise ValueError(f"groups must name a group for each of the {len(r)} errors, got shape {names.shape}.")
+        raise ValueError(f"groups must have one entry for each of the {len(r)} errors, got shape {names.shape}.")
     order = np.argsort(r, kind="stable")
     return r[order], np.unique(names, return_inverse=True)[1][order]
 
 
-def _tail_share(tail_size: Any) -> float | None:
-    """The share as a float, None for "auto"."""
-    if isinstance(tail_size, str):
-        if tail_size != "auto":
-            raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got "{tail_size}".')
-        return None
-    try:
-        share = float(tail_size)
-    except (TypeError, ValueError):
-        raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {type(tail_size).__name__}.') from None
-    if not 0 < share <= 1:
-        raise ValueError(f"tail_size is the share of the errors in the tail and must lie in (0, 1], got {share}.")
-    return share
-
-
-def _count(share: float, n: int) -> int:
+def _count_excesses(share: float, n: int) -> int:
     return min(max(1, round(share * n)), n - 1)
 
 
 def _fit_largest(r: Array, k: int) -> GPDTail:
-    """Tail of the k largest of the errors, which are in increasing order."""
+    """Fit a tail to the k largest of the errors, which are in increasing order."""
     n = len(r)
     top = float(max(abs(r[0]), abs(r[-1])))
     # A power of two keeps the differences of the largest floats finite.
@@ -338,24 +324,24 @@ def _fit_largest(r: Array, k: int) -> GPDTail:
         log_likelihood = -m * (float(np.log(sigma)) + 1.0)
         outcome = "few" if m < _MIN_EXCESSES else "ties"
     else:
-        sigma, xi, log_likelihood, at_boundary = maximise_likelihood(z)
+        sigma, xi, log_likelihood, at_boundary = maximize_likelihood(z)
         outcome = "boundary" if at_boundary else "ok"
     limits = np.finfo(np.float64)
     sigma = min(max(sigma / scale, float(limits.tiny)), float(limits.max))
     return GPDTail(float(r[at]), sigma, xi, m / n, m, outcome, log_likelihood + m * float(np.log(scale)))
 
 
-def _choose(r: Array, codes: Any) -> GPDTail:
-    """Tail of the largest share that the Cramér–von Mises test at 10 % accepts, or else of the nearest to it."""
+def _choose_share(r: Array, codes: Any) -> GPDTail:
+    """Fit a tail to the largest share that the Cramér–von Mises test at 10 % accepts, or else to the nearest to it."""
     n = len(r)
     if codes is None:
         least = _MIN_EXCESSES
     else:
-        # So many of the largest errors come from ten groups.
+        # The number of largest errors that come from ten groups.
         first = np.sort(np.unique(codes[::-1], return_index=True)[1])
         least = int(first[min(_MIN_EXCESSES, len(first)) - 1]) + 1
     best, distance = None, np.inf
-    for k in sorted({min(max(_count(share, n), least), n - 1) for share in _SHARES}, reverse=True):
+    for k in sorted({min(max(_count_excesses(share, n), least), n - 1) for share in _SHARES}, reverse=True):
         tail = _fit_largest(r, k)
         m = tail.n_excesses
         if m == 0:
@@ -363,7 +349,7 @@ def _choose(r: Array, codes: Any) -> GPDTail:
         with np.errstate(over="ignore"):
             excesses = r[n - m :] - tail.u
         size = m if codes is None else len(np.unique(codes[n - m :]))
-        statistic = size * cramer_von_mises(excesses, tail.sigma, tail.xi)
+        statistic = size * measure_cramer_von_mises(excesses, tail.sigma, tail.xi)
         ratio = statistic / np.interp(tail.xi, _CRITICAL_XI, _CRITICAL_W2)
         if best is None or ratio < distance:
             best, distance = tail, ratio

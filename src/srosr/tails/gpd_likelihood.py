@@ -5,7 +5,7 @@ Excesses are divided by their maximum, :math:`0 \le z \le 1`, and :math:`\theta 
 .. math:: 1 + \theta z = (1 - z) + ze^t
 
 is a sum of two numbers that are not negative, exact also next to the end point, and every term of the profile
-likelihood (see :func:`srosr.fit_gpd`) changes over distances of about one in t: a grid of step 0.35 sees all of
+likelihood (see :func:`srosr.fit_gpd`) changes over distances of about one in t: a grid of step 0.35 finds all of
 its maxima.
 """
 
@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["MAX_XI", "cramer_von_mises", "maximise_likelihood"]
+__all__ = ["MAX_XI", "maximize_likelihood", "measure_cramer_von_mises"]
 
-# Shapes above this have no moment even of order 1/10: they answer to excesses that are zero but for rounding.
+# Distributions of a larger shape have no moment even of order 1/10: such fits come from excesses that are rounding.
 MAX_XI = 10.0
 _STEP = 0.35
 # Largest t: products of eight terms of size e^t stay finite.
@@ -26,14 +26,14 @@ _SERIES = 1e-3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def maximise_likelihood(excesses):
-    """Scale, shape, log-likelihood and whether it lies at a bound, from positive excesses in increasing order."""
+def maximize_likelihood(excesses):
+    """Return scale, shape, log-likelihood and whether it lies at a bound, of positive excesses in increasing order."""
     n = excesses.shape[0]
     top = excesses[n - 1]
     z = excesses / top
     w = 1.0 - z
-    moments = _moments(z)
-    bz, bw, counts = _merged(z)
+    moments = _average_powers(z)
+    bz, bw, counts = _merge_neighbors(z)
     bmoments = np.zeros(5)
     for i in range(bz.shape[0]):
         power = counts[i] / n
@@ -43,17 +43,17 @@ def maximise_likelihood(excesses):
     # The uniform distribution, ξ = -1 and σ = 1, has log-likelihood 0.
     best, best_sigma, best_xi, bound = 0.0, 1.0, -1.0, True
     t = -(np.log(n) + 14.0)
-    # A slope before the first point with ξ > -1 counts as upward: a maximum may lie between it and the bound.
+    # Before the first point with ξ > -1 the slope counts as upward: a maximum may lie between it and the bound.
     slope, last = 1.0, np.inf
     while t <= _MAX_T:
-        value, new_slope, _, xi = _profile(bz, bw, counts, n, bmoments, t)
+        value, new_slope, _, xi = _evaluate_profile(bz, bw, counts, n, bmoments, t)
         if xi > MAX_XI:
             break
         if xi > -1.0:
             if slope > 0.0 and new_slope <= 0.0:
                 start = _ascend(bz, bw, counts, n, bmoments, 0.5 * (min(last, t) + t))
                 found = _ascend(z, w, counts[:0], n, moments, start)
-                value, sigma, xi = _exact(z, moments, found)
+                value, sigma, xi = _refine(z, moments, found)
                 if value > best and xi > -1.0:
                     best, best_sigma, best_xi, bound = value, sigma, xi, False
             slope, last = new_slope, t
@@ -61,18 +61,18 @@ def maximise_likelihood(excesses):
     if slope > 0.0 and last < np.inf:
         # Still upward at the last point: the maximum lies before the upper bound, or on it.
         found = _ascend(z, w, counts[:0], n, moments, last)
-        value, sigma, xi = _exact(z, moments, found)
+        value, sigma, xi = _refine(z, moments, found)
         if value > best:
             best, best_sigma, best_xi, bound = value, sigma, xi, found > _MAX_T - _STEP
-        value, sigma = _at_upper_bound(z, w, last)
+        value, sigma = _solve_upper_bound(z, w, last)
         if value > best:
             best, best_sigma, best_xi, bound = value, sigma, MAX_XI, True
     return best_sigma * top, best_xi, n * (best - np.log(top)), bound
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _moments(z):
-    """Means of z, z², …, z⁵."""
+def _average_powers(z):
+    """Return the means of z, z², …, z⁵."""
     m1, m2, m3, m4, m5 = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(z.shape[0]):
         v = z[i]
@@ -86,8 +86,8 @@ def _moments(z):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _merged(z):
-    """Means and sizes of blocks of neighbours, single values at both ends and longer towards the middle."""
+def _merge_neighbors(z):
+    """Return means and sizes of blocks of neighbors, single values at both ends and longer toward the middle."""
     n = z.shape[0]
     bz, bw, counts = np.empty(n), np.empty(n), np.empty(n)
     i, m = 0, 0
@@ -104,8 +104,8 @@ def _merged(z):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _means(z, w, counts, n, e):
-    """Means of log(1 + θz), z/(1 + θz) and its square; the logarithms of eight values are taken at once."""
+def _average_terms(z, w, counts, n, e):
+    """Return the means of log(1 + θz), z/(1 + θz) and its square, with one logarithm for eight values."""
     logs, first, second = 0.0, 0.0, 0.0
     if counts.shape[0] > 0:
         for i in range(z.shape[0]):
@@ -140,8 +140,8 @@ def _means(z, w, counts, n, e):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _profile(z, w, counts, n, m, t):
-    """Profile log-likelihood of one excess, its first two derivatives in t, and ξ."""
+def _evaluate_profile(z, w, counts, n, m, t):
+    """Return the profile log-likelihood of one excess, its first two derivatives in t, and ξ."""
     e = np.exp(t)
     theta = np.expm1(t)
     if abs(theta) < _SERIES:
@@ -153,7 +153,7 @@ def _profile(z, w, counts, n, m, t):
         g = -d1 / sigma - sigma - theta * d1
         h = -d2 / sigma + (d1 / sigma) ** 2 - 2 * d1 - theta * d2
     else:
-        xi, first, second = _means(z, w, counts, n, e)
+        xi, first, second = _average_terms(z, w, counts, n, e)
         value = -np.log(xi / theta) - xi - 1.0
         g = 1.0 / theta - first * (1.0 + 1.0 / xi)
         h = second * (1.0 + 1.0 / xi) + (first / xi) ** 2 - 1.0 / theta**2
@@ -162,8 +162,8 @@ def _profile(z, w, counts, n, m, t):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _ascend(z, w, counts, n, m, t):
-    """A local maximum of the profile from t on, by Newton steps that never go down."""
-    value, g, h, _ = _profile(z, w, counts, n, m, t)
+    """Return a local maximum of the profile near t, by Newton steps that never decrease it."""
+    value, g, h, _ = _evaluate_profile(z, w, counts, n, m, t)
     for _ in range(60):
         step = -g / h if h < 0.0 else 0.5 * np.sign(g)
         step = min(max(step, -0.5), 0.5)
@@ -171,7 +171,7 @@ def _ascend(z, w, counts, n, m, t):
             break
         moved = False
         for _ in range(12):
-            new_value, new_g, new_h, new_xi = _profile(z, w, counts, n, m, t + step)
+            new_value, new_g, new_h, new_xi = _evaluate_profile(z, w, counts, n, m, t + step)
             if new_xi > -1.0 and new_xi <= MAX_XI and t + step <= _MAX_T and new_value >= value:
                 moved = True
                 break
@@ -184,10 +184,10 @@ def _ascend(z, w, counts, n, m, t):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _exact(z, m, t):
-    """Profile log-likelihood of one excess, σ and ξ, every logarithm by log1p, at the root of the slope near t.
+def _refine(z, m, t):
+    """Return the profile log-likelihood of one excess, σ and ξ at the root of the slope near t, by log1p throughout.
 
-    Values tell maxima apart to about 1e-8 in t only; the slope, to rounding.
+    Values locate a maximum only to about 1e-8 in t; the slope locates it to rounding.
     """
     theta = np.expm1(t)
     n = z.shape[0]
@@ -228,8 +228,8 @@ def _exact(z, m, t):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _at_upper_bound(z, w, low):
-    """Log-likelihood of one excess and σ at ξ = MAX_XI.
+def _solve_upper_bound(z, w, low):
+    """Return the log-likelihood of one excess and σ at ξ = MAX_XI.
 
     The best θ is where the mean of θz/(1 + θz), which increases with θ, is ξ/(1 + ξ).
     """
@@ -238,19 +238,19 @@ def _at_upper_bound(z, w, low):
     high = _MAX_T
     for _ in range(60):
         t = 0.5 * (low + high)
-        _, first, _ = _means(z, w, none, n, np.exp(t))
+        _, first, _ = _average_terms(z, w, none, n, np.exp(t))
         if np.expm1(t) * first < MAX_XI / (1.0 + MAX_XI):
             low = t
         else:
             high = t
-    logs, _, _ = _means(z, w, none, n, np.exp(low))
+    logs, _, _ = _average_terms(z, w, none, n, np.exp(low))
     theta = np.expm1(low)
     return np.log(theta / MAX_XI) - (1.0 + 1.0 / MAX_XI) * logs, MAX_XI / theta
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cramer_von_mises(excesses, sigma, xi):
-    """W²/n of excesses in increasing order: the mean squared distance between the fitted and the empirical cdf."""
+def measure_cramer_von_mises(excesses, sigma, xi):
+    """Return W²/n of excesses in increasing order: the mean squared distance of the fitted and the empirical cdf."""
     n = excesses.shape[0]
     total = 0.0
     for i in range(n):

@@ -1,4 +1,4 @@
-r"""Weibull distributions of two parameters, fitted by maximum likelihood, one or many at a time.
+r"""Weibull distributions with two parameters, fitted by maximum likelihood, one or many at a time.
 
 .. math:: F(x) = 1 - \exp\left(-\left(\frac{x}{\lambda}\right)^{\kappa}\right), \qquad x \ge 0,\ \kappa, \lambda > 0.
 
@@ -16,18 +16,18 @@ from .._support.array_types import Array
 
 __all__ = ["MAX_SHAPE", "MIN_VALUES", "Weibull", "fit_weibull"]
 
-# Largest shape of a fit: from F = 0.01 to F = 0.99 such a distribution takes 6e-6 of its scale. It is a step for any
+# Largest shape of a fit: such a distribution goes from F = 0.01 to F = 0.99 within 6e-6 of its scale, a step for any
 # use, while the rounding of x, times the shape, still changes log(-log(1 - F)) by no more than about 1e-10.
 MAX_SHAPE = 1e6
-# Fewest values that shape and scale can be told from: those who fit to fewer take a shape from elsewhere, or warn.
+# Fewest values that determine shape and scale; callers with fewer take a shape from elsewhere, or warn.
 MIN_VALUES = 3
-# A value of exactly zero is one below the resolution of floats next to the largest of its row.
+# The logarithm of a zero, relative to the largest value of its row: the resolution of floats.
 _ZERO = float(np.log(np.finfo(np.float64).eps))
 _TINY = float(np.finfo(np.float64).tiny)
-# Rows are fitted in blocks of about so many values: temporary arrays of a few megabytes, whatever the number of rows.
+# Rows are fitted in blocks of about this many values, so that temporary arrays stay at a few megabytes.
 _BLOCK = 2**17
 _MAX_STEPS = 100
-# Newton steps square the error, which after a step of this relative size is below rounding.
+# Newton steps square the error: after a step of this relative size it is below rounding.
 _LAST_STEP = 1e-10
 
 
@@ -35,9 +35,9 @@ _LAST_STEP = 1e-10
 class Weibull:
     r"""Weibull distributions with location 0.
 
-    Parameters of any shape stand for so many distributions. All methods take scalars or arrays and broadcast them
-    against the parameters: for fits of m rows, x of shape (n, 1) or (n, m) gives (n, m). Below zero ``cdf`` is 0 and
-    ``sf`` is 1. Infinite x is fine, NaN gives NaN.
+    Arrays of parameters describe as many distributions. All methods take scalars or arrays and broadcast them against
+    the parameters: for fits of m rows, x of shape (n, 1) or (n, m) gives (n, m). Below zero ``cdf`` is 0 and ``sf`` is
+    1. x may be infinite; NaN gives NaN.
 
     Parameters
     ----------
@@ -74,15 +74,15 @@ class Weibull:
             raise ValueError(f"shape and scale must broadcast together, got arrays of shapes {shapes}.") from None
 
     def cdf(self, x: Any) -> Any:
-        """Probability of a value of at most x."""
+        """Return the probability of a value of at most x."""
         return -np.expm1(self.logsf(x))
 
     def sf(self, x: Any) -> Any:
-        """Probability of a value larger than x."""
+        """Return the probability of a value larger than x."""
         return np.exp(self.logsf(x))
 
     def logcdf(self, x: Any) -> Any:
-        """Logarithm of :meth:`cdf`; −infinity at zero and below, finite wherever x is positive."""
+        """Return the logarithm of :meth:`cdf`; −infinity at zero and below, finite for positive x."""
         log_hazard = self._log_hazard(x)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             hazard = np.exp(log_hazard)
@@ -91,15 +91,15 @@ class Weibull:
         return np.where(log_hazard < -40.0, log_hazard, np.where(hazard < np.log(2.0), lower, upper))[()]
 
     def logsf(self, x: Any) -> Any:
-        r"""Logarithm of :meth:`sf`, :math:`-(x/\lambda)^\kappa`."""
+        r"""Return the logarithm of :meth:`sf`, :math:`-(x/\lambda)^\kappa`."""
         with np.errstate(over="ignore", under="ignore"):
             return -np.exp(self._log_hazard(x))[()]
 
     def _log_hazard(self, x: Any) -> Any:
-        """κ log(x/λ), the logarithm of −logsf."""
+        """Compute κ log(x/λ), the logarithm of −logsf."""
         x = np.maximum(np.asarray(x, dtype=np.float64), 0.0)
         with np.errstate(over="ignore"):
-            return self.shape * _log_ratio(x, self.scale)
+            return self.shape * _log_of_ratio(x, self.scale)
 
 
 def fit_weibull(values: Any) -> Weibull:
@@ -116,22 +116,21 @@ def fit_weibull(values: Any) -> Weibull:
     .. math:: 1 - \frac{\sum_i u_ie^{-yu_i}}{\sum_i e^{-yu_i}} - \frac1y = 0,
               \qquad 1 \le y \le 1 + \frac{n - 1}{e},
 
-    which knows nothing of the scale of x, or of its powers, and cannot overflow. It is solved by Newton steps kept
-    inside a bracket, all rows at once, to rounding.
+    which does not depend on the scale of x or its powers, and cannot overflow. It is solved to rounding by Newton steps
+    inside a bracket, all rows at once.
 
-    Some values have no maximum of the likelihood; here they have a fit nonetheless, without a warning:
+    The likelihood of some values has no maximum. They have a fit nonetheless, without a warning:
 
-    - Where all values are equal, or there is one alone, the likelihood grows without bound with κ. Wherever the best
-      shape would exceed ``MAX_SHAPE`` the fit is the best one of that shape, a step at the values.
-    - Zeros have density 0 or infinity. They stand for values too small to be seen and are counted as ε = 2⁻⁵² times
-      the largest value of the row, or its smallest positive value where that is smaller: duplicates pull the
-      distribution towards zero, the more the more there are.
+    - Where all values are equal, or there is only one, the likelihood grows without bound with κ. Where the best shape
+      would exceed ``MAX_SHAPE`` the fit is the best one of that shape, a step at the values.
+    - Zeros have density 0 or infinity. They are counted as ε = 2⁻⁵² times the largest value of the row, or as its
+      smallest positive value where that is smaller: the more zeros there are, the closer the distribution is to zero.
     - Where all values are zero the scale is the smallest normal float and the shape ``MAX_SHAPE``, a step at zero.
 
     Parameters
     ----------
     values : array-like (n,) or (m, n)
-        Not negative and finite, at least one a row, in any order. Every row is a sample of its own.
+        Not negative and finite, at least one a row, in any order. Every row is fitted on its own.
 
     Returns
     -------
@@ -154,18 +153,18 @@ def fit_weibull(values: Any) -> Weibull:
     >>> fit_weibull([quantiles, 2 * quantiles]).scale.round(2)
     array([4.99, 9.98])
     """
-    x = _rows(values)
+    x = _check_rows(values)
     rows = np.atleast_2d(x)
     shape, scale = np.empty(len(rows)), np.empty(len(rows))
     step = max(1, _BLOCK // rows.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        shape[part], scale[part] = _maximise_likelihood(rows[part])
+        shape[part], scale[part] = _maximize_likelihood(rows[part])
     return Weibull(shape.reshape(x.shape[:-1]), scale.reshape(x.shape[:-1]))
 
 
-def _rows(values: Any) -> Array:
-    """A vector or matrix of finite numbers that are not negative, or a ValueError that names the argument."""
+def _check_rows(values: Any) -> Array:
+    """Return a vector or matrix of finite numbers that are not negative, or raise a ValueError."""
     try:
         x = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -176,7 +175,7 @@ def _rows(values: Any) -> Array:
     if x.ndim not in (1, 2) or not x.size:
         raise ValueError(f"values must be of shape (n,) or (m, n) and hold at least one number, got shape {x.shape}.")
     if not np.isfinite(x).all():
-        raise ValueError("values contains NaN or infinity: leave those entries, or their rows, out.")
+        raise ValueError("values contains NaN or infinity; leave out those entries or their rows.")
     if x.min() < 0:
         raise ValueError(
             f"values must not be negative, got {x.min():g}: a Weibull distribution starts at zero. Fit distances, or "
@@ -185,8 +184,8 @@ def _rows(values: Any) -> Array:
     return np.ascontiguousarray(x)
 
 
-def _log_ratio(x: Any, y: Any) -> Any:
-    """log(x/y) for x ≥ 0 and y > 0, to rounding also where x/y is nearly 1, underflows or overflows."""
+def _log_of_ratio(x: Any, y: Any) -> Any:
+    """Compute log(x/y) for x ≥ 0 and y > 0, to rounding also where x/y is nearly 1, underflows or overflows."""
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         ratio = x / y
         # The difference of floats within a factor of two is exact.
@@ -195,11 +194,11 @@ def _log_ratio(x: Any, y: Any) -> Any:
         return np.where(lost, np.log(x) - np.log(y), out) if np.any(lost) else out
 
 
-def _maximise_likelihood(x: Array) -> tuple[Array, Array]:
-    """Shapes and scales of the rows."""
+def _maximize_likelihood(x: Array) -> tuple[Array, Array]:
+    """Return shapes and scales of the rows."""
     top = x.max(axis=1)
     top[top == 0.0] = _TINY
-    depth = -_log_ratio(x, top[:, None])
+    depth = -_log_of_ratio(x, top[:, None])
     zero = np.isposinf(depth)
     if zero.any():
         deepest = np.where(zero, 0.0, depth).max(axis=1)
@@ -209,15 +208,15 @@ def _maximise_likelihood(x: Array) -> tuple[Array, Array]:
     mean = depth.mean(axis=1)
     spread = mean > 0
     shape = np.full(len(x), MAX_SHAPE)
-    shape[spread] = np.minimum(_profile_root(depth[spread] / mean[spread, None]) / mean[spread], MAX_SHAPE)
+    shape[spread] = np.minimum(_solve_profile(depth[spread] / mean[spread, None]) / mean[spread], MAX_SHAPE)
     with np.errstate(under="ignore"):
         power = np.exp(-shape[:, None] * depth).mean(axis=1)
         scale = top * np.exp(np.log(power) / shape)
     return shape, np.maximum(scale, _TINY)
 
 
-def _profile_root(u: Array) -> Array:
-    """The y of each row, of mean 1 and minimum 0, where y(1 − Σue⁻ʸᵘ/Σe⁻ʸᵘ) = 1: Newton steps inside a bracket."""
+def _solve_profile(u: Array) -> Array:
+    """Solve y(1 − Σue⁻ʸᵘ/Σe⁻ʸᵘ) = 1 for each row, of mean 1 and minimum 0, by Newton steps inside a bracket."""
     m, n = u.shape
     low, high = np.ones(m), np.full(m, 1.0 + (n - 1) / np.e)
     # The shape whose log-values have the standard deviation of these.
