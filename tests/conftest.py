@@ -15,6 +15,29 @@ import pytest
 from hypothesis import settings
 from scale import FULL
 
+# What a minute can tell of another Python or of old libraries: public names, coder, the promises of every family of
+# classifiers, thresholds, metrics, files of all kinds, the command line.
+SMOKE = {
+    "test_calibration",
+    "test_class_changes",
+    "test_coding_properties",
+    "test_command_line_page",
+    "test_commands",
+    "test_dictionary",
+    "test_evidence",
+    "test_feature_recipe",
+    "test_metrics",
+    "test_modelfile",
+    "test_open_set_contract",
+    "test_problems",
+    "test_protocol",
+    "test_public_names",
+    "test_readers",
+    "test_results_folder",
+    "test_tables",
+    "test_thresholds",
+}
+
 settings.register_profile("quick", max_examples=FULL // 4)
 settings.register_profile("thorough", max_examples=FULL)
 
@@ -51,6 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "data_dir" in getattr(item, "fixturenames", ()):
             item.add_marker("realdata")
+        if item.path.stem in SMOKE:
+            item.add_marker("smoke")
     if not config.getoption("--slow"):
         slow = [item for item in items if item.get_closest_marker("slow")]
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
