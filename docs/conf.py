@@ -1,6 +1,6 @@
-"""How the documentation is built: ``make docs``, or ``sphinx-build -W -n docs docs/_build/html``.
+"""Configuration of the documentation: ``make docs``, or ``sphinx-build -W -n docs docs/_build/html``.
 
-No network is needed. Warnings are errors, and every cross-reference must have a target.
+The build needs no network. Warnings are errors, and every cross-reference must have a target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ exclude_patterns = ["_build", "_ext", "api/backreferences", "auto_examples/*.ipy
 templates_path = ["_templates"]
 nitpicky = True
 default_role = "py:obj"
-highlight_language = "default"  # Python where it is Python, else plain text
+highlight_language = "default"  # Python if it parses, else plain text
 
 # -- Markdown ----------------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ myst_dmath_double_inline = True
 # -- reference ---------------------------------------------------------------------------------------------
 
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings say it, and more
+autodoc_typehints = "none"  # the docstrings give the types
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

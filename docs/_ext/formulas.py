@@ -1,4 +1,4 @@
-"""Formulas as MathML, made by docutils: browsers draw it themselves, without a script and without a network."""
+"""Render formulas as MathML with docutils: browsers draw it without a script and without a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
 
-#: What docutils does not know, in words that it knows.
+#: Notation that docutils does not support, with an equivalent that it does.
 SPELLINGS = (
     (r"\\dots\b", r"\\ldots"),
     (r"\\([tdc]?frac)\s*(\w)\s*(\w|\\[a-z]+)", r"\\\1{\2}{\3}"),
@@ -19,12 +19,12 @@ SPELLINGS = (
     (r"\\([Bb]igg?)([(\[])", r"\\\1l\2"),
     (r"\\([Bb]igg?)([)\]])", r"\\\1r\2"),
 )
-#: What it would misread without a word.
+#: Notation that docutils misreads silently.
 MISREAD = re.compile(r"\\[tdc]?frac\s*[^\s{]|\\sqrt\s*[^\s{\[]|[_^]\d\d")
 
 
 def write_formula(translator, node):
-    """A formula in a line or on its own; one that cannot be read is a warning, and stays as it is."""
+    """Write an inline or displayed formula; one that cannot be parsed is left as it is, with a warning."""
     tex, block = node.astext(), isinstance(node, nodes.math_block)
     for pattern, known in SPELLINGS:
         tex = re.sub(pattern, known, tex)
@@ -32,7 +32,7 @@ def write_formula(translator, node):
         if MISREAD.search(tex):
             raise MathError("Arguments without braces")
         formula = tex2mathml(tex, as_block=block)
-        if r"\left" not in tex:  # else the bars of a norm would grow with what stands beside them
+        if r"\left" not in tex:  # else the bars of a norm would stretch with their neighbors
             formula = re.sub(
                 "<mo(?: class=[^>]*)?>‖</mo>", '<mo stretchy="false" lspace="0" rspace="0">‖</mo>', formula
             )

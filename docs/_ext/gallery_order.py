@@ -1,10 +1,10 @@
-"""The order of the examples in the gallery: from the first steps to one's own data."""
+"""The order of the examples in the gallery: from first steps to your own data."""
 
 ORDER = (
     "plot_quick_start.py",
     "plot_few_samples.py",
     "plot_choosing_a_threshold.py",
-    "plot_explaining_a_refusal.py",
+    "plot_explaining_a_rejection.py",
     "plot_comparing_rivals.py",
     "plot_adding_a_class.py",
     "plot_your_own_protocol.py",
@@ -13,5 +13,5 @@ ORDER = (
 
 
 def place(filename: str) -> int:
-    """Place of an example; those that are not named come last."""
+    """Return the position of an example; those not listed come last."""
     return ORDER.index(filename) if filename in ORDER else len(ORDER)

@@ -1,34 +1,34 @@
-"""What the reference shows of a class, and where names in docstrings lead."""
+"""Choose which members of a class the reference shows, and resolve names in docstrings."""
 
 from __future__ import annotations
 
 import importlib
 
 
-def skip_what_is_not_ours(app, what, name, obj, skip, options):
-    """Of inherited members show those that this package defines; scikit-learn documents its own."""
+def skip_foreign_members(app, what, name, obj, skip, options):
+    """Skip inherited members that this package does not define; scikit-learn documents its own."""
     home = getattr(getattr(obj, "fget", obj), "__module__", None) or "srosr"
     return True if not home.startswith("srosr") else None
 
 
 def find_by_identity(app, env, node, contnode):
-    """A docstring may name an object by the module it lives in; lead to the page of the exported name."""
+    """Link an object that a docstring names by its module to the page of its exported name."""
     if node.get("refdomain") != "py":
         return None
     domain, target = env.get_domain("py"), node["reftarget"]
-    found = _object(target, node.get("py:module"))
+    found = _find_object(target, node.get("py:module"))
     home, own_name = getattr(found, "__module__", None) or "", getattr(found, "__qualname__", "")
     pages = [name for name in (f"srosr.{own_name}", f"{home}.{own_name}") if name in domain.objects]
     pages = pages or [name for name in domain.objects if name.endswith("." + target.rpartition(".")[2])]
     if len(set(pages)) == 1:
         return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", pages[0], node, contnode)
-    # One of ours that has no page of its own, or Python's: its name, without a link.
+    # A name of ours without a page, or a Python built-in: show it without a link.
     home = home or getattr(found, "__name__", "")
     return contnode if found is not None and home.startswith(("srosr", "builtins")) else None
 
 
-def _object(target, module):
-    """What a dotted name stands for, or None."""
+def _find_object(target, module):
+    """Return the object that a dotted name refers to, or None."""
     for whole in (target, f"{module}.{target}", f"srosr.{target}", f"builtins.{target}"):
         parts = whole.split(".")
         for n in range(len(parts), 0, -1):
@@ -43,6 +43,6 @@ def _object(target, module):
 
 
 def setup(app):
-    app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("autodoc-skip-member", skip_foreign_members)
     app.connect("missing-reference", find_by_identity)
     return {"parallel_read_safe": True}

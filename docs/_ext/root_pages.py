@@ -1,4 +1,4 @@
-"""Pages whose text is a file at the root of the repository: README, CONTRIBUTING, CHANGELOG."""
+"""Include files from the root of the repository as pages: README, CONTRIBUTING, CHANGELOG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
 ROOT = HERE.parent
-#: Name of the page, and the file whose text it has.
+#: Page name to the file with its text.
 ROOT_PAGES = {
     "project/readme": "README.md",
     "project/contributing": "CONTRIBUTING.md",
@@ -18,7 +18,7 @@ _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
 
 def read_root_pages(app, docname, source):
-    """Give the pages of ``ROOT_PAGES`` their text, and make links to those files lead to them."""
+    """Fill the pages of ``ROOT_PAGES`` with the text of their files, and redirect links to those files to the pages."""
     page = HERE / docname
     text, home = source[0], page.parent
     if docname in ROOT_PAGES:
@@ -28,7 +28,7 @@ def read_root_pages(app, docname, source):
     elif not page.with_suffix(".md").exists():
         return
 
-    def new_link(found):
+    def rewrite_link(found):
         target = (home / found[2]).resolve()
         for name, file in ROOT_PAGES.items():
             if target == ROOT / file:
@@ -37,7 +37,7 @@ def read_root_pages(app, docname, source):
             return found[1] + Path(os.path.relpath(target, page.parent)).as_posix() + found[3]
         return found[0]
 
-    source[0] = _LINK.sub(new_link, text)
+    source[0] = _LINK.sub(rewrite_link, text)
 
 
 def setup(app):
