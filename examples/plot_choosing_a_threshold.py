@@ -2,10 +2,10 @@
 Choosing a threshold
 ====================
 
-An unknown score becomes a decision by a threshold. A low one refuses many strangers and
-many known samples with them; a high one lets both in. Where to put it is a question of
-what errors cost, and it can be answered without a single unknown sample.
-``set_threshold`` changes it in no time, for nothing is fitted again.
+A threshold turns an unknown score into a decision. A low threshold rejects many unknown
+samples, and many known samples with them; a high one accepts both. Where to put it
+depends on what errors cost, and you can choose it without a single unknown sample.
+``set_threshold`` changes it instantly, because nothing is refitted.
 """
 
 import numpy as np
@@ -16,27 +16,27 @@ from srosr import SROSRClassifier
 from srosr.metrics import mark_unknown, open_set_f_measure
 
 X, y = load_digits(return_X_y=True)
-X = X + np.random.default_rng(0).normal(0, 3, X.shape)  # noise, or all is too easy
+X = X + np.random.default_rng(0).normal(0, 3, X.shape)  # noise, or it is too easy
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 known = y_train < 6
 clf = SROSRClassifier(random_state=0).fit(X_train[known], y_train[known])
 truth = mark_unknown(y_test, clf.classes_, unknown_label=-1)
-strange = truth == -1
+unknown = truth == -1
 
 # %%
-# Five ways to say what is wanted
-# -------------------------------
-# - ``target_rejection``: the share of known samples that may be refused, by held-out
-#   training samples.
-# - ``"risk"``, ``"f"``, ``"youden"``: known classes are left out in turn and play the
-#   strangers; the threshold is the best on them by the open set risk (the share of
-#   strangers accepted plus λ times the share of known samples that are not given their
-#   class), by F-measure, or by Youden's J.
-# - ``per_class=True``: a target for each class of its own, for classes differ in how
-#   much they vary.
+# Five ways to choose
+# -------------------
+# - ``target_rejection``: the share of known samples that may be rejected, measured on
+#   held-out training samples.
+# - ``"risk"``, ``"f"``, ``"youden"``: known classes are left out in turn as simulated
+#   unknowns. The threshold is the best one for them by the open set risk (the share of
+#   unknown samples accepted plus λ times the share of known samples that do not get
+#   their class), by F-measure, or by Youden's J.
+# - ``per_class=True``: a threshold for each class, because some classes vary more than
+#   others.
 # - a number, if you know it.
-# - ``calibration="split"``, given to the constructor: a part of the training samples is
-#   kept out of everything else. In return the target is a guarantee (see below).
+# - ``calibration="split"``, passed to the constructor: part of the training samples is
+#   reserved for the threshold. In return the target is guaranteed (see below).
 
 choices = {
     "target 1 %": {"target_rejection": 0.01},
@@ -50,20 +50,20 @@ choices = {
     "0.99": {"threshold": 0.99},
 }
 points = {}
-print(f"{'':16}  threshold  known refused  unknown refused      F  kind")
+print(f"{'':16}  threshold  known rejected  unknown rejected      F  kind")
 for name, choice in choices.items():
     clf.set_threshold(**choice)
     labels = clf.predict(X_test)
-    points[name] = np.mean(labels[~strange] == -1), np.mean(labels[strange] == -1)
+    points[name] = np.mean(labels[~unknown] == -1), np.mean(labels[unknown] == -1)
     f = open_set_f_measure(truth, labels, unknown_label=-1)
     print(
-        f"{name:16}  {clf.threshold_:9.4f}  {points[name][0]:13.3f}"
-        f"  {points[name][1]:15.3f}  {f:.3f}  {clf.threshold_info_.kind}"
+        f"{name:16}  {clf.threshold_:9.4f}  {points[name][0]:14.3f}"
+        f"  {points[name][1]:16.3f}  {f:.3f}  {clf.threshold_info_.kind}"
     )
 
 # %%
 # ``threshold_info_`` says in words where a threshold comes from, and ``thresholds_``
-# has one for each class:
+# holds one for each class:
 
 clf.set_threshold(target_rejection=0.05, per_class=True)
 print(clf.threshold_info_.detail)
@@ -73,9 +73,10 @@ print(dict(zip(clf.classes_.tolist(), clf.thresholds_.round(3).tolist(), strict=
 # A guarantee
 # -----------
 # With ``calibration="split"`` the threshold is split-conformal. If new samples come
-# from the known classes in the proportions of the training samples, the chance that one
-# of them is refused is at most the target: whatever the data, but on the average over
-# drawings of training samples, not for each of them. The price is a smaller dictionary.
+# from the known classes in the proportions of the training samples, the probability
+# that one of them is rejected is at most the target. This holds for any data, but on
+# average over draws of the training set, not for each draw. The price is a smaller
+# dictionary.
 
 split = SROSRClassifier(
     calibration="split", calibration_size=0.25, target_rejection=0.05, random_state=0
@@ -83,14 +84,14 @@ split = SROSRClassifier(
 split.fit(X_train[known], y_train[known])
 print(split.threshold_info_.detail)
 labels = split.predict(X_test)
-points["split, 5 %"] = np.mean(labels[~strange] == -1), np.mean(labels[strange] == -1)
-print("known refused {:.3f}, unknown refused {:.3f}".format(*points["split, 5 %"]))
+points["split, 5 %"] = np.mean(labels[~unknown] == -1), np.mean(labels[unknown] == -1)
+print("known rejected {:.3f}, unknown rejected {:.3f}".format(*points["split, 5 %"]))
 
 # %%
-# Is a target kept on samples that had no part in choosing it? On the left the share of
-# known test samples that was refused against the target; on the right what every choice
-# means for known and unknown samples. The line is what all thresholds of this
-# classifier can do; the split classifier has a line of its own.
+# Is a target met on samples that were not used to choose it? Left: the share of known
+# test samples rejected, against the target. Right: what every choice means for known
+# and unknown samples. The line covers all thresholds of this classifier; the split
+# classifier has its own line, which is not shown.
 
 from matplotlib import pyplot as plt
 
@@ -98,19 +99,19 @@ KNOWN, UNKNOWN, INK, PALE = "#1f6f8b", "#d1603d", "#2b2d42", "#b8bcc8"
 scores = clf.unknown_score(X_test)
 targets = np.linspace(0.01, 0.3, 15)
 kept = [
-    np.mean(scores[~strange] > clf.set_threshold(target_rejection=t).threshold_)
+    np.mean(scores[~unknown] > clf.set_threshold(target_rejection=t).threshold_)
     for t in targets
 ]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-left.plot(targets, targets, color=PALE, linestyle="--", label="as asked")
-left.plot(targets, kept, color=KNOWN, label="known test samples refused")
+left.plot(targets, targets, color=PALE, linestyle="--", label="target")
+left.plot(targets, kept, color=KNOWN, label="known test samples rejected")
 left.set(xlabel="target", ylabel="share")
 
 levels = np.sort(scores)
 right.plot(
-    [np.mean(scores[~strange] > t) for t in levels],
-    [np.mean(scores[strange] > t) for t in levels],
+    [np.mean(scores[~unknown] > t) for t in levels],
+    [np.mean(scores[unknown] > t) for t in levels],
     color=PALE,
     zorder=0,
 )
@@ -125,8 +126,8 @@ for (name, (x, height)), marker in zip(points.items(), "osD^v<>PX*", strict=True
         linestyle="none",
     )
 right.set(
-    xlabel="known samples refused",
-    ylabel="unknown samples refused",
+    xlabel="known samples rejected",
+    ylabel="unknown samples rejected",
     xlim=(-0.01, 0.32),
     ylim=(0, 1.02),
 )

@@ -2,17 +2,17 @@
 Comparing rivals
 ================
 
-Every open set method here keeps the same contract: ``fit``, ``predict``, ``candidate``,
-``unknown_score``, ``set_threshold``. So any of them can take the place of any other,
-and all can be compared on one's own data in a few lines.
+Every open set method here has the same interface: ``fit``, ``predict``, ``candidate``,
+``unknown_score``, ``set_threshold``. So you can replace any of them by any other and
+compare them all on your own data in a few lines.
 """
 
 # %%
 # Without unknown data
 # --------------------
-# In practice unknown samples are not at hand when a method has to be chosen.
+# In practice you have no unknown samples when you choose a method.
 # :class:`~srosr.LeaveClassesOut` leaves some of the known classes out of training in
-# turn and lets them play the strangers; with it scikit-learn's own tools measure open
+# turn and uses them as simulated unknowns, so scikit-learn's own tools can measure open
 # set recognition. Five of the nineteen methods of :func:`~srosr.open_set_methods`, on
 # three such splits:
 
@@ -36,11 +36,11 @@ from srosr import (
 
 warnings.simplefilter(
     "ignore", TailWarning
-)  # of W-SVM, where classes are so far apart that few support vectors are left
+)  # from W-SVM, if classes are so far apart that it has few support vectors
 
 X, y = load_digits(return_X_y=True)
-X = X + np.random.default_rng(0).normal(0, 3, X.shape)  # noise, or all is too easy
-X = normalize(X)  # the recogniser does so itself; here all methods get unit lengths
+X = X + np.random.default_rng(0).normal(0, 3, X.shape)  # noise, or it is too easy
+X = normalize(X)  # SROSRClassifier does so itself; here all methods get it
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 known = y_train < 6
 
@@ -59,8 +59,8 @@ print(pd.DataFrame(rows).T.round(3))
 # %%
 # With unknown data
 # -----------------
-# The four digits that nobody has seen so far show how far that estimate can be trusted.
-# Every method is fitted to the known digits and meets all ten.
+# The four digits that were never used so far show how far to trust that estimate.
+# Every method is fitted to the known digits and tested on all ten.
 
 from srosr.metrics import (
     mark_unknown,
@@ -84,16 +84,16 @@ for name, clf in methods.items():
         "OSCR": oscr_area(truth, candidates, scores, unknown_label=-1),
         "AUROC": open_set_auroc(truth, scores, unknown_label=-1),
         "F": open_set_f_measure(truth, labels, unknown_label=-1),
-        "known recognised": recognition_accuracy(truth, labels, unknown_label=-1),
-        "unknown refused": rejection_accuracy(truth, labels, unknown_label=-1),
+        "known recognized": recognition_accuracy(truth, labels, unknown_label=-1),
+        "unknown rejected": rejection_accuracy(truth, labels, unknown_label=-1),
     }
 print(pd.DataFrame(rows).T.round(3).to_string())
 
 # %%
-# The OSCR curve has on its vertical axis how many known samples are accepted in the
-# right class, while the share of unknown samples on the horizontal one is accepted too.
-# A method is better the earlier its curve rises; the dot at the end is its accuracy
-# without any refusal. Right: what the first method took for what.
+# The OSCR curve shows, on its vertical axis, the share of known samples accepted in the
+# right class and, on its horizontal axis, the share of unknown samples accepted at the
+# same threshold. A method is better the earlier its curve rises; the dot at the end is
+# its accuracy without rejection. Right: the confusion matrix of the first method.
 
 from matplotlib import pyplot as plt
 
@@ -110,5 +110,5 @@ OpenSetConfusionDisplay.from_estimator(methods["calibrated"], X_test, y_test).pl
 plt.show()
 
 # %%
-# One data set decides nothing: :doc:`../rivals` has all methods on nine sets, and says
-# where another one is the better choice.
+# One data set proves little: :doc:`../rivals` compares all methods on nine data sets
+# and says where another method is the better choice.

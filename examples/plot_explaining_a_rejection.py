@@ -1,10 +1,11 @@
 """
-Explaining a refusal
-====================
+Explaining a rejection
+======================
 
-"Unknown" alone is a poor answer. ``explain`` says what the decision was made of: which
-training samples rebuilt the sample, what each class left unexplained, which evidence
-spoke for a stranger, and how unusual that is among known samples.
+"Unknown" alone is a poor answer. ``explain`` says what the decision is based on: which
+training samples the sample was reconstructed from, how much each class leaves
+unexplained, which evidence suggests an unknown sample, and how unusual that is among
+known samples.
 """
 
 import numpy as np
@@ -19,19 +20,19 @@ known = y_train < 6
 clf = SROSRClassifier(random_state=0).fit(X_train[known], y_train[known])
 
 # %%
-# A stranger
-# ----------
-# A 7, which the classifier has never met. The explanation prints as text.
+# An unknown digit
+# ----------------
+# A 7, which the classifier has never seen. The explanation prints as text.
 
 seven = X_test[y_test == 7][0]
 explanation = clf.explain(seven)
 print(explanation)
 
 # %%
-# Its figure: the sample and the training pictures with the largest coefficients; the
-# reconstruction error of every class, with a bar that nine in ten held-out samples of
-# the candidate class stay below; what each kind of evidence adds to the score; and the
-# code itself, a band for each class.
+# The same as a figure: the sample and the training pictures with the largest
+# coefficients; the reconstruction error of every class, with a line that nine in ten
+# held-out samples of the candidate class stay below; what each kind of evidence adds to
+# the score; and the code itself, with a band for each class.
 
 from matplotlib import pyplot as plt
 
@@ -49,8 +50,8 @@ draw(explanation)
 # %%
 # A known digit
 # -------------
-# The same for a 3 that is recognised. Compare how much of the code lies on the
-# candidate class, and how its error compares with those of the other classes.
+# The same for a 3 that is recognized. Note how much of the code lies on the candidate
+# class, and how its error compares with those of the other classes.
 
 three = X_test[(y_test == 3) & (clf.predict(X_test) == 3)][0]
 print(clf.explain(three))
@@ -59,10 +60,10 @@ draw(clf.explain(three))
 # %%
 # Numbers instead of words
 # ------------------------
-# All that the text says is there as numbers. ``reasons`` are the fewest pieces of
+# Everything in the text is available as numbers. ``reasons`` is the smallest set of
 # evidence without which the sample would have been accepted.
 
-print("refused:", explanation.refused, " candidate:", explanation.candidate)
+print("rejected:", explanation.refused, " candidate:", explanation.candidate)
 print("reasons:", explanation.reasons)
 for part in explanation.evidence[:3]:
     print(
@@ -75,13 +76,13 @@ for atom in explanation.atoms[:3]:
     )
 
 # %%
-# A known sample that is refused
-# ------------------------------
-# About one known sample in twenty is refused, by choice. Looking at the strangest of
-# them is often the quickest way to wrong labels and odd samples in one's data.
+# A known sample that is rejected
+# -------------------------------
+# By choice, about one known sample in twenty is rejected. Looking at the most unusual
+# one is often the fastest way to find wrong labels and odd samples in your data.
 
 is_known = y_test < 6
-strangest = np.flatnonzero(is_known)[clf.log_p_value(X_test[is_known]).argmin()]
-print("a", y_test[strangest])
-print(clf.explain(X_test[strangest]))
-draw(clf.explain(X_test[strangest]))
+most_unusual = np.flatnonzero(is_known)[clf.log_p_value(X_test[is_known]).argmin()]
+print("a", y_test[most_unusual])
+print(clf.explain(X_test[most_unusual]))
+draw(clf.explain(X_test[most_unusual]))

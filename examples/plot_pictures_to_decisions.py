@@ -2,15 +2,15 @@
 From pictures to decisions
 ==========================
 
-A folder of pictures with one subfolder a class is all that is needed: pictures become
-feature vectors, spatial pyramids of visual words, and these go the usual way. Here the
-pictures are drawn, so that nothing is downloaded; with your own, begin at
+All you need is a folder with one subfolder of pictures per class. The pictures become
+feature vectors (spatial pyramids of visual words), and these are classified as usual.
+This example draws its own pictures, so nothing is downloaded; with yours, begin at
 :func:`~srosr.datasets.list_pictures`.
 """
 
 # %%
-# Draw some: discs, squares, triangles and crosses, in any place, size and direction, on
-# a noisy background. Stars will be the strangers.
+# Draw disks, squares, triangles and crosses at random positions, sizes and rotations,
+# on a noisy background. Stars will be the unknown class.
 
 import tempfile
 from pathlib import Path
@@ -22,15 +22,22 @@ rng = np.random.default_rng(0)
 
 
 def polygon(corners, radii):
-    """Corners of a polygon around (0, 0), the radii taken in turn."""
+    """Return the corners of a polygon around (0, 0), using the radii in turn."""
     angles = 2 * np.pi * np.arange(corners) / corners
     return np.c_[np.cos(angles), np.sin(angles)] * np.resize(radii, corners)[:, None]
 
 
-CROSS = [(1, 3), (1, 1), (3, 1), (3, -1), (1, -1), (1, -3)]  # and the same turned round
+CROSS = [
+    (1, 3),
+    (1, 1),
+    (3, 1),
+    (3, -1),
+    (1, -1),
+    (1, -3),
+]  # and the same rotated by 180°
 OUTLINES = {
     "cross": np.r_[CROSS, np.negative(CROSS)] / 3,
-    "disc": polygon(40, [1]),
+    "disk": polygon(40, [1]),
     "square": polygon(4, [1]),
     "star": polygon(10, [1, 0.4]),
     "triangle": polygon(3, [1]),
@@ -52,7 +59,7 @@ def draw(name, path):
 
 
 folder = Path(tempfile.mkdtemp())
-for name in ("cross", "disc", "square", "triangle"):
+for name in ("cross", "disk", "square", "triangle"):
     for i in range(40):
         draw(name, folder / "train" / name / f"{i:02}.png")
 for name in OUTLINES:
@@ -60,7 +67,7 @@ for name in OUTLINES:
         draw(name, folder / "new" / name / f"{i:02}.png")
 
 # %%
-# From a folder to vectors. The visual words are learnt from the training pictures
+# From a folder to vectors. The visual words are learned from the training pictures
 # alone.
 
 from srosr import SpatialPyramid, SROSRClassifier
@@ -73,7 +80,7 @@ X = pyramid.fit_transform(paths)
 print(len(paths), "pictures of", names, "->", X.shape)
 
 # %%
-# From vectors to decisions. Where labels are text, what is refused is called
+# From vectors to decisions. If labels are text, rejected samples are labeled
 # ``"unknown"``.
 
 clf = SROSRClassifier(random_state=0).fit(X, y)
@@ -89,8 +96,8 @@ for name in new_names:
     )
 
 # %%
-# Why is a star refused? The explanation names the training pictures that rebuilt it by
-# their rows, which are places in ``paths``: so they can be shown.
+# Why is a star rejected? The explanation lists the training pictures it was
+# reconstructed from by row. A row is an index into ``paths``, so we can show them.
 
 stars = np.flatnonzero(truth == "star")
 star = stars[np.argmax(clf.unknown_score(X_new[stars]))]
@@ -98,18 +105,18 @@ explanation = clf.explain(X_new[star])
 print(explanation)
 
 # %%
-# Top: new pictures with the answers; a blue frame is a known class, an orange one a
-# stranger. Bottom: the star, and the training pictures with the largest parts in its
-# code.
+# Top: new pictures with the answers; a blue frame is a known class, an orange frame an
+# unknown one. Bottom: the star, and the training pictures with the largest coefficients
+# in its code.
 
 from matplotlib import pyplot as plt
 
 KNOWN, UNKNOWN, PALE = "#1f6f8b", "#d1603d", "#b8bcc8"
 
 
-def show(ax, path, text, frame, colour="black"):
+def show(ax, path, text, frame, color="black"):
     ax.imshow(Image.open(path), cmap="gray", vmin=0, vmax=255)
-    ax.set_title(text, fontsize=9, color=colour, pad=3)
+    ax.set_title(text, fontsize=9, color=color, pad=3)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set(color=frame, linewidth=2.5)
 
@@ -125,12 +132,12 @@ for ax, atom in zip(axes[2, 1:], explanation.atoms, strict=False):
 plt.show()
 
 # %%
-# The same reasons as a figure. Here features are words of a picture, not its pixels, so
-# that the pictures are handed over.
+# The same explanation as a figure. The features are visual words, not pixels, so we
+# pass the pictures ourselves.
 
 from srosr import read_picture
 
-rebuilt_from = [read_picture(paths[atom.row]) for atom in explanation.atoms[:4]]
+reconstructed_from = [read_picture(paths[atom.row]) for atom in explanation.atoms[:4]]
 figure, axes = plt.subplots(2, 2, figsize=(9.5, 6), layout="constrained")
-explanation.plot(axes.ravel(), pictures=(read_picture(new[star]), rebuilt_from))
+explanation.plot(axes.ravel(), pictures=(read_picture(new[star]), reconstructed_from))
 plt.show()

@@ -1,14 +1,13 @@
 """
-Quick start: handwritten digits, some of them strangers
-=======================================================
+Quick start: handwritten digits, some of them unknown
+=====================================================
 
-Learn the digits 0 to 5, then meet all ten. For each picture the recogniser names one of
-the six, or says that it is none of them. It never sees a picture of 6, 7, 8 or 9 before
-testing.
+Learn the digits 0 to 5, then classify all ten. The recognizer labels each picture with
+one of the six, or rejects it as unknown. It never sees a 6, 7, 8 or 9 before testing.
 """
 
 # %%
-# The digits come with scikit-learn: 8 × 8 pixels, 64 features a picture. Only known
+# The digits come with scikit-learn: 8 × 8 pixels, 64 features per picture. Only known
 # classes go into ``fit``.
 
 from sklearn.datasets import load_digits
@@ -22,8 +21,7 @@ known = y_train < 6
 clf = SROSRClassifier(random_state=0).fit(X_train[known], y_train[known])
 
 # %%
-# ``predict`` answers with a class or with ``unknown_label_``, which is −1 where classes
-# are numbers.
+# ``predict`` returns a class or ``unknown_label_``, which is −1 if classes are numbers.
 
 labels = clf.predict(X_test)
 print("truth  ", y_test[:15])
@@ -32,8 +30,8 @@ print("answer ", labels[:15])
 # %%
 # Behind every answer are a candidate, the best known class, and an unknown score
 # between 0 and 1. The score is one minus a p-value: the share of known samples that
-# look less strange. A sample is refused where it is above ``threshold_``, which was
-# chosen from held-out training samples so that about 5 % of known ones are refused.
+# look less unusual. A sample is rejected if its score is above ``threshold_``, which
+# was chosen on held-out training samples so that about 5 % of known ones are rejected.
 
 candidates, scores = clf.candidate(X_test), clf.unknown_score(X_test)
 print(f"threshold {clf.threshold_:.3f}: {clf.threshold_info_.detail}")
@@ -41,8 +39,8 @@ for truth, candidate, score in zip(y_test[:5], candidates[:5], scores[:5], stric
     print(f"a {truth}: candidate {candidate}, unknown score {score:.4f}")
 
 # %%
-# How good are the answers? Digits that were not trained get one label, then every
-# metric applies.
+# How good are the answers? Give all unknown digits the same label; then every metric
+# applies.
 
 from srosr.metrics import (
     mark_unknown,
@@ -54,8 +52,8 @@ from srosr.metrics import (
 
 truth = mark_unknown(y_test, clf.classes_, unknown_label=-1)
 answers = {
-    "known digits recognised": recognition_accuracy(truth, labels, unknown_label=-1),
-    "unknown digits refused": rejection_accuracy(truth, labels, unknown_label=-1),
+    "known digits recognized": recognition_accuracy(truth, labels, unknown_label=-1),
+    "unknown digits rejected": rejection_accuracy(truth, labels, unknown_label=-1),
     "F-measure": open_set_f_measure(truth, labels, unknown_label=-1),
     "AUROC of the score": open_set_auroc(truth, scores, unknown_label=-1),
 }
@@ -63,9 +61,9 @@ for name, value in answers.items():
     print(f"{name:25} {value:.3f}")
 
 # %%
-# Twenty of the test pictures with their answers, and the scores of all of them. Scores
-# crowd at 1 where samples are strange, so that the logarithm of the p-value is drawn,
-# strange to the right.
+# Twenty of the test pictures with their answers, and the scores of all of them. The
+# scores of unknown samples pile up near 1, so we plot the logarithm of the p-value,
+# with unusual samples to the right.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -83,11 +81,11 @@ shown = np.concatenate(
 )
 for ax, i in zip(left.subplots(4, 5).flat, shown, strict=True):
     ax.imshow(X_test[i].reshape(8, 8), cmap="Greys")
-    refused = labels[i] == -1
+    rejected = labels[i] == -1
     ax.set_title(
-        "unknown" if refused else f"it is a {labels[i]}",
+        "unknown" if rejected else f"it is a {labels[i]}",
         fontsize=8,
-        color=UNKNOWN if refused else KNOWN,
+        color=UNKNOWN if rejected else KNOWN,
         pad=2,
     )
     ax.set(xticks=[], yticks=[])
@@ -95,16 +93,16 @@ for ax, i in zip(left.subplots(4, 5).flat, shown, strict=True):
     ax.spines[:].set_linewidth(1.6)
 
 ax = right.subplots()
-strangeness = -clf.log_p_value(X_test) / np.log(10)
-bins = np.linspace(0, strangeness.max(), 40)
-for is_unknown, colour, name in (
+surprise = -clf.log_p_value(X_test) / np.log(10)
+bins = np.linspace(0, surprise.max(), 40)
+for is_unknown, color, name in (
     (False, KNOWN, "digits 0 to 5, known"),
     (True, UNKNOWN, "digits 6 to 9, never seen"),
 ):
     ax.hist(
-        strangeness[(truth == -1) == is_unknown],
+        surprise[(truth == -1) == is_unknown],
         bins,
-        color=colour,
+        color=color,
         alpha=0.6,
         label=name,
     )
@@ -113,7 +111,7 @@ ax.axvline(
     color="#2b2d42",
     linewidth=1,
     linestyle="--",
-    label="threshold: refused to the right",
+    label="threshold: rejected to the right",
 )
 ax.set(xlabel="−log₁₀ of the p-value", ylabel="test pictures")
 ax.legend(frameon=False)
@@ -121,4 +119,5 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Left: a blue frame is a known digit, an orange one a stranger; the text is the answer.
+# Left: a blue frame is a known digit, an orange frame an unknown one; the text is the
+# answer.

@@ -2,15 +2,15 @@
 Your own protocol
 =================
 
-One split of one data set is an anecdote. A protocol says how known and unknown classes
-are drawn, many times over, and which methods meet which samples; ``srosr reproduce
+One split of one data set is an anecdote. A protocol says how to draw known and unknown
+classes, many times over, and which methods to run on them; ``srosr reproduce
 mine.toml`` runs it and writes tables, figures and a report. This example does the same
-from Python, with a file of our own.
+from Python, with our own file.
 """
 
 # %%
-# The data: an ``.npz`` with ``X`` and ``y``. A CSV file and a folder of pictures do as
-# well (:doc:`../datasets`).
+# The data: an ``.npz`` file with ``X`` and ``y``. A CSV file or a folder of pictures
+# works too (:doc:`../datasets`).
 
 import tempfile
 from pathlib import Path
@@ -23,10 +23,9 @@ X, y = load_digits(return_X_y=True)
 np.savez(folder / "mine.npz", X=X, y=np.array([f"digit {d}" for d in range(10)])[y])
 
 # %%
-# The protocol: in every trial six classes are drawn as known ones, with twenty training
-# samples each, and one to four of the others as unknown ones. All methods get the same
-# samples. ``[method.NAME]`` gives parameters, or makes a variant under a name of its
-# own.
+# The protocol: each trial draws six classes as known, with twenty training samples
+# each, and one to four of the others as unknown. All methods get the same samples.
+# ``[method.NAME]`` sets parameters, or defines a variant under a new name.
 
 (folder / "mine.toml").write_text(
     """
@@ -54,8 +53,8 @@ target_rejection = 0.01
 )
 
 # %%
-# Read it, and look before running: :func:`~srosr.load_protocol` checks every entry, and
-# names what is wrong.
+# Read it, and check it before running: :func:`~srosr.load_protocol` checks every entry
+# and reports what is wrong.
 
 from srosr import load_protocol
 
@@ -69,12 +68,12 @@ print(
 )
 
 # %%
-# Run it. A trial depends on its number, the seed, the protocol and the data alone; what
-# is done is on disk, so that a run that was killed goes on where it was. The folder
-# then holds ``report.html``, figures and tables.
+# Run it. A trial depends only on its number, the seed, the protocol and the data.
+# Finished trials are on disk, so a run that was killed resumes where it stopped. The
+# folder then holds ``report.html``, figures and tables.
 
-from srosr.experiments.executors import make_executor
-from srosr.reports.reproduction import reproduce
+from srosr.experiments import make_executor
+from srosr.reports import reproduce
 
 outcome = reproduce(protocol, folder / "results", make_executor(jobs=2), seed=0)
 print(
@@ -84,7 +83,7 @@ print(
 )
 
 # %%
-# One row a trial, openness, method and metric:
+# One row for each trial, openness, method and metric:
 
 results = outcome.tables["results"]
 print(results.head(4).to_string())
@@ -96,8 +95,8 @@ print(
 )
 
 # %%
-# The mean over trials at every openness, with a bar of one standard deviation of the
-# trials to either side (set apart a little, so that bars do not hide each other).
+# The mean over trials at each openness, with error bars of one standard deviation
+# (shifted a little, so that the bars do not overlap).
 
 from matplotlib import pyplot as plt
 
@@ -109,7 +108,7 @@ styles = {
     "knn": ("#2b2d42", "^-."),
 }
 for ax, metric, text in zip(axes, ("f", "auroc"), ("F-measure", "AUROC"), strict=True):
-    for place, (method, (colour, style)) in enumerate(styles.items()):
+    for place, (method, (color, style)) in enumerate(styles.items()):
         chosen = results[(results.metric == metric) & (results.method == method)]
         values = chosen.groupby("openness").value
         x = 100 * values.mean().index + 0.12 * (place - 1.5)
@@ -118,7 +117,7 @@ for ax, metric, text in zip(axes, ("f", "auroc"), ("F-measure", "AUROC"), strict
             values.mean(),
             values.std(),
             fmt=style,
-            color=colour,
+            color=color,
             label=method,
             elinewidth=0.8,
         )
