@@ -1,4 +1,4 @@
-"""Recognition of known and refusal of unknown classes on real data: ``python -m benchmarks.accuracy``."""
+"""Recognition of known and rejection of unknown classes on real data: ``python -m benchmarks.accuracy``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from benchmarks import report, standings
-from benchmarks.methods import METHODS, PAPER_METHODS, Method, Setting, assess, to_fit
+from benchmarks.methods import METHODS, PAPER_METHODS, Method, Setting, assess, methods_to_fit
 from benchmarks.problems import Unavailable
 from benchmarks.standings import Record
 from benchmarks.trials import TRIALS, Trial
@@ -33,14 +33,14 @@ N_TRIALS = 20
 COVERAGE_TRIALS = 50
 QUICK_TRIALS = 2
 QUICK_SAMPLES = 100
-"""Known, and unknown, test samples of a quick run."""
+"""Known test samples of a quick run, and as many unknown ones."""
 QUICK_REPEATS = 5
 """Repeats of cross-testing in a quick run."""
 SETTINGS = ("paper-yaleb",)
 
 
 def fewer(trial: Trial, seed: int, most: int = QUICK_SAMPLES) -> Trial:
-    """The trial with at most ``most`` known and as many unknown test samples."""
+    """Return the trial with at most ``most`` known and as many unknown test samples."""
     rng, unknown = np.random.default_rng(seed), trial.is_unknown
     kept = [rng.permutation(np.flatnonzero(part))[:most] for part in (~unknown, unknown)]
     rows = np.sort(np.concatenate(kept))
@@ -48,18 +48,18 @@ def fewer(trial: Trial, seed: int, most: int = QUICK_SAMPLES) -> Trial:
 
 
 def methods_of(mode: str) -> dict[str, Method]:
-    """What can be fitted in a mode: "accuracy", "coverage" or one of `SETTINGS`."""
+    """Return the methods of a mode: "accuracy", "coverage" or one of `SETTINGS`."""
     return PAPER_METHODS if mode in SETTINGS else METHODS
 
 
 def run_trial(name: str, seed: int, mode: str, methods: list[str], quick: bool) -> Record:
-    """Draw one trial and let every method answer, all on one thread.
+    """Draw one trial and run every method on it, all on one thread.
 
     Returns
     -------
     dict
         ``trial`` (sizes), ``records`` (one for each method), and ``failed`` (method and error). A method that fails
-        leaves the others alone.
+        does not affect the others.
     """
     trial = TRIALS[name].draw(seed)
     if quick:
@@ -95,15 +95,15 @@ def run_trial(name: str, seed: int, mode: str, methods: list[str], quick: bool) 
 
 
 class Book:
-    """All that has been measured, on disk after every trial.
+    """All measurements of a run, written to disk after every trial.
 
     Parameters
     ----------
     path : Path
     settings : dict
-        What the run was asked for; a book is continued only under the same settings.
+        Settings of the run; a file is resumed only with the same settings.
     resume : bool
-        Take over what the file holds and measure the rest.
+        Keep the records in the file and measure the rest.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any], resume: bool = False) -> None:
@@ -124,28 +124,28 @@ class Book:
             old = json.loads(path.read_text())
             if old.get("settings") != settings:
                 raise click.UsageError(
-                    f"{path.name} holds a run with other settings, {old.get('settings')}: use another --json, or leave "
-                    "--resume out to write it anew."
+                    f"{path.name} holds a run with other settings, {old.get('settings')}: use another --json, or omit "
+                    "--resume to overwrite it."
                 )
             for key in ("trials", "records"):
                 self.content[key] = old[key]
 
     @property
     def records(self) -> list[Record]:
-        """One record for each set, seed and method."""
+        """Return the records, one for each set, seed and method."""
         return self.content["records"]
 
     def of(self, name: str, key: str = "records") -> list[Record]:
-        """Records or trials of one set, in the order of the seeds."""
+        """Return the records or trials of one set, in the order of the seeds."""
         return sorted((r for r in self.content[key] if r["set"] == name), key=lambda r: r["seed"])
 
     def missing(self, name: str, seed: int, methods: list[str]) -> list[str]:
-        """Those of the methods that have no record for this trial."""
+        """Return the methods that have no record for this trial."""
         there = {r["method"].split()[0] for r in self.records if (r["set"], r["seed"]) == (name, seed)}
         return [key for key in methods if key not in there]
 
     def add(self, result: Record) -> None:
-        """Enter a trial and write."""
+        """Add the result of a trial and write the file."""
         trial = result["trial"]
         if not any((t["set"], t["seed"]) == (trial["set"], trial["seed"]) for t in self.content["trials"]):
             self.content["trials"].append(trial)
@@ -156,7 +156,7 @@ class Book:
         self.write()
 
     def write(self, **more: Any) -> None:
-        """Write everything; the file is the old one or the new one, never a part."""
+        """Write everything; the file is either the old or the new one, never partial."""
         self.content["seconds"] = time.perf_counter() - self.started
         self.content |= more
         report.write_json(self.path, self.content)
@@ -171,7 +171,7 @@ def _installed(distribution: str) -> bool:
 
 
 def _results(work: list[tuple[str, int, str, list[str], bool]], jobs: int) -> Iterator[Record]:
-    """Results in whatever order they come, each trial in a process of its own where ``jobs`` is above one."""
+    """Yield results as they finish, each trial in its own process if ``jobs`` is above one."""
     if jobs == 1:
         yield from (run_trial(*each) for each in work)
     else:
@@ -181,7 +181,7 @@ def _results(work: list[tuple[str, int, str, list[str], bool]], jobs: int) -> It
 def run_set(
     book: Book, name: str, seeds: Iterable[int], methods: list[str], *, jobs: int, tick: Callable[[], None]
 ) -> None:
-    """Run what is missing of one set; a trial is in the book, and on disk, as soon as it is done."""
+    """Run the missing trials of one set; each is written to disk as soon as it is done."""
     mode, quick = book.content["settings"]["mode"], book.content["settings"]["quick"]
     work = []
     for seed in seeds:
@@ -211,8 +211,10 @@ def _chosen(text: str | None, available: Iterable[str], option: str) -> list[str
 )
 @click.option("--first-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first trial.")
 @click.option("--methods", "names", metavar="METHODS", help=f"Comma-separated methods: {', '.join(METHODS)}.  [all]")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Trials at a time, a process each.")
-@click.option("--quick", is_flag=True, help=f"{QUICK_TRIALS} trials of few test samples and repeats: a look.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Trials to run at once, one process each."
+)
+@click.option("--quick", is_flag=True, help=f"Only {QUICK_TRIALS} trials with few test samples and repeats.")
 @click.option("--coverage", is_flag=True, help="Only the false rejection of calibrated at its default target.")
 @click.option("--setting", type=click.Choice(SETTINGS), help="The paper's own parameters: paper rule, matched tail.")
 @click.option("--resume", is_flag=True, help="Keep what the JSON file holds and run the rest.")
@@ -236,18 +238,18 @@ def main(
 ) -> None:
     """Compare our rules, their single kinds of evidence and all rivals on the same open set trials.
 
-    Trials depend on set and seed alone. Data sets are found under SROSR_DATA_DIR; those that are absent are left out
-    with a reason. No method sees an unknown sample in training.
+    Trials depend only on set and seed. Data sets are found under SROSR_DATA_DIR; missing ones are skipped, with the
+    reason. No method sees an unknown sample in training.
     """
     mode = setting or ("coverage" if coverage else "accuracy")
     if setting and coverage:
         raise click.UsageError("--setting and --coverage are two different runs: choose one.")
     if names is not None and mode != "accuracy":
-        raise click.UsageError(f"--methods has no effect with --{'coverage' if coverage else 'setting'}: leave it out.")
+        raise click.UsageError(f"--methods has no effect with --{'coverage' if coverage else 'setting'}: omit it.")
     if setting and sets is not None:
-        raise click.UsageError(f"--sets has no effect with --setting {setting}: leave it out.")
+        raise click.UsageError(f"--sets has no effect with --setting {setting}: omit it.")
     if mode == "accuracy":
-        methods = to_fit(_chosen(names, METHODS, "--methods"))
+        methods = methods_to_fit(_chosen(names, METHODS, "--methods"))
     else:
         methods = ["calibrated"] if coverage else list(PAPER_METHODS)
     usual = ",".join(name for name, trial_set in TRIALS.items() if not trial_set.extra)
@@ -270,7 +272,7 @@ def main(
             report.show(out, title, standings.set_table(out, book.of(name)))
 
     if not book.records:
-        out.print("Nothing was measured, and nothing is written: no data set was found.")
+        out.print("Nothing was measured and nothing was written: no data set was found.")
         sys.exit(1)
     _conclude(out, book, mode)
     caught: Counter[str] = Counter()
@@ -286,10 +288,10 @@ def main(
 
 
 def _conclude(out: Console, book: Book, mode: str) -> None:
-    """Print and write what the records of all sets come to."""
+    """Print and write the summary over all sets."""
     if mode == "coverage":
         lines = standings.coverage(book.records)
-        report.show(out, "Share of known test samples refused", standings.coverage_table(out, lines))
+        report.show(out, "Share of known test samples rejected", standings.coverage_table(out, lines))
         book.write(coverage=lines)
         return
     if mode in SETTINGS:
@@ -301,7 +303,7 @@ def _conclude(out: Console, book: Book, mode: str) -> None:
     out.print(standings.LEGEND)
     lines = standings.overview(book.records)
     if lines:
-        title = "AUROC: calibrated beside its best single evidence and its best rival (ahead: ± half of 95 % interval)"
+        title = "AUROC: calibrated, its best single evidence and its best rival (ahead: ± half of 95 % interval)"
         report.show(out, title, standings.overview_table(out, lines))
     for metric, called in {"auroc": "AUROC", "oscr": "OSCR", "f": "F-measure (Scheirer)"}.items():
         title = f"{called}, mean over the trials, methods by mean rank; * best of a set"
@@ -311,7 +313,7 @@ def _conclude(out: Console, book: Book, mode: str) -> None:
 
 @contextmanager
 def _progress(err: Console, name: str, n_trials: int) -> Iterator[Callable[[], None]]:
-    """A function to call after every trial: a bar on a terminal, a line a trial elsewhere."""
+    """Yield a function to call after every trial: it shows a bar on a terminal, a line per trial elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=err, transient=True, redirect_stdout=False, disable=not err.is_terminal)
     task, done = bar.add_task(name, total=n_trials), count(1)

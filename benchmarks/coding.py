@@ -139,7 +139,7 @@ def main(
         records += mine
     out.print(report.LEGEND)
 
-    lines = report.summarise(records, opponents[0].NAME, quick)
+    lines = report.summarize(records, opponents[0].NAME, quick)
     report.show(out, "Targets (one thread unless said)", report.summary_table(out, lines))
     if quick:
         out.print("A quick run spreads the Gram matrix over too few queries to hold its times against the targets.")
@@ -147,7 +147,7 @@ def main(
     content = {
         "environment": report.environment(opponents),
         "settings": {"quick": quick, "repeat": repeat, "budget": budget, "queries": queries},
-        "solvers": {o.NAME: {"reference": o.REFERENCE, "licence": o.LICENCE} for o in opponents},
+        "solvers": {o.NAME: {"reference": o.REFERENCE, "license": o.LICENSE} for o in opponents},
         "records": records,
         "skipped": skipped,
         "targets": lines,

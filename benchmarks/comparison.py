@@ -1,4 +1,4 @@
-"""What a run of ``benchmarks.accuracy`` comes to, as Markdown and as a figure: ``python -m benchmarks.comparison``."""
+"""Results of ``benchmarks.accuracy`` as Markdown and as a figure: ``python -m benchmarks.comparison``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ METRICS = {
     "f_macro": "F-measure (macro)",
     "accuracy": "open set accuracy",
     "fpr95": "FPR at 95 % TPR (known positive)",
-    "false_rejection": "known samples refused",
+    "false_rejection": "known samples rejected",
     "fit_seconds": "seconds to fit",
 }
 FEWEST_TRIALS = 5
-"""Trials below which an interval of the mean is wider than it is worth."""
+"""Fewest trials for which an interval of the mean is shown."""
 OURS = ("calibrated", "paper", "matched")
-COLOURS = {"calibrated": "#c1272d", "paper": "#e07b39", "matched": "#e0a458"}
+COLORS = {"calibrated": "#c1272d", "paper": "#e07b39", "matched": "#e0a458"}
 
 
 def markdown(records: Sequence[Record], metric: str) -> str:
-    """A table of all methods on all sets; the best of a set is bold."""
+    """Return a table of all methods on all sets; the best of a set is bold."""
     cells, names = grid(records, metric), list(dict.fromkeys(r["set"] for r in records))
     ranks, digits = mean_ranks(cells, metric), 2 if metric == "fit_seconds" else 4
     lines = [f"| method | {' | '.join(names)} | mean rank |", "|---" * (len(names) + 2) + "|"]
@@ -48,7 +48,7 @@ def markdown(records: Sequence[Record], metric: str) -> str:
 
 
 def behind(records: Sequence[Record], metric: str = "auroc", ours: str = "calibrated") -> list[str]:
-    """Where another method has the better mean than ours, with the paired difference."""
+    """Return a line for each set and method with a better mean than ours, with the paired difference."""
     sign, lines = (-1.0 if metric in SMALLER_IS_BETTER else 1.0), []
     for name in dict.fromkeys(r["set"] for r in records):
         methods = by_method([r for r in records if r["set"] == name])
@@ -62,7 +62,7 @@ def behind(records: Sequence[Record], metric: str = "auroc", ours: str = "calibr
 
 
 def figure(records: Sequence[Record], metric: str) -> Any:
-    """A panel for each set, a line for each method, with 95 % intervals of the mean; ours in colour."""
+    """Draw a panel for each set and a line for each method, with 95 % intervals of the mean; ours in color."""
     from matplotlib.figure import Figure
 
     cells, names = grid(records, metric), list(dict.fromkeys(r["set"] for r in records))
@@ -80,9 +80,9 @@ def figure(records: Sequence[Record], metric: str) -> Any:
         for method, row in cells.items():
             if name not in row:
                 continue
-            s, colour = row[name], COLOURS.get(method, "#44546a")
+            s, color = row[name], COLORS.get(method, "#44546a")
             half = 0.0 if s.n < FEWEST_TRIALS else s.half
-            ax.errorbar(s.mean, places[method], xerr=half, fmt="o", color=colour, markersize=4, linewidth=1.2)
+            ax.errorbar(s.mean, places[method], xerr=half, fmt="o", color=color, markersize=4, linewidth=1.2)
         ax.set_title(TRIALS[name].title if name in TRIALS else name, fontsize=8)
         ax.set_yticks(range(len(cells)), list(cells), fontsize=7)
         ax.set_ylim(len(cells) - 0.4, -0.6)
@@ -90,10 +90,10 @@ def figure(records: Sequence[Record], metric: str) -> Any:
         ax.grid(axis="x", color="#eeeeee", zorder=0)
         ax.spines[["top", "right"]].set_visible(False)
     for label in (label for ax in axes.flat for label in ax.get_yticklabels()):
-        label.set_color(COLOURS.get(label.get_text(), "#222222"))
+        label.set_color(COLORS.get(label.get_text(), "#222222"))
     intervals = any(s.n >= FEWEST_TRIALS for row in cells.values() for s in row.values())
     what = "mean over trials" + (" and its 95 % interval" if intervals else "")
-    fig.suptitle(f"{METRICS[metric]}: {what}; grey line: the best", fontsize=9)
+    fig.suptitle(f"{METRICS[metric]}: {what}; gray line: the best", fontsize=9)
     return fig
 
 
@@ -102,15 +102,17 @@ def figure(records: Sequence[Record], metric: str) -> Any:
 @click.option(
     "--metric", type=click.Choice(tuple(METRICS)), default="auroc", show_default=True, help="What to compare."
 )
-@click.option("--figure", "picture", type=click.Path(path_type=Path, dir_okay=False), help="Draw it: .png, .svg, .pdf.")
+@click.option(
+    "--figure", "picture", type=click.Path(path_type=Path, dir_okay=False), help="Also draw a figure: .png, .svg, .pdf."
+)
 def main(path: Path, metric: str, picture: Path | None) -> None:
-    """Print the records of benchmarks.accuracy (PATH, its JSON) as a table in Markdown, and where ours is behind."""
+    """Print the records of benchmarks.accuracy (PATH, its JSON) as a Markdown table, and where ours is behind."""
     records = json.loads(path.read_text())["records"]
     if not records:
         raise click.ClickException(f"{path.name} holds no records: run python -m benchmarks.accuracy first.")
     if not any(r.get(metric) is not None for r in records):
         raise click.ClickException(
-            f"{path.name} holds no {metric}: it is no file of benchmarks.accuracy, or one of an earlier version."
+            f"{path.name} holds no {metric}: it is not a file of benchmarks.accuracy, or it is from an earlier version."
         )
     click.echo(
         f"{METRICS[metric]}, mean over {len({r['seed'] for r in records})} trials\n\n{markdown(records, metric)}\n"
@@ -122,7 +124,7 @@ def main(path: Path, metric: str, picture: Path | None) -> None:
             figure(records, metric).savefig(picture, dpi=110)
         except ValueError as error:
             raise click.ClickException(f"{picture}: {error}") from None
-        click.echo(f"figure in {picture}")
+        click.echo(f"wrote {picture}")
 
 
 if __name__ == "__main__":

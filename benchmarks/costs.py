@@ -1,4 +1,4 @@
-"""What each open set method costs on one trial, in time, memory and file: ``python -m benchmarks.costs``."""
+"""Time, memory and file size of each open set method on one trial: ``python -m benchmarks.costs``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from srosr import open_set_methods
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds to fit (with tuning and held-out scores) and to predict, memory at the peak of a fit beyond the samples
-    in multiples of one matrix of all pairs of training samples, and megabytes of the model file."""
+    """Seconds to fit (with tuning and held-out scores) and to predict, peak memory of a fit beyond the samples in
+    multiples of one matrix of all pairs of training samples, and megabytes of the model file."""
 
     fit: float
     predict: float
@@ -29,8 +29,8 @@ class Cost:
     megabytes: float
 
 
-def cost(name: str, trial: Trial, seed: int = 0) -> Cost:
-    """The cost of one method; memory in a second fit, for watching it takes time."""
+def measure_cost(name: str, trial: Trial, seed: int = 0) -> Cost:
+    """Return the cost of one method; memory is measured in a second fit, because tracing takes time."""
     clf = open_set_methods()[name]
     fixed = {"normalize": True, "target_rejection": TARGET_REJECTION, "random_state": seed}
     clf.set_params(**{key: value for key, value in fixed.items() if key in clf.get_params()})
@@ -58,9 +58,9 @@ def cost(name: str, trial: Trial, seed: int = 0) -> Cost:
 @click.option("--set", "name", type=click.Choice(tuple(TRIALS)), default="mnist", show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the trial.")
 def main(name: str, seed: int) -> None:
-    """Fit and predict one trial by every method, with its defaults on samples of unit length.
+    """Fit and predict one trial with every method, with its defaults on samples of unit length.
 
-    Memory is what Python and NumPy allocate; that inside the solvers of other libraries is not seen.
+    Memory is what Python and NumPy allocate, not what solvers of other libraries allocate internally.
     """
     try:
         trial = TRIALS[name].draw(seed)
@@ -70,7 +70,7 @@ def main(name: str, seed: int) -> None:
     table = report.new_table(out, "method", "fit s", "predict s", "memory / kernel matrix", "file MB")
     costs = {}
     for method in open_set_methods():
-        costs[method] = c = cost(method, trial, seed)
+        costs[method] = c = measure_cost(method, trial, seed)
         table.add_row(method, f"{c.fit:.2f}", f"{c.predict:.2f}", f"{c.matrices:.1f}", f"{c.megabytes:.1f}")
     shape = f"{len(trial.X)} training samples of {trial.X.shape[1]} features, {len(trial.X_test)} test samples"
     report.show(out, f"{TRIALS[name].title}: {shape}", table)

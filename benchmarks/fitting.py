@@ -1,8 +1,8 @@
-"""What a fit costs beside the coding it needs, and what adding a class costs beside a fit.
+"""What a fit costs beyond the coding it needs, and what adding a class costs compared with a fit.
 
-``python -m benchmarks.fitting`` fits the recogniser on the trials of `benchmarks.trials` and prints, for each set, the
-samples coded in the three passes, the time spent inside ``sparse_encode`` and the whole time of the fit; then the time
-of adding a class, by both ways of recalibrating, and how far the answers are from those of a fit on all classes.
+``python -m benchmarks.fitting`` fits the recognizer on the trials of `benchmarks.trials` and prints, for each set, the
+samples coded in the three passes, the time spent in ``sparse_encode`` and the total time of the fit; then the time to
+add a class with both kinds of recalibration, and how far the answers are from those of a fit on all classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from srosr import SROSRClassifier
 
 @contextmanager
 def coding_time() -> Any:
-    """A list whose sum is the time spent in ``sparse_encode`` by cross-tests."""
+    """Yield a list whose sum is the time that cross-tests spend in ``sparse_encode``."""
     from srosr.scoring import cross_test
 
     spent: list[float] = []
@@ -43,8 +43,8 @@ def coding_time() -> Any:
         cross_test.sparse_encode = encode
 
 
-def fit_cost(trial: Trial, n_jobs: int) -> tuple[list[int], float, float]:
-    """Samples coded in each pass, seconds inside the coder, seconds of the whole fit."""
+def measure_fit(trial: Trial, n_jobs: int) -> tuple[list[int], float, float]:
+    """Return the samples coded in each pass, the seconds in the coder and the seconds of the whole fit."""
     clf = SROSRClassifier(random_state=0, n_jobs=n_jobs)
     with coding_time() as spent:
         started = time.perf_counter()
@@ -55,8 +55,8 @@ def fit_cost(trial: Trial, n_jobs: int) -> tuple[list[int], float, float]:
     return counts, sum(spent), whole
 
 
-def change_cost(trial: Trial, n_jobs: int) -> dict[str, float]:
-    """Seconds of adding the last class by both ways and of a fit; how far from the fit the answers are."""
+def measure_changes(trial: Trial, n_jobs: int) -> dict[str, float]:
+    """Return the seconds to add the last class both ways and to refit, and how far the answers are from the refit's."""
     label = trial.y.max()
     old, new = trial.y != label, trial.y == label
 
@@ -95,7 +95,15 @@ def main(sets: str, seed: int, jobs: int, changes: bool) -> None:
             raise click.BadParameter(f"{name!r} is not one of {', '.join(TRIALS)}.")
     costs = Table("set", "atoms", "known", "simulated", "held out", "coding s", "fit s", "fit / coding")
     turns = Table(
-        "set", "refit s", "add s", "add, all s", "remove s", "score off", "labels off", "off, all", title="A class more"
+        "set",
+        "refit s",
+        "add s",
+        "add, all s",
+        "remove s",
+        "score off",
+        "labels off",
+        "off, all",
+        title="Adding a class",
     )
     SROSRClassifier(n_repeats=2, random_state=0).fit(np.eye(9)[np.arange(30) % 9], np.arange(30) % 3)  # compiles
     for name in names:
@@ -104,12 +112,12 @@ def main(sets: str, seed: int, jobs: int, changes: bool) -> None:
         except Unavailable as reason:
             console.print(f"{name}: skipped, {reason}")
             continue
-        counts, coding, whole = fit_cost(trial, jobs)
+        counts, coding, whole = measure_fit(trial, jobs)
         costs.add_row(
             name, str(len(trial.X)), *map(str, counts), f"{coding:.2f}", f"{whole:.2f}", f"{whole / coding:.2f}"
         )
         if changes:
-            c = change_cost(trial, jobs)
+            c = measure_changes(trial, jobs)
             turns.add_row(
                 name,
                 *(f"{c[key]:.2f}" for key in ("refit", "new", "all", "remove")),
@@ -120,7 +128,7 @@ def main(sets: str, seed: int, jobs: int, changes: bool) -> None:
         console.print(turns)
         console.print(
             "score off: mean difference in unknown score from a fit on all classes; labels off: share of test samples "
-            "labelled otherwise; off, all: the first with recalibrate='all'."
+            "with a different label; off, all: score off with recalibrate='all'."
         )
 
 

@@ -1,4 +1,4 @@
-r"""The judge: objective, residual, violation and duality gap of any codes, from raw features in float64.
+r"""The judge of the coding benchmark: objective, residual, violation and duality gap from raw features in float64.
 
 It shares no code with any solver, ours included, and sees only atoms, queries, the problem and the codes.
 With atoms as the columns of :math:`Y`, residual :math:`r = y - Yx` and :math:`c = \|Y^T r\|_\infty`:
@@ -7,16 +7,16 @@ With atoms as the columns of :math:`Y`, residual :math:`r = y - Yx` and :math:`c
   :math:`\|Y^T\theta\|_\infty \le \alpha` bounds the optimum from below by
   :math:`\langle y,\theta\rangle - \tfrac12\|\theta\|^2`; here :math:`\theta = s\,r` with the best feasible
   :math:`s`.
-* BPDN within reach, :math:`P = \|x\|_1`. The bound is :math:`\langle y,v\rangle - \epsilon\|v\|` with
+* Reachable BPDN, :math:`P = \|x\|_1`. The bound is :math:`\langle y,v\rangle - \epsilon\|v\|` with
   :math:`\|Y^T v\|_\infty \le 1`; here :math:`v = r/c`. The violation is :math:`(\|r\| - \epsilon)_+/\|y\|`.
-* BPDN out of reach (:math:`\epsilon` at or below the least-squares residual) means
+* Unreachable BPDN (:math:`\epsilon` at or below the least-squares residual) means
   :math:`\min\|x\|_1` subject to :math:`Yx = Py`, with :math:`P` the projector onto the span of the atoms.
   The bound is :math:`\langle Py,v\rangle` with :math:`\|Y^T v\|_\infty \le 1`, where :math:`v` is built from
-  the support :math:`A` of x, :math:`v = Y_A G_{AA}^{+}\operatorname{sign}(x_A)`, and scaled down where it is
-  too long. Where that is not enough, a small linear program finds the best :math:`v` with these signs on the
+  the support :math:`A` of x, :math:`v = Y_A G_{AA}^{+}\operatorname{sign}(x_A)`, and scaled down if it is
+  too long. If that is not enough, a small linear program finds the best :math:`v` with these signs on the
   support. The violation is :math:`\|Y^T r\|_\infty/\|y\|`.
 
-The relative gap is :math:`(P - D)/P`, and 0 where :math:`P = 0`.
+The relative gap is :math:`(P - D)/P`, or 0 if :math:`P = 0`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from srosr import Lasso
 GAP_TOL = 1e-6
 VIOLATION_TOL = 1e-6
 SUPPORT_CUTS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-"""Entries up to ``cut * max|x|`` count as zero when a support is read off: solvers that iterate leave dust
-behind. Every cut gives a valid lower bound and the judge keeps the best, so a solver can only gain by it."""
+"""Entries up to ``cut * max|x|`` count as zero when the support is determined: iterative solvers leave tiny
+entries. Every cut gives a valid lower bound and the judge keeps the best, so a solver can only benefit."""
 LP_SECONDS = 10.0
-"""Most time for one linear program of the judge."""
+"""Time limit for one linear program of the judge."""
 CHUNK = 256
 
 
 class Reference:
-    """What the atoms alone decide: their span, by a singular value decomposition.
+    """The span of the atoms, from a singular value decomposition.
 
     Parameters
     ----------
@@ -68,24 +68,24 @@ class Reference:
         self._inverse = left / values if self.rank == n_atoms else None
 
     def project(self, queries: Array) -> Array:
-        """Coordinates of ``P y`` in the basis of the span."""
+        """Return the coordinates of ``P y`` in the basis of the span."""
         return np.asarray(queries @ self._basis.T)
 
     def least_squares_residual(self, queries: Array) -> Array:
-        """``min_x ||y - Yx||`` for every query."""
+        """Return ``min_x ||y - Yx||`` for every query."""
         return np.asarray(np.linalg.norm(queries - self.project(queries) @ self._basis, axis=1))
 
     def projection_bound(self, queries: Array, codes: Array) -> Array:
-        """Lower bound on ``min ||x||_1 s.t. Yx = Py`` from the supports and signs of given codes."""
+        """Return a lower bound on ``min ||x||_1 s.t. Yx = Py`` from the supports and signs of given codes."""
         targets = self.project(queries)
-        if self._inverse is not None:  # independent atoms: v takes any signs at all, one product for all
+        if self._inverse is not None:  # independent atoms: any signs are possible, one product for all
             duals = np.sign(codes) @ self._inverse
             longest = np.abs(duals @ self._atoms_in_span.T).max(axis=1)
             return np.einsum("ij,ij->i", targets, duals) / np.maximum(longest, 1.0)
         return np.array([self._bound_from_support(t, x) for t, x in zip(targets, codes, strict=True)])
 
     def _bound_from_support(self, target: Array, code: Array) -> float:
-        """Best bound over the cuts, cheap vectors first and those with a linear program only where they fail."""
+        """Return the best bound over the cuts; linear programs are used only where cheap vectors fail."""
         size = np.abs(code)
         supports = {}
         for cut in SUPPORT_CUTS:
@@ -103,10 +103,10 @@ class Reference:
         return best
 
     def _dual_of_support(self, target: Array, support: NDArray[np.bool_], signs: Array, refine: bool) -> Array:
-        """The shortest v with the given signs on the support; refined, the best of all such v.
+        """Return the shortest v with the given signs on the support or, refined, the best of all such v.
 
-        Where the support has fewer atoms than the span has dimensions, v is free in the rest of them, and a small
-        linear program finds the best that keeps every other atom's product within one.
+        If the support has fewer atoms than the span has dimensions, v is free in the rest of them, and a small linear
+        program finds the best one that keeps every other atom's product within one.
         """
         left, values, right = np.linalg.svd(self._atoms_in_span[support], full_matrices=True)
         rank = int(np.sum(values > self.rank_tolerance * values[0]))
@@ -129,7 +129,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's findings, one entry a sample."""
+    """The judge's findings, one entry per sample."""
 
     objective: Array
     residual_norm: Array
@@ -139,15 +139,15 @@ class Verdict:
 
     @property
     def certified(self) -> NDArray[np.bool_]:
-        """Whether gap and violation are both within tolerance."""
+        """Return whether gap and violation are both within tolerance."""
         return (self.violation <= VIOLATION_TOL) & (self.gap <= GAP_TOL)
 
     @property
     def valid(self) -> NDArray[np.bool_]:
-        """Whether the objective may be compared: the constraint holds, and well enough.
+        """Return whether the objective can be compared: the constraint holds, and well enough.
 
-        On ill-conditioned atoms a violation within tolerance can still buy an objective below the optimum, which
-        shows as a negative gap. Such an objective is no yardstick for others.
+        On ill-conditioned atoms, a violation within tolerance can still allow an objective below the optimum, which
+        shows as a negative gap. Such an objective is no reference for others.
         """
         return (self.violation <= VIOLATION_TOL) & (self.gap >= -GAP_TOL) & np.isfinite(self.objective)
 
@@ -159,7 +159,7 @@ def judge(
     codes: NDArray | sp.sparray | sp.spmatrix,
     reference: Reference | None = None,
 ) -> Verdict:
-    """Judge codes against the problem they claim to solve.
+    """Check codes against the problem they claim to solve.
 
     Parameters
     ----------
@@ -168,12 +168,12 @@ def judge(
     problem : BPDN or Lasso
     codes : array or sparse array of shape (n_queries, n_atoms)
     reference : Reference, optional
-        That of ``atoms``, where it is already known. Only BPDN needs it.
+        The reference of ``atoms``, if already computed. Only BPDN needs it.
 
     Returns
     -------
     Verdict
-        Samples whose codes are not finite get an infinite objective, violation and gap.
+        Samples with codes that are not finite have an infinite objective, violation and gap.
 
     Examples
     --------

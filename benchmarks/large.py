@@ -1,8 +1,8 @@
 """Large dictionaries within a memory limit: ``python -m benchmarks.large``.
 
 All training pictures of six MNIST digits are atoms (about 36,000 of 784 features: an N×N Gram matrix would
-take 10 GiB), 1,000 test pictures are queries. Every problem runs in a process of its own, so that its peak of
-memory is its own as well; the judge then looks at the codes.
+take 10 GiB), and 1,000 test pictures are queries. Every problem runs in its own process, so that its peak memory can be
+measured; the judge then checks the codes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALL = 10_000
 
 
 def _status(key: str) -> int | None:
-    """Bytes of an entry of Linux' process status (VmRSS: now, VmHWM: peak), or None on other systems."""
+    """Return an entry of Linux' process status in bytes (VmRSS: now, VmHWM: peak), or None on other systems."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -42,7 +42,7 @@ def _status(key: str) -> int | None:
 
 
 def memory_now() -> int:
-    """Resident bytes after giving back what is free; elsewhere than on Linux the peak so far."""
+    """Return the resident bytes after releasing free memory or, on systems other than Linux, the peak so far."""
     gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -52,8 +52,8 @@ def memory_now() -> int:
     return memory_peak() if now is None else now
 
 
-def forget_peak() -> None:
-    """Let the recorded peak start anew where the system allows it; else earlier peaks count too."""
+def reset_peak() -> None:
+    """Reset the recorded peak if the system allows it; otherwise earlier peaks count too."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -61,7 +61,7 @@ def forget_peak() -> None:
 
 
 def memory_peak() -> int:
-    """Largest number of resident bytes so far."""
+    """Return the largest number of resident bytes so far."""
     peak = _status("VmHWM")
     if peak is not None:
         return peak
@@ -72,14 +72,14 @@ def memory_peak() -> int:
 
 
 def measure_large(problem: Problem, n_queries: int, per_class: int, threads: int) -> Record:
-    """Solve one problem in this process; time, memory beyond the data, and the judge's findings.
+    """Solve one problem in this process; return time, memory beyond the data, and the judge's findings.
 
-    The warm-up, and with it compilation, counts towards the memory but not the time.
+    The warm-up, including compilation, counts toward the memory but not toward the time.
     """
     data = mnist(n_queries=n_queries, per_class=per_class)
     with threadpool_limits(threads):
         before = memory_now()
-        forget_peak()
+        reset_peak()
         warm_up(ours, data.atoms, data.queries, problem, threads)
         seconds, codes = clock(lambda: ours.solve(data.atoms, data.queries, problem, threads))
         beyond = memory_peak() - before

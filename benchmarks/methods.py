@@ -1,8 +1,8 @@
-"""The methods of the accuracy benchmark: ours by rule, its single kinds of evidence, and its rivals.
+"""The methods of the accuracy benchmark: our rules, their single kinds of evidence, and the rivals.
 
-Each takes a trial and answers for the test samples. None sees an unknown sample before that; all that have a threshold
-aim at the same rejection of known samples. A method is a function from a trial and a `Setting` to `Answers`, by name
-in `METHODS`; one fit may answer under several names.
+Each takes a trial and predicts the test samples. None sees an unknown sample before that; all with a threshold aim at
+the same rejection of known samples. A method is a function from a trial and a `Setting` to `Answers`, listed by name in
+`METHODS`; one fit may answer under several names.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from srosr import open_set_methods
 from srosr.metrics import fpr_at_tpr, open_set_accuracy, open_set_auroc, open_set_f_measure, openness, oscr_area
 
 TARGET_REJECTION = 0.05
-"""Share of the known samples that every method with a threshold aims to refuse."""
+"""Share of known samples that every method with a threshold aims to reject."""
 EVIDENCE = "evidence "
-"""What the name of a single kind of evidence begins with."""
+"""Prefix of the names of single kinds of evidence."""
 PAPER_YALEB = {"tail_size": 0.10, "threshold": 0.007, "openness": openness(10, 10, 38)}
-"""The paper's own parameters on Extended Yale B, beside epsilon = 0.001."""
+"""The paper's parameters on Extended Yale B, in addition to epsilon = 0.001."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run fixes for all methods: seed of their own randomness, threads, repeats of cross-testing, and the share
-    of errors in a tail of the paper's rules."""
+    """Settings of a run for all methods: random seed, threads, repeats of cross-testing, and the share of errors in a
+    tail of the paper's rules."""
 
     seed: int = 0
     n_jobs: int | None = None
@@ -40,23 +40,23 @@ class Setting:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The same as keywords of our classifier."""
+        """Return the settings as keyword arguments of our classifier."""
         fixed = {"random_state": self.seed, "n_jobs": self.n_jobs}
         return fixed if self.n_repeats is None else fixed | {"n_repeats": self.n_repeats}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a method says of the test samples of a trial.
+    """A method's answers for the test samples of a trial.
 
     Attributes
     ----------
     candidate : ndarray
-        The class of each sample before any refusal.
+        The class of each sample before rejection.
     unknown_score : ndarray
-        Larger is more unknown.
+        Larger means more likely unknown.
     label : ndarray or None
-        A class or `UNKNOWN`; None of a score that comes without a threshold.
+        A class or `UNKNOWN`; None for a score without a threshold.
     fit_seconds, predict_seconds : float or None
     """
 
@@ -71,7 +71,7 @@ Method = Callable[[Trial, Setting], dict[str, Answers]]
 
 
 def assess(trial: Trial, answers: Answers) -> dict[str, float | None]:
-    """The metrics of a method's answers; those that need a threshold are None without one."""
+    """Return the metrics of a method's answers; those that need a threshold are None without one."""
     true, known = trial.y_test, ~trial.is_unknown
     out: dict[str, float | None] = {
         "auroc": open_set_auroc(true, answers.unknown_score, unknown_label=UNKNOWN),
@@ -95,27 +95,27 @@ def assess(trial: Trial, answers: Answers) -> dict[str, float | None]:
 
 
 def recognizer(**parameters: Any) -> Any:
-    """Our classifier."""
+    """Return our classifier."""
     from srosr import SROSRClassifier
 
     return SROSRClassifier(**parameters)
 
 
 def directions() -> dict[str, int]:
-    """For each kind of evidence 1 where larger is more unknown, -1 where smaller is."""
+    """Return 1 for each kind of evidence that is larger for unknown samples, -1 for one that is smaller."""
     from srosr.scoring.fusion import DIRECTION
 
     return dict(DIRECTION)
 
 
-def _recognise(trial: Trial, **parameters: Any) -> tuple[Any, Answers]:
-    """Our classifier after fitting, and its answers."""
+def _recognize(trial: Trial, **parameters: Any) -> tuple[Any, Answers]:
+    """Fit our classifier; return it and its answers."""
     clf = recognizer(**parameters)
     return clf, _answers(clf, trial)
 
 
 def _answers(clf: Any, trial: Trial) -> Answers:
-    """What a classifier says after fitting it."""
+    """Fit a classifier and return its answers."""
     started = time.perf_counter()
     clf.fit(trial.X, trial.y)
     fitted = time.perf_counter()
@@ -127,17 +127,17 @@ def _answers(clf: Any, trial: Trial) -> Answers:
 
 
 def calibrated(trial: Trial, setting: Setting) -> dict[str, Answers]:
-    """Our default rule."""
-    _, answers = _recognise(trial, target_rejection=TARGET_REJECTION, **setting.parameters)
+    """Run our default rule."""
+    _, answers = _recognize(trial, target_rejection=TARGET_REJECTION, **setting.parameters)
     return {"calibrated": answers}
 
 
 def calibrated_and_evidence(trial: Trial, setting: Setting) -> dict[str, Answers]:
-    """Our default rule, each kind of evidence that it fuses alone, and the paper's rules, all from one fit.
+    """Run our default rule, each kind of evidence alone, and the paper's rules, all from one fit.
 
-    The tails of the paper's rules are fitted to the same cross-test whatever the rule: a fit of theirs gives the same.
+    The paper's tails are fitted to the same cross-test for every rule, so a separate fit would give the same.
     """
-    clf, answers = _recognise(trial, target_rejection=TARGET_REJECTION, **setting.parameters)
+    clf, answers = _recognize(trial, target_rejection=TARGET_REJECTION, **setting.parameters)
     out, table, sign = {"calibrated": answers}, clf.evidence(trial.X_test), directions()
     for name in clf.evidence_names_:
         values = sign[name] * np.asarray(table[name], dtype=np.float64)
@@ -150,7 +150,7 @@ def calibrated_and_evidence(trial: Trial, setting: Setting) -> dict[str, Answers
 
 
 def _tails(clf: Any, tail_size: float) -> Any:
-    """The tails of the same cross-test with another share of the errors."""
+    """Fit the tails to the same cross-test with another share of the errors."""
     from srosr.scoring.calibration import count_atoms
     from srosr.scoring.decision_rules import fit_tails
 
@@ -159,7 +159,7 @@ def _tails(clf: Any, tail_size: float) -> Any:
 
 
 def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:
-    """The answers of the same fit under a rule of the paper's."""
+    """Return the answers of the same fit under one of the paper's rules."""
     other = copy.copy(clf)
     other.calibration_ = replace(clf.calibration_, rule=rule)
     other.set_threshold(target_rejection=TARGET_REJECTION)
@@ -170,16 +170,16 @@ def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:
 
 
 def paper(trial: Trial, setting: Setting) -> dict[str, Answers]:
-    """The paper's rule: both tails of the class, weighted."""
-    return {"paper": _recognise(trial, rule="paper", **_of_the_paper(setting))[1]}
+    """Run the paper's rule: both tails of the class, weighted."""
+    return {"paper": _recognize(trial, rule="paper", **_paper_parameters(setting))[1]}
 
 
 def matched(trial: Trial, setting: Setting) -> dict[str, Answers]:
-    """The paper's rule on the matched tail alone."""
-    return {"matched": _recognise(trial, rule="matched", **_of_the_paper(setting))[1]}
+    """Run the paper's rule on the matched tail alone."""
+    return {"matched": _recognize(trial, rule="matched", **_paper_parameters(setting))[1]}
 
 
-def _of_the_paper(setting: Setting) -> dict[str, Any]:
+def _paper_parameters(setting: Setting) -> dict[str, Any]:
     return {"target_rejection": TARGET_REJECTION, "tail_size": setting.tail_size, **setting.parameters}
 
 
@@ -188,7 +188,7 @@ def _paper_yaleb(rule: str) -> Method:
         from srosr import BPDN
 
         fixed = {"problem": BPDN(0.001), "n_repeats": 50} | PAPER_YALEB | setting.parameters
-        return {rule: _recognise(trial, rule=rule, **fixed)[1]}
+        return {rule: _recognize(trial, rule=rule, **fixed)[1]}
 
     return method
 
@@ -197,7 +197,7 @@ def _paper_yaleb(rule: str) -> Method:
 
 
 def _rival(name: str) -> Method:
-    """A rival with its defaults, on samples of unit length as ours are."""
+    """Return a method that runs a rival with its defaults, on samples of unit length like ours."""
 
     def method(trial: Trial, setting: Setting) -> dict[str, Answers]:
         clf = open_set_methods()[name]
@@ -224,6 +224,6 @@ PAPER_METHODS: dict[str, Method] = {"paper": _paper_yaleb("paper"), "matched": _
 """The paper's rules at the paper's own setting of Extended Yale B."""
 
 
-def to_fit(names: list[str]) -> list[str]:
-    """What has to be fitted for ``names``: nothing else of ours where "evidence" answers for it."""
+def methods_to_fit(names: list[str]) -> list[str]:
+    """Return the methods to fit for ``names``, without those of ours that "evidence" already covers."""
     return [name for name in names if not (name in ("calibrated", "paper", "matched") and "evidence" in names)]

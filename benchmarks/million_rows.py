@@ -1,9 +1,9 @@
-"""``srosr predict`` on a file larger than it holds at a time: how much memory, how long, and how much is not deciding.
+"""Memory and time of ``srosr predict`` on a file larger than its buffer, and the share of reading and writing.
 
-A model of 500 atoms in 64 dimensions (ten classes, each in a subspace of its own) judges a CSV of a million rows, some
-of them from a class that it does not know. The command runs in a process of its own, as a user starts it; the peak of
-its memory is what the system reports. Reading and writing alone are timed in this process: the same file through the
-same reader, and as many decisions through the same writer.
+A model of 500 atoms in 64 dimensions (ten classes, each in its own subspace) classifies a CSV of a million rows, some
+of them from an unknown class. The command runs in its own process, as a user starts it; its peak memory is what the
+system reports. Reading and writing alone are timed in this process: the same file through the same reader, and as many
+decisions through the same writer.
 
     python -m benchmarks.million_rows
     python -m benchmarks.million_rows --rows 100000
@@ -30,19 +30,19 @@ N_FEATURES, N_CLASSES, N_ATOMS, DIMENSION = 64, 10, 500, 6
 BLOCK = 20_000
 
 
-def samples(bases: np.ndarray, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points near the subspaces of the classes, with six digits; the last class is the stranger."""
+def draw_samples(bases: np.ndarray, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw points near the subspaces of the classes, rounded to six decimals; the last class is the unknown one."""
     y = rng.integers(len(bases), size=n)
     inside = np.einsum("nij,nj->ni", bases[y], rng.normal(size=(n, DIMENSION)))
     return np.round(inside + 0.05 * rng.normal(size=inside.shape), 6), y
 
 
 def write_table(path: Path, bases: np.ndarray, rng: np.random.Generator, n: int) -> None:
-    """A CSV of n rows, written in parts."""
+    """Write a CSV of n rows, block by block."""
     with open(path, "w") as file:
         file.write(",".join(f"f{j}" for j in range(N_FEATURES)) + "\n")
         for start in range(0, n, BLOCK):
-            X, _ = samples(bases, rng, min(BLOCK, n - start))
+            X, _ = draw_samples(bases, rng, min(BLOCK, n - start))
             np.savetxt(file, X, fmt="%.6f", delimiter=",")
 
 
@@ -51,15 +51,15 @@ def write_table(path: Path, bases: np.ndarray, rng: np.random.Generator, n: int)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the files go, 0.6 KB a row; they are removed afterwards.  [the system's temporary folder]",
+    help="Folder for the files, 0.6 KB per row; they are removed afterwards.  [the system's temporary folder]",
 )
 def main(rows: int, folder: Path | None) -> None:
-    """Memory and time of srosr predict on a table of many rows, and of reading and writing alone."""
+    """Measure memory and time of srosr predict on a table of many rows, and the time of reading and writing alone."""
     rng = np.random.default_rng(0)
     bases = np.linalg.qr(rng.normal(size=(N_CLASSES + 1, N_FEATURES, DIMENSION)))[0]
     with tempfile.TemporaryDirectory(dir=folder) as name:
         place = Path(name)
-        X, y = samples(bases[:-1], rng, N_ATOMS)
+        X, y = draw_samples(bases[:-1], rng, N_ATOMS)
         model = place / "model.srosr"
         SROSRClassifier(n_repeats=5, random_state=0, n_jobs=-1).fit(X, y).save(model)
         table, decisions = place / "rows.csv", place / "decisions.csv"
@@ -75,17 +75,17 @@ def main(rows: int, folder: Path | None) -> None:
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         print(answer.stderr.strip().split(" Decisions:")[0])
         print(f"the whole command      {whole:8.1f} s")
-        print(f"peak of its memory     {peak:8.0f} MiB (target: under 1,024)")
-        read = reading_time(table)
-        write = writing_time(place / "again.csv", rows, load(model).classes_)
+        print(f"peak memory            {peak:8.0f} MiB (target: under 1,024)")
+        read = time_reading(table)
+        write = time_writing(place / "again.csv", rows, load(model).classes_)
         print(f"reading alone          {read:8.1f} s")
         print(f"writing alone          {write:8.1f} s")
         share = (read + write) / whole
         print(f"reading and writing    {read + write:8.1f} s (target: under 30 s), {share:.1%} of the whole")
 
 
-def reading_time(table: Path) -> float:
-    """Seconds to read all rows as predict does."""
+def time_reading(table: Path) -> float:
+    """Return the seconds to read all rows as predict does."""
     start = time.perf_counter()
     source = open_rows(table, labels="no", features=N_FEATURES)
     n = sum(len(rows.X) for rows in source.batches(8388))
@@ -93,8 +93,8 @@ def reading_time(table: Path) -> float:
     return time.perf_counter() - start
 
 
-def writing_time(path: Path, n: int, classes: np.ndarray) -> float:
-    """Seconds to write n decisions as predict does."""
+def time_writing(path: Path, n: int, classes: np.ndarray) -> float:
+    """Return the seconds to write n decisions as predict does."""
     rng = np.random.default_rng(1)
     start = time.perf_counter()
     with open(path, "wb") as file:
@@ -102,9 +102,9 @@ def writing_time(path: Path, n: int, classes: np.ndarray) -> float:
         for first in range(0, n, 8388):
             size = min(8388, n - first)
             candidate = classes[rng.integers(len(classes), size=size)]
-            refused = rng.random(size) < 0.1
-            label = np.where(refused, -1, candidate)
-            writer.write(np.arange(first, first + size), Decisions(label, candidate, rng.random(size), refused), {})
+            rejected = rng.random(size) < 0.1
+            label = np.where(rejected, -1, candidate)
+            writer.write(np.arange(first, first + size), Decisions(label, candidate, rng.random(size), rejected), {})
         writer.close()
     return time.perf_counter() - start
 

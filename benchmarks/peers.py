@@ -1,4 +1,4 @@
-"""Ours beside what users of other packages do today, on the same splits: ``python -m benchmarks.peers``."""
+"""srosr compared with what users of other packages do today, on the same splits: ``python -m benchmarks.peers``."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from benchmarks.peer_methods.contestants import CONTESTANTS, OURS
 from benchmarks.peer_methods.recipes import Prepared
 from benchmarks.peer_methods.scalings import SCALINGS
 from benchmarks.problems import Unavailable
-from benchmarks.standings import Record, Summary, difference, summarise
+from benchmarks.standings import Record, Summary, difference, summarize
 from benchmarks.trials import TRIALS, Trial, TrialSet, _one_pool
 
 RESULTS = Path(__file__).parent / "results"
 N_TRIALS = 10
 QUICK_TRIALS = 2
 PACKAGES = ("srosr", "scikit-learn", "numpy", "scipy", "pyod", "torchosr", "torch", "EVM", "libmr")
-"""Distributions whose versions the results belong to."""
+"""Distributions whose versions are recorded with the results."""
 METRICS = {"auroc": "AUROC", "oscr": "OSCR", "f": "F"}
 CHOSEN_BY = {"auroc": "oscr", "oscr": "oscr", "f": "f", "false_rejection": "f", "fit_seconds": "oscr"}
-"""The metric by whose mean over the trials the scaling of each figure is chosen: OSCR for scores, F for answers."""
+"""The metric whose mean over the trials chooses the scaling for each column: OSCR for scores, F for labels."""
 
 
 def digits(seed: int) -> Trial:
-    """Six of scikit-learn's digits known, 100 training pictures each; 70 test pictures of each of the ten."""
+    """Draw six known digits of scikit-learn's, 100 training pictures each; 70 test pictures of each of the ten."""
     from srosr.datasets import load_digits_bundled
 
     data = load_digits_bundled()
@@ -50,10 +50,10 @@ def digits(seed: int) -> Trial:
 
 
 SETS: dict[str, TrialSet] = {
-    "digits": TrialSet("scikit-learn's digits, 6/4, 100 a class", False, digits),
+    "digits": TrialSet("scikit-learn's digits, 6/4, 100 per class", False, digits),
     **{name: TRIALS[name] for name in ("yaleb", "usps", "letter", "uiuc", "orl", "coil20", "clip", "mnist")},
 }
-"""Sets by name; the first is bundled, the others need files."""
+"""Data sets by name; the first is bundled, the others need files."""
 USUAL = ("digits", "yaleb", "letter", "uiuc", "orl")
 
 
@@ -61,12 +61,12 @@ USUAL = ("digits", "yaleb", "letter", "uiuc", "orl")
 
 
 def run_trial(name: str, seed: int, contestants: Sequence[str], quick: bool = False) -> dict[str, list[Record]]:
-    """Let all contestants answer for one trial under each of their scalings, all on one thread.
+    """Run all contestants on one trial under each of their scalings, all on one thread.
 
     Returns
     -------
     dict
-        ``records`` and ``failed``; who fails leaves the others alone.
+        ``records`` and ``failed``; a contestant that fails does not affect the others.
     """
     trial = SETS[name].draw(seed)
     if quick:
@@ -104,9 +104,9 @@ def _results(work: Sequence[tuple], jobs: int) -> Iterator[dict[str, list[Record
 
 
 def best_scaling(records: Sequence[Record], metric: str) -> dict[str, str]:
-    """For each method of one set the scaling with the best mean of a metric, of those that answered for most trials.
+    """Return, for each method of one set, the scaling with the best mean of a metric, among those with most trials.
 
-    The choice is made on the test samples, which no user could do: it favours whoever has more than one scaling.
+    The choice is made on the test samples, which no user could do: it favors methods with more than one scaling.
     """
     found: dict[str, dict[str, list[float]]] = {}
     for r in records:
@@ -114,8 +114,8 @@ def best_scaling(records: Sequence[Record], metric: str) -> dict[str, str]:
     return {m: max(ways, key=lambda way: (len(ways[way]), np.mean(ways[way]))) for m, ways in found.items()}
 
 
-def lines_of(records: Sequence[Record], contestants: Sequence[str]) -> list[dict[str, Any]]:
-    """One line for each method of one set, at its best scalings: means, half-widths and paired differences to ours."""
+def summarize_set(records: Sequence[Record], contestants: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a line for each method of one set, at its best scalings: means, half-widths, differences to ours."""
     chosen = {metric: best_scaling(records, metric) for metric in set(CHOSEN_BY.values())}
 
     def rows(method: str, metric: str) -> list[Record]:
@@ -129,7 +129,7 @@ def lines_of(records: Sequence[Record], contestants: Sequence[str]) -> list[dict
         line: dict[str, Any] = {"method": method, "scaling": {m: ways[method] for m, ways in chosen.items()}}
         line["trials"] = len(rows(method, "oscr"))
         for metric in CHOSEN_BY:
-            line[metric] = _entry(summarise(r[metric] for r in rows(method, metric)))
+            line[metric] = _entry(summarize(r[metric] for r in rows(method, metric)))
         for metric in METRICS:
             ours = rows(OURS, metric) if method != OURS else []
             line[f"ours_minus_{metric}"] = _entry(difference(ours, rows(method, metric), metric))
@@ -141,11 +141,11 @@ def _entry(s: Summary | None) -> dict[str, float] | None:
     return None if s is None else {"mean": s.mean, "half": s.half}
 
 
-def overall(by_set: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """For each method its means over the sets, and on how many sets ours is ahead of it, behind it, or neither.
+def summarize_all(by_set: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the means of each method over the sets, and on how many sets ours is ahead, behind or undecided.
 
-    Ahead and behind are by the 95 % interval of the paired difference. A method is averaged over the sets that it
-    answered for; ``ours`` has our means over the same sets.
+    Ahead and behind are decided by the 95 % interval of the paired difference. A method is averaged over the sets on
+    which it ran.
     """
     methods = list(dict.fromkeys(line["method"] for lines in by_set.values() for line in lines))
     out = []
@@ -192,8 +192,8 @@ def _scaling(of: dict[str, str]) -> str:
 
 
 def set_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
-    """A line for each method of one set."""
-    columns = ["method", "scaling", *METRICS.values(), "refused", "fit s", "ours − it, AUROC", "OSCR", "F"]
+    """Return a table with a line for each method of one set."""
+    columns = ["method", "scaling", *METRICS.values(), "known rejected", "fit s", "ours − method, AUROC", "OSCR", "F"]
     table = report.new_table(out, *columns, texts=("scaling",))
     for line in lines:
         cells = [
@@ -208,12 +208,12 @@ def set_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
 
 
 def overall_table(out: Console, lines: Sequence[dict[str, Any]], n_sets: int) -> Table:
-    """Means over the sets, and sets on which ours is ahead, undecided and behind."""
+    """Return a table of means over the sets, and of the sets on which ours is ahead, undecided and behind."""
     columns = [
         "method",
         "sets",
         *METRICS.values(),
-        "refused",
+        "known rejected",
         *(f"ahead/undecided/behind, {m}" for m in METRICS.values()),
     ]
     table = report.new_table(out, *columns)
@@ -230,12 +230,12 @@ def overall_table(out: Console, lines: Sequence[dict[str, Any]], n_sets: int) ->
 
 
 LEGEND = (
-    "Means over the trials with half of the 95 % t-interval; differences are paired by trial. refused: known test "
-    f"samples refused, where {TARGET_REJECTION:g} was asked for: of srosr and PyOD by their own means, of the logistic "
-    "regression and EVM, which have none, by a quantile of held-out known samples; torchosr has a threshold of its "
-    "own. Scaling: of raw, unit length and standardised the one with the best mean OSCR (for AUROC and OSCR) / the "
-    "best mean F (for F and refused) on the test samples, a choice in favour of all but srosr, which takes the "
-    "features as they are. No method saw an unknown sample in training or for its threshold. Fit s: one thread."
+    "Means over the trials with half of the 95 % t-interval; differences are paired by trial. Known rejected: share of "
+    f"known test samples rejected, with a target of {TARGET_REJECTION:g}: srosr and PyOD by their own means, logistic "
+    "regression and EVM, which have none, by a quantile of held-out known samples; torchosr has its own threshold. "
+    "Scaling: raw, unit length or standardized, whichever has the best mean OSCR (for AUROC and OSCR) / best mean F "
+    "(for F and known rejected) on the test samples, a choice that favors all but srosr, which takes the features as "
+    "they are. No method saw an unknown sample in training or for its threshold. Fit s: one thread."
 )
 
 
@@ -257,9 +257,7 @@ def _versions() -> dict[str, str | None]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--quick", is_flag=True, help=f"{QUICK_TRIALS} trials of the bundled digits with few test samples: a look."
-)
+@click.option("--quick", is_flag=True, help=f"Only {QUICK_TRIALS} trials of the bundled digits with few test samples.")
 @click.option("--sets", metavar="SETS", help=f"Comma-separated sets: {', '.join(SETS)}.  [{','.join(USUAL)}]")
 @click.option("--trials", type=click.IntRange(1), help=f"Trials of each set.  [{N_TRIALS}, quick: {QUICK_TRIALS}]")
 @click.option(
@@ -268,7 +266,9 @@ def _versions() -> dict[str, str | None]:
     metavar="METHODS",
     help="Comma-separated methods, named as in the tables.  [all but slow ones]",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Trials at a time, a process each.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Trials to run at once, one process each."
+)
 @click.option(
     "--json",
     "path",
@@ -279,7 +279,7 @@ def _versions() -> dict[str, str | None]:
 @click.option(
     "--show",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Measure nothing: print the tables of such a file.",
+    help="Measure nothing: print the tables of a saved file.",
 )
 def main(
     quick: bool,
@@ -293,7 +293,7 @@ def main(
 ) -> None:
     """Compare srosr with what users of other packages do, on the same open set trials.
 
-    Packages that are not installed, and sets whose files are not under SROSR_DATA_DIR, are left out with a reason.
+    Packages that are not installed, and sets whose files are not under SROSR_DATA_DIR, are skipped, with the reason.
     """
     out = report.console()
     if show is not None:
@@ -327,7 +327,7 @@ def main(
             available.append(name)
         except Unavailable as reason:
             content["skipped"].append({"set": name, "reason": str(reason)})
-    # Seed after seed, so that a run that is stopped has as many trials of each set.
+    # Seed by seed, so that an interrupted run has the same number of trials for each set.
     work = [(name, seed, contestants, quick) for seed in range(n_trials) for name in available]
     with _progress(err, "peers", len(work)) as tick:
         for result in _results(work, jobs):
@@ -339,14 +339,14 @@ def main(
     if not content["records"]:
         for entry in content["skipped"]:
             out.print(f"skipped {entry.get('method') or entry.get('set')}: {entry['reason']}", markup=False)
-        out.print("Nothing was measured, and nothing is written: no data set was found.")
+        out.print("Nothing was measured and nothing was written: no data set was found.")
         sys.exit(1)
     print_tables(out, content)
     out.print(f"{len(content['records'])} records in {path.name}, {content['seconds']:.0f} s")
 
 
 def print_checks(out: Console) -> None:
-    """Estimator checks passed and failed, with the names of the latter."""
+    """Print how many estimator checks passed and failed, with the names of the latter."""
     lines = estimator_checks()
     table = report.new_table(out, "estimator", "passed", "failed", "skipped")
     for line in lines:
@@ -358,19 +358,19 @@ def print_checks(out: Console) -> None:
 
 
 def print_tables(out: Console, content: dict[str, Any]) -> None:
-    """Versions, a table a set, means over the sets, and who was left out or failed."""
+    """Print versions, a table per set, means over the sets, and what was skipped or failed."""
     versions = content["environment"]["versions"]
     out.print("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items() if version))
     records = sorted(content["records"], key=lambda r: r["seed"])
     order = [key for key in CONTESTANTS if any(r["method"] == key for r in records)]
     by_set = {}
     for name in (key for key in SETS if any(r["set"] == key for r in records)):
-        by_set[name] = lines_of([r for r in records if r["set"] == name], order)
+        by_set[name] = summarize_set([r for r in records if r["set"] == name], order)
         n_trials = len({r["seed"] for r in records if r["set"] == name})
         title = f"{SETS[name].title} (known/unknown classes): {n_trials} trials"
         report.show(out, title, set_table(out, by_set[name]))
     plural = "s" if len(by_set) > 1 else ""
-    report.show(out, f"Means over {len(by_set)} set{plural}", overall_table(out, overall(by_set), len(by_set)))
+    report.show(out, f"Means over {len(by_set)} set{plural}", overall_table(out, summarize_all(by_set), len(by_set)))
     out.print(LEGEND)
     for entry in content["skipped"]:
         out.print(f"skipped {entry.get('method') or entry.get('set')}: {entry['reason']}", markup=False)

@@ -1,10 +1,10 @@
 """The data sets of the coding benchmark: unit-length atoms, unit-length queries and the problems to solve.
 
-Each set is an open set trial as in Zhang & Patel (TPAMI 2016): some classes are known and give the atoms, the
-queries come from known and unknown classes alike. Queries are in a seeded random order, so the first ``k`` of
-them are a random sample; a slow solver is timed on such a prefix.
+Each set is an open set trial as in Zhang & Patel (TPAMI 2016): known classes provide the atoms, and the queries come
+from known and unknown classes. Queries are in a seeded random order, so the first ``k`` of them are a random sample; a
+slow solver is timed on such a prefix.
 
-Files are looked for under ``SROSR_DATA_DIR``; a set whose file is absent raises `Unavailable` with a reason.
+Files are looked up under ``SROSR_DATA_DIR``; a set with a missing file raises `Unavailable` with the reason.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ UIUC_FILES = ("uiuc_attributes/uiuc_attributes.npz",)
 
 
 class Unavailable(Exception):
-    """A data set cannot be built here; the message says why and what to do."""
+    """A data set that cannot be built here; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One problem, whether a quick run has time for it, and the most queries of either kind to spend on it."""
+    """One problem, whether a quick run includes it, and the maximum number of queries of either kind."""
 
     problem: Problem
     quick: bool = True
@@ -66,7 +66,7 @@ class ProblemSet:
 
 
 def describe(problem: Problem) -> str:
-    """Short name of a problem, as in the tables.
+    """Return the short name of a problem, as in the tables.
 
     Examples
     --------
@@ -79,14 +79,14 @@ def describe(problem: Problem) -> str:
 
 
 def unit_rows(X: NDArray) -> Array:
-    """Scale the rows to unit length; zero rows are dropped, for they have no direction."""
+    """Scale the rows to unit length; zero rows, which have no direction, are dropped."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     length = np.linalg.norm(X, axis=1)
     return X[length > 0] / length[length > 0, None]
 
 
 def find(*names: str) -> Path:
-    """Path of the first of ``names`` that exists under ``SROSR_DATA_DIR``."""
+    """Return the path of the first of ``names`` that exists under ``SROSR_DATA_DIR``."""
     root = os.environ.get("SROSR_DATA_DIR")
     if not root:
         raise Unavailable("SROSR_DATA_DIR is not set: point it at a folder with " + names[0])
@@ -98,7 +98,7 @@ def find(*names: str) -> Path:
 
 
 def _take(rng: np.random.Generator, y: NDArray, classes: NDArray, n: int) -> NDArray[np.intp]:
-    """``n`` random samples of each class, class by class."""
+    """Return the rows of ``n`` random samples of each class, class by class."""
     return np.concatenate([rng.permutation(np.flatnonzero(y == c))[:n] for c in classes])
 
 
@@ -113,13 +113,13 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def read_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures as rows of 784 bytes, and digits, of ``part`` "train" or "test"."""
+    """Read the pictures, as rows of 784 bytes, and the digits of ``part`` "train" or "test"."""
     pictures, digits = (_read_idx(find(name)) for name in MNIST_FILES[part])
     return pictures.reshape(len(pictures), -1), digits
 
 
 def yaleb(n_queries: int = 500, seed: int = SEED) -> ProblemSet:
-    """Extended Yale B, 32×32: 10 of 38 people known, 80 % of their pictures as atoms.
+    """Build Extended Yale B, 32×32: 10 of 38 people known, 80 % of their pictures as atoms.
 
     The queries are the remaining pictures of the known people and, up to ``n_queries``, pictures of others.
     """
@@ -148,7 +148,7 @@ def yaleb(n_queries: int = 500, seed: int = SEED) -> ProblemSet:
 
 
 def mnist(n_queries: int = 1000, per_class: int = 300, seed: int = SEED) -> ProblemSet:
-    """MNIST: six of ten digits known, ``per_class`` training pictures each; test pictures of all ten."""
+    """Build MNIST: six of ten digits known, ``per_class`` training pictures each; test pictures of all ten."""
     X, y = read_mnist("train")
     X_test, y_test = read_mnist("test")
     rng = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def mnist(n_queries: int = 1000, per_class: int = 300, seed: int = SEED) -> Prob
     queries = np.random.default_rng([seed, 2]).permutation(queries)[:n_queries]
     return ProblemSet(
         "mnist",
-        f"MNIST, 6 of 10 digits, {per_class} a digit",
+        f"MNIST, 6 of 10 digits, {per_class} per digit",
         unit_rows(X[train]),
         unit_rows(X_test[queries]),
         (
@@ -172,7 +172,7 @@ def mnist(n_queries: int = 1000, per_class: int = 300, seed: int = SEED) -> Prob
 
 
 def uiuc(n_queries: int = 400, seed: int = SEED) -> ProblemSet:
-    """UIUC attributes: 50 objects of each of ten a-Pascal classes; duplicate atoms and rank 45 by nature.
+    """Build UIUC attributes: 50 objects of each of ten a-Pascal classes, with duplicate atoms and rank 45.
 
     Objects without any attribute have no direction and are left out before drawing.
     """
@@ -193,7 +193,7 @@ def uiuc(n_queries: int = 400, seed: int = SEED) -> ProblemSet:
 
 
 def digits(n_queries: int = 400, seed: int = SEED) -> ProblemSet:
-    """scikit-learn's bundled digits (64-d): six digits known, 80 % of their pictures as atoms."""
+    """Build scikit-learn's bundled digits (64-d): six digits known, 80 % of their pictures as atoms."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)

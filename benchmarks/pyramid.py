@@ -1,10 +1,10 @@
-"""Our spatial pyramids beside ready visual-word counts of the same pictures: ``python -m benchmarks.pyramid``.
+"""Our spatial pyramids compared with precomputed visual-word counts: ``python -m benchmarks.pyramid``.
 
 Pictures of Caltech-101, 40 of each of 24 objects, are split class by class into training and test pictures. On the
-same splits two closed-set classifiers work on the pyramids of :class:`srosr.features.SpatialPyramid`, whose vocabulary
-is learnt from the training pictures of each split, and on pyramids of the counts in
-``caltech101_dsift_spm_counts.npz``, whose vocabulary somebody else learnt, once, from pictures that are not named and
-may be test pictures here.
+same splits, two closed-set classifiers run on the pyramids of :class:`srosr.features.SpatialPyramid`, whose vocabulary
+is learned from the training pictures of each split, and on pyramids of the counts in
+``caltech101_dsift_spm_counts.npz``, whose vocabulary was learned once, by others, from unnamed pictures, maybe test
+pictures here.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FOLDER = "caltech101_images"
 
 
 def read_sets() -> tuple[list[str], NDArray[np.int64], NDArray[np.float64]]:
-    """Paths of the pictures, their classes, and the pyramids of their ready counts.
+    """Read the paths of the pictures, their classes, and the pyramids of their precomputed counts.
 
     Raises
     ------
     Unavailable
-        Where pictures or counts are not at hand.
+        If pictures or counts are missing.
     """
     file = find(*CALTECH101_FILES)
     folder = file.parents[1] / FOLDER
@@ -47,7 +47,7 @@ def read_sets() -> tuple[list[str], NDArray[np.int64], NDArray[np.float64]]:
 
 
 def split(y: NDArray[np.int64], n_train: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to train on, ``n_train`` of each class, and the others."""
+    """Return the training rows, ``n_train`` of each class, and the others."""
     rng = np.random.default_rng([SEED, seed])
     train = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:n_train] for c in np.unique(y)])
     return train, np.setdiff1d(np.arange(len(y)), train)
@@ -55,14 +55,21 @@ def split(y: NDArray[np.int64], n_train: int, seed: int) -> tuple[NDArray[np.int
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--splits", type=click.IntRange(2), default=10, show_default=True)
-@click.option("--train", "n_train", type=click.IntRange(1, 39), default=30, show_default=True, help="Of each class.")
 @click.option(
-    "--classes", "n_classes", type=click.IntRange(2), default=24, show_default=True, help="The first so many."
+    "--train", "n_train", type=click.IntRange(1, 39), default=30, show_default=True, help="Training pictures per class."
 )
-@click.option("--words", type=click.IntRange(1), default=200, show_default=True, help="Of our vocabulary.")
+@click.option(
+    "--classes",
+    "n_classes",
+    type=click.IntRange(2),
+    default=24,
+    show_default=True,
+    help="How many classes to use, from the first.",
+)
+@click.option("--words", type=click.IntRange(1), default=200, show_default=True, help="Size of our vocabulary.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Threads over pictures.")
 def main(splits: int, n_train: int, n_classes: int, words: int, jobs: int) -> None:
-    """Accuracy of a linear SVM and of SRC on our pyramids and on ready counts of the same pictures, and our time."""
+    """Measure the accuracy of a linear SVM and of SRC on our pyramids and on precomputed counts, and our time."""
     try:
         files, y, ready = read_sets()
     except Unavailable as reason:
@@ -85,7 +92,7 @@ def main(splits: int, n_train: int, n_classes: int, words: int, jobs: int) -> No
             scores = [clf.fit(X[train], y[train]).score(X[test], y[test]) for X in (ours, ready)]
             pairs.append((scores[0], scores[1]))
     out = console()
-    table = new_table(out, "accuracy, %", "our pyramid", "ready counts", "ours minus ready")
+    table = new_table(out, "accuracy, %", "our pyramid", "precomputed counts", "difference")
     for name, pairs in accuracy.items():
         values = 100 * np.array(pairs)
         values = np.column_stack([values, values[:, 0] - values[:, 1]])

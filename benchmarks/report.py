@@ -25,14 +25,14 @@ from benchmarks.timing import Record
 
 PIPED_WIDTH = 170
 HIDDEN_BELOW = {"violation": 125, "mean excess": 125, "worst excess": 116, "2 over 1": 104}
-"""Width of the terminal below which a column is left to the JSON."""
+"""Terminal width below which a column is only in the JSON."""
 
 SPEED_SETS = ("yaleb", "mnist")
-"""Sets the speed targets against SPAMS speak of."""
+"""Sets that the speed targets against SPAMS apply to."""
 RATIO_ONLY = ("mnist", "BPDN 0.001")
-"""Certified answers and a reported ratio are asked for here, no speed."""
+"""Here the targets are certified answers and a reported ratio, not speed."""
 FEWEST = 50
-"""Cases with fewer samples are shown but not held against a target: the Gram matrix decides their time."""
+"""Cases with fewer samples are shown but have no target: the Gram matrix dominates their time."""
 TARGETS = {
     "least SPAMS ratio, feasible": 2.0,
     "mean SPAMS ratio, feasible": 3.0,
@@ -44,12 +44,12 @@ TARGETS = {
 
 
 def console() -> Console:
-    """Console of the report: colours on a terminal, plain Markdown tables when piped."""
+    """Return the console of the report: colors on a terminal, plain Markdown tables when piped."""
     return Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH, color_system=None, highlight=False)
 
 
 def new_table(out: Console, *columns: str, texts: Sequence[str] = ()) -> Table:
-    """Empty table; the first column and those named in ``texts`` are text, the others numbers."""
+    """Return an empty table; the first column and those named in ``texts`` are text, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD if out.is_terminal else box.MARKDOWN, pad_edge=not out.is_terminal)
     table.collapse_padding = out.is_terminal
     for column in columns:
@@ -66,7 +66,7 @@ def show(out: Console, title: str, table: Table) -> None:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Geometric mean, NaN of nothing."""
+    """Return the geometric mean, or NaN for no values."""
     logs = [math.log(v) for v in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
@@ -76,18 +76,18 @@ def _small(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Percentage that reads 100 only for all, and 0 only for none."""
+    """Return a percentage that reads 100 only for all and 0 only for none."""
     return f"{share:.0%}" if share in (0.0, 1.0) else f"{min(max(100 * share, 0.1), 99.9):.1f}%"
 
 
 def set_title(data: ProblemSet, rank: int) -> str:
-    """Title of the table of one set."""
+    """Return the title of the table of one set."""
     n, m = data.atoms.shape
     return f"{data.title}: {n} atoms of {m} features, rank {rank}"
 
 
 def set_table(out: Console, records: Sequence[Record]) -> Table:
-    """Table of one set: a line for every case, solver and number of threads."""
+    """Return the table of one set: a line for every case, solver and number of threads."""
     columns = ["case", "solver", "thr.", "queries", "ms/sample", "ratio", "2 over 1"]
     columns += ["cert.", "worst gap", "violation", "mean excess", "worst excess"]
     columns = [column for column in columns if out.width >= HIDDEN_BELOW.get(column, 0)]
@@ -117,11 +117,11 @@ def set_table(out: Console, records: Sequence[Record]) -> Table:
 
 
 LEGEND = (
-    "Ratio: time over ours, on the same queries and from raw arrays, Gram matrix included; where a solver "
-    "took only some of the queries, ours is timed again on those. Gap, violation and objective are the "
+    "Ratio: time divided by ours, on the same queries and from raw arrays, Gram matrix included; if a solver "
+    "solved only some of the queries, ours is timed again on those. Gap, violation and objective are the "
     f"judge's: certified means gap <= {GAP_TOL:g} and violation <= {VIOLATION_TOL:g}. A negative gap is an "
-    "objective below the optimum, bought by the violation. Excess is relative to the best valid objective "
-    "(– where no sample is valid)."
+    "objective below the optimum, made possible by the violation. Excess is relative to the best valid objective "
+    "(– if no sample is valid)."
 )
 
 
@@ -132,8 +132,8 @@ def _least(records: Sequence[Record], value: str = "ratio") -> tuple[float, str]
     return r[value], f"{r['set']} {r['case']}, {r['solver']}"
 
 
-def summarise(records: Sequence[Record], ours: str, quick: bool = False) -> list[dict[str, Any]]:
-    """What was reached beside each target.
+def summarize(records: Sequence[Record], ours: str, quick: bool = False) -> list[dict[str, Any]]:
+    """Compare the results with the targets.
 
     Parameters
     ----------
@@ -142,12 +142,12 @@ def summarise(records: Sequence[Record], ours: str, quick: bool = False) -> list
     ours : str
         Name of our solver.
     quick : bool, default=False
-        Whether the run was too small to hold its times against a target.
+        Whether the run was too small to compare its times with the targets.
 
     Returns
     -------
     list of dict
-        With keys ``what``, ``target``, ``reached`` (None where nothing was measured), ``where`` and ``met``.
+        With keys ``what``, ``target``, ``reached`` (None if nothing was measured), ``where`` and ``met``.
     """
     one = [r for r in records if r["threads"] == 1]
     counted = [r for r in one if r["n_case"] >= FEWEST and r["set"] in SPEED_SETS]
@@ -223,7 +223,7 @@ def summarise(records: Sequence[Record], ours: str, quick: bool = False) -> list
 
 
 def summary_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
-    """Targets beside what was reached."""
+    """Return a table of the targets and the results."""
     table = new_table(out, "what", "target", "reached", "met", "where", texts=("where",))
     for line in lines:
         reached = line["reached"]
@@ -255,7 +255,7 @@ def _version(distribution: str) -> str | None:
 
 
 def environment(opponents: Sequence[Opponent]) -> dict[str, Any]:
-    """Processor and versions that the times belong to."""
+    """Return the processor and the versions that the times belong to."""
     names = ["numpy", "scipy", "numba", *dict.fromkeys(o.DISTRIBUTION for o in opponents)]
     blas = {
         f"{i['internal_api']} {i['version']} {i.get('architecture', '')}".strip()
@@ -273,7 +273,7 @@ def environment(opponents: Sequence[Opponent]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Values JSON can hold: NumPy scalars become Python's, what is not finite becomes null."""
+    """Return a JSON-serializable value: NumPy scalars become Python's, non-finite numbers become null."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""How our time grows with the number of queries and with the number of atoms, on MNIST."""
+"""Growth of our time with the number of queries and with the number of atoms, on MNIST."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from srosr import BPDN, Lasso
 
 PROBLEMS: tuple[Problem, ...] = (Lasso(0.05), BPDN(0.3))
 QUERIES = (250, 500, 1000, 2000, 4000)
-ATOMS_A_CLASS = (50, 100, 150, 300, 600)
+ATOMS_PER_CLASS = (50, 100, 150, 300, 600)
 QUERIES_FOR_ATOMS = 500
 
 
-def exponent(sizes: list[int], seconds: list[float]) -> float:
-    """Slope of log time over log size, by least squares: 1 is linear growth.
+def fit_exponent(sizes: list[int], seconds: list[float]) -> float:
+    """Return the least-squares slope of log time over log size: 1 is linear growth.
 
     Examples
     --------
-    >>> round(exponent([1, 2, 4], [3.0, 12.0, 48.0]), 6)
+    >>> round(fit_exponent([1, 2, 4], [3.0, 12.0, 48.0]), 6)
     2.0
     """
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
@@ -39,9 +39,9 @@ def measure_scaling(solver: Opponent, repeat: int, divide: int = 1) -> tuple[lis
     ----------
     solver : Opponent
     repeat : int
-        Times every size is timed; the shortest counts.
+        How often every size is timed; the shortest time counts.
     divide : int, default=1
-        Divides the numbers of queries, for a quick look.
+        Divisor of the numbers of queries, for a quick run.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def measure_scaling(solver: Opponent, repeat: int, divide: int = 1) -> tuple[lis
     Raises
     ------
     Unavailable
-        Where MNIST is not at hand.
+        If MNIST is missing.
     """
     counts = [n // divide for n in QUERIES]
     data = mnist(n_queries=counts[-1])
@@ -61,7 +61,7 @@ def measure_scaling(solver: Opponent, repeat: int, divide: int = 1) -> tuple[lis
             for n in counts:
                 seconds = _seconds(solver, data.atoms, data.queries[:n], problem, repeat)
                 records.append({"problem": describe(problem), "grows": "queries", "size": n, "seconds": seconds})
-        for per_class in ATOMS_A_CLASS:
+        for per_class in ATOMS_PER_CLASS:
             smaller = mnist(n_queries=QUERIES_FOR_ATOMS // divide, per_class=per_class)
             for problem in PROBLEMS:
                 seconds = _seconds(solver, smaller.atoms, smaller.queries, problem, repeat)
@@ -71,6 +71,6 @@ def measure_scaling(solver: Opponent, repeat: int, divide: int = 1) -> tuple[lis
     for grows in ("queries", "atoms"):
         for name in map(describe, PROBLEMS):
             series = [r for r in records if (r["grows"], r["problem"]) == (grows, name)]
-            slope = exponent([r["size"] for r in series], [r["seconds"] for r in series])
+            slope = fit_exponent([r["size"] for r in series], [r["seconds"] for r in series])
             fits.append({"problem": name, "grows": grows, "exponent": slope})
     return records, fits

@@ -1,4 +1,4 @@
-"""Sigmoids of all pairs of classes at once, and one pair at a time: ``python -m benchmarks.sigmoids``."""
+"""Sigmoids fitted for all pairs of classes at once or one pair at a time: ``python -m benchmarks.sigmoids``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sklearn.svm import SVC
 from srosr.rivals import PairwiseSVM
 
 
-def samples(n_classes: int, n: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:
-    """Overlapping clouds of 30 features, n samples each."""
+def draw_samples(n_classes: int, n: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:
+    """Draw overlapping clouds of 30 features, n samples each."""
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(n_classes), n)
     return rng.normal(size=(n_classes, 30))[y] + rng.normal(size=(len(y), 30)), y
 
 
-def all_at_once(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
-    """Seconds of one fit of ours, machines and sigmoids of all pairs."""
+def time_all_at_once(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
+    """Return the seconds of one fit of ours, machines and sigmoids of all pairs."""
     clf = PairwiseSVM(C=1.0, gamma=gamma)
     clf._check_parameters()
     related = clf._related(X, X)
@@ -30,8 +30,8 @@ def all_at_once(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
     return time.perf_counter() - started
 
 
-def one_at_a_time(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
-    """Seconds of a calibrated machine of scikit-learn for each pair, on the same kernel."""
+def time_one_by_one(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
+    """Return the seconds to fit a calibrated scikit-learn machine for each pair, on the same kernel."""
     clf = PairwiseSVM(C=1.0, gamma=gamma)
     related = clf._related(X, X)
     started = time.perf_counter()
@@ -45,15 +45,15 @@ def one_at_a_time(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--classes", "n_classes", type=click.IntRange(2), default=20, show_default=True)
-@click.option("--samples", "n", type=click.IntRange(3), default=20, show_default=True, help="Of each class.")
+@click.option("--samples", "n", type=click.IntRange(3), default=20, show_default=True, help="Samples per class.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 def main(n_classes: int, n: int, repeats: int) -> None:
-    """Time one fit of pairwise machines with probabilities, ours beside scikit-learn's for each pair."""
-    X, y = samples(n_classes, n, 0)
+    """Time one fit of pairwise machines with probabilities, ours and scikit-learn's for each pair."""
+    X, y = draw_samples(n_classes, n, 0)
     gamma = 1.0 / float(X.var(axis=0).sum())
     pairs = n_classes * (n_classes - 1) // 2
     for _ in range(repeats):
-        ours, theirs = all_at_once(X, y, gamma), one_at_a_time(X, y, gamma)
+        ours, theirs = time_all_at_once(X, y, gamma), time_one_by_one(X, y, gamma)
         click.echo(f"{pairs} pairs: {ours:.3f} s at once, {theirs:.3f} s one at a time, ratio {theirs / ours:.1f}")
 
 

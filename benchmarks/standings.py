@@ -20,20 +20,21 @@ Record = dict[str, Any]
 
 METRICS = {"auroc": "AUROC", "oscr": "OSCR", "f": "F", "accuracy": "accuracy"}
 SMALLER_IS_BETTER = frozenset({"fpr95", "fit_seconds", "predict_seconds"})
-HIDDEN_BELOW = {"fit s": 168, "predict s": 168, "refused": 150, "accuracy": 135}
-"""Width of the terminal below which a column is left to the JSON."""
+HIDDEN_BELOW = {"fit s": 168, "predict s": 168, "known rejected": 150, "accuracy": 135}
+"""Terminal width below which a column is only in the JSON."""
 COVERAGE_MARGIN = 0.02
 """How far the mean false rejection may be from the target."""
 LEGEND = (
-    "Mean ± standard error over the trials; * marks the largest mean of a column. refused: known test samples refused, "
-    f"aimed at {TARGET_REJECTION:g}. The last column is calibrated minus the method in AUROC on the same trials, with "
-    "a 95 % t-interval. A single kind of evidence has no threshold, hence no F. Times are those of one thread."
+    "Mean ± standard error over the trials; * marks the largest mean of a column. Known rejected: share of known test "
+    f"samples rejected, with a target of {TARGET_REJECTION:g}. The last column is calibrated minus the method in AUROC "
+    "on the same trials, with a 95 % t-interval. A single kind of evidence has no threshold, hence no F. Times are for "
+    "one thread."
 )
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean over trials with its standard error (NaN of one trial) and the half-width of its 95 % t-interval."""
+    """Mean over trials with its standard error (NaN for one trial) and the half-width of its 95 % t-interval."""
 
     n: int
     mean: float
@@ -43,12 +44,12 @@ class Summary:
     most: float
 
 
-def summarise(values: Iterable[float | None]) -> Summary | None:
-    """Summary of what there is; None of nothing.
+def summarize(values: Iterable[float | None]) -> Summary | None:
+    """Summarize the values that are not None; return None if there are none.
 
     Examples
     --------
-    >>> s = summarise([1.0, 2.0, 3.0, None])
+    >>> s = summarize([1.0, 2.0, 3.0, None])
     >>> s.n, s.mean, round(s.error, 4), round(s.half, 4)
     (3, 2.0, 0.5774, 2.4841)
     """
@@ -62,7 +63,7 @@ def summarise(values: Iterable[float | None]) -> Summary | None:
 
 
 def by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Records of one set, by method in order of appearance."""
+    """Group the records of one set by method, in order of appearance."""
     out: dict[str, list[Record]] = {}
     for r in records:
         out.setdefault(r["method"], []).append(r)
@@ -70,9 +71,9 @@ def by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def difference(ours: Sequence[Record], others: Sequence[Record], metric: str = "auroc") -> Summary | None:
-    """Summary of ours minus the other's over the trials that both have."""
+    """Summarize our values minus the other method's over the trials that both have."""
     theirs = {r["seed"]: r[metric] for r in others if r[metric] is not None}
-    return summarise(r[metric] - theirs[r["seed"]] for r in ours if r[metric] is not None and r["seed"] in theirs)
+    return summarize(r[metric] - theirs[r["seed"]] for r in ours if r[metric] is not None and r["seed"] in theirs)
 
 
 def _plus_minus(s: Summary | None, digits: int = 4) -> str:
@@ -94,11 +95,11 @@ def _seconds(s: Summary | None) -> str:
 
 
 def set_table(out: Console, records: Sequence[Record]) -> Table:
-    """A line for each method of one set."""
+    """Return a table with a line for each method of one set."""
     methods = by_method(records)
-    means = {name: {metric: summarise(r[metric] for r in rows) for metric in METRICS} for name, rows in methods.items()}
+    means = {name: {metric: summarize(r[metric] for r in rows) for metric in METRICS} for name, rows in methods.items()}
     top = {metric: max((m[metric].mean for m in means.values() if m[metric]), default=None) for metric in METRICS}
-    columns = ["method", *METRICS.values(), "refused", "fit s", "predict s", "calibrated − method"]
+    columns = ["method", *METRICS.values(), "known rejected", "fit s", "predict s", "calibrated − method"]
     columns = [column for column in columns if out.width >= HIDDEN_BELOW.get(column, 0)]
     table = report.new_table(out, *columns)
     for name, rows in methods.items():
@@ -106,9 +107,9 @@ def set_table(out: Console, records: Sequence[Record]) -> Table:
         for metric, column in METRICS.items():
             mean = means[name][metric]
             cells[column] = _plus_minus(mean) + (" *" if mean and mean.mean == top[metric] else "  ")
-        cells["refused"] = _plus_minus(summarise(r["false_rejection"] for r in rows), 3)
-        cells["fit s"] = _seconds(summarise(r["fit_seconds"] for r in rows))
-        cells["predict s"] = _seconds(summarise(r["predict_seconds"] for r in rows))
+        cells["known rejected"] = _plus_minus(summarize(r["false_rejection"] for r in rows), 3)
+        cells["fit s"] = _seconds(summarize(r["fit_seconds"] for r in rows))
+        cells["predict s"] = _seconds(summarize(r["predict_seconds"] for r in rows))
         ours = methods.get("calibrated")
         paired = ours is not None and name != "calibrated"
         cells["calibrated − method"] = _interval(difference(ours, rows)) if paired else ""
@@ -117,10 +118,10 @@ def set_table(out: Console, records: Sequence[Record]) -> Table:
 
 
 def set_title(drawn: TrialSet, trials: Sequence[Record]) -> str:
-    """Title of the table of one set: its part in the design, sizes, and the unknown rows that no method can refuse."""
+    """Return the title of the table of one set: its role, sizes, and the unknown rows that no method can reject."""
     part = "designed on" if drawn.designed else "confirmed on"
     sizes = {key: _range(t[key] for t in trials) for key in ("n_train", "n_known", "n_unknown")}
-    repeated = summarise(t["repeated_share"] for t in trials)
+    repeated = summarize(t["repeated_share"] for t in trials)
     share = 0.0 if repeated is None else repeated.mean
     return (
         f"{drawn.title} ({part}): {len(trials)} trial{'s' if len(trials) > 1 else ''}, {sizes['n_train']} training "
@@ -135,8 +136,8 @@ def _range(values: Iterable[int]) -> str:
 
 
 def _best(ours: Sequence[Record], methods: dict[str, list[Record]], among: Callable[[str], bool]) -> dict[str, Any]:
-    """The best of some methods by mean AUROC, and how far ours is ahead of it."""
-    means = {name: summarise(r["auroc"] for r in rows) for name, rows in methods.items() if among(name)}
+    """Return the best of some methods by mean AUROC, and how far ours is ahead of it."""
+    means = {name: summarize(r["auroc"] for r in rows) for name, rows in methods.items() if among(name)}
     names = {name: s.mean for name, s in means.items() if s is not None}
     if not names:
         return {"name": None, "auroc": None, "ahead": None, "half": None}
@@ -151,12 +152,12 @@ def _best(ours: Sequence[Record], methods: dict[str, list[Record]], among: Calla
 
 
 def overview(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """For each set the mean AUROC of our default rule beside its best single evidence and its best rival."""
+    """Return, for each set, the mean AUROC of our default rule, its best single evidence and its best rival."""
     lines = []
     for name in dict.fromkeys(r["set"] for r in records):
         methods = by_method([r for r in records if r["set"] == name])
         ours = methods.get("calibrated")
-        mean = summarise(r["auroc"] for r in ours) if ours else None
+        mean = summarize(r["auroc"] for r in ours) if ours else None
         if ours is None or mean is None:
             continue
         evidence = _best(ours, methods, lambda method: method.startswith(EVIDENCE))
@@ -166,7 +167,7 @@ def overview(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def overview_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
-    """The overview as a table."""
+    """Return the overview as a table."""
     columns = ("set", "calibrated", "best evidence", "AUROC", "ahead", "best rival", "AUROC", "ahead")
     table = report.new_table(out, *columns, texts=("best evidence", "best rival"))
     for line in lines:
@@ -184,10 +185,10 @@ def overview_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
 
 
 def grid(records: Sequence[Record], metric: str) -> dict[str, dict[str, Summary]]:
-    """The summary of a metric by method and set: methods in the order of their mean rank, best first.
+    """Summarize a metric by method and set, with methods ordered by mean rank, best first.
 
-    Single kinds of evidence are left out, as are methods without the metric. A method is ranked on the sets that all
-    of them have.
+    Single kinds of evidence and methods without the metric are left out. Methods are ranked on the sets that all of
+    them have.
     """
     cells: dict[str, dict[str, Summary]] = {}
     for r in records:
@@ -196,7 +197,7 @@ def grid(records: Sequence[Record], metric: str) -> dict[str, dict[str, Summary]
     names = list(dict.fromkeys(r["set"] for r in records))
     for method, row in cells.items():
         for name in names:
-            s = summarise(r[metric] for r in records if (r["method"], r["set"]) == (method, name))
+            s = summarize(r[metric] for r in records if (r["method"], r["set"]) == (method, name))
             if s is not None:
                 row[name] = s
     cells = {method: row for method, row in cells.items() if row}
@@ -205,7 +206,7 @@ def grid(records: Sequence[Record], metric: str) -> dict[str, dict[str, Summary]
 
 
 def mean_ranks(cells: dict[str, dict[str, Summary]], metric: str) -> dict[str, float]:
-    """Mean rank of each method over the sets that all of them have, 1 being best; ties share theirs."""
+    """Return the mean rank of each method over the sets that all of them have; 1 is best, and ties share a rank."""
     shared = set.intersection(*(set(row) for row in cells.values())) if cells else set()
     if not shared:
         return dict.fromkeys(cells, math.nan)
@@ -214,19 +215,19 @@ def mean_ranks(cells: dict[str, dict[str, Summary]], metric: str) -> dict[str, f
 
 
 def _loss(value: float, metric: str) -> float:
-    """What is smaller the better a method did; false rejection should be neither below nor above its target."""
+    """Return a number that is smaller for a better method; false rejection should be neither below nor above target."""
     if metric == "false_rejection":
         return abs(value - TARGET_REJECTION)
     return value if metric in SMALLER_IS_BETTER else -value
 
 
 def best_of(cells: dict[str, dict[str, Summary]], name: str, metric: str) -> float:
-    """The best mean on a set."""
+    """Return the best mean on a set."""
     return min((row[name].mean for row in cells.values() if name in row), key=lambda mean: _loss(mean, metric))
 
 
 def grid_table(out: Console, records: Sequence[Record], metric: str) -> Table:
-    """All methods on all sets."""
+    """Return a table of all methods on all sets."""
     cells, names = grid(records, metric), list(dict.fromkeys(r["set"] for r in records))
     ranks = mean_ranks(cells, metric)
     table = report.new_table(out, "method", *names, "mean rank")
@@ -241,10 +242,10 @@ def grid_table(out: Console, records: Sequence[Record], metric: str) -> Table:
 
 
 def coverage(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """For each set the share of known test samples refused, beside the target."""
+    """Return, for each set, the share of known test samples rejected and the target."""
     lines = []
     for name in dict.fromkeys(r["set"] for r in records):
-        s = summarise(r["false_rejection"] for r in records if r["set"] == name)
+        s = summarize(r["false_rejection"] for r in records if r["set"] == name)
         if s is not None:
             lines.append(
                 {
@@ -262,8 +263,17 @@ def coverage(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def coverage_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
-    """The coverage as a table."""
-    columns = ("set", "trials", "target", "refused", "std. error", "least", "most", f"within {COVERAGE_MARGIN:g}")
+    """Return the coverage as a table."""
+    columns = (
+        "set",
+        "trials",
+        "target",
+        "known rejected",
+        "std. error",
+        "least",
+        "most",
+        f"within {COVERAGE_MARGIN:g}",
+    )
     table = report.new_table(out, *columns)
     for line in lines:
         error = "–" if math.isnan(line["error"]) else f"{line['error']:.4f}"
@@ -275,12 +285,12 @@ def coverage_table(out: Console, lines: Sequence[dict[str, Any]]) -> Table:
 
 
 def rules_table(out: Console, records: Sequence[Record]) -> Table:
-    """The paper's rule beside the matched tail alone: F and accuracy, and the paired difference."""
+    """Return a table of the paper's rule and the matched tail alone: F, accuracy and the paired difference."""
     methods = by_method(records)
-    table = report.new_table(out, "rule", "F", "accuracy", "refused", "AUROC", "fit s", "predict s")
+    table = report.new_table(out, "rule", "F", "accuracy", "known rejected", "AUROC", "fit s", "predict s")
     for name, rows in methods.items():
-        cells = [_plus_minus(summarise(r[key] for r in rows)) for key in ("f", "accuracy", "false_rejection", "auroc")]
-        cells += [_seconds(summarise(r[key] for r in rows)) for key in ("fit_seconds", "predict_seconds")]
+        cells = [_plus_minus(summarize(r[key] for r in rows)) for key in ("f", "accuracy", "false_rejection", "auroc")]
+        cells += [_seconds(summarize(r[key] for r in rows)) for key in ("fit_seconds", "predict_seconds")]
         table.add_row(name, *cells)
     if {"paper", "matched"} <= set(methods):
         keys = ("f", "accuracy", "false_rejection", "auroc")

@@ -1,8 +1,8 @@
-"""The generalized Pareto fit beside scipy's: whose likelihood is larger, and how long a fit takes.
+"""Our generalized Pareto fit compared with scipy's: which likelihood is larger, and how long a fit takes.
 
 ``python -m benchmarks.tails`` draws seeded samples (shape in ±0.9, 10 to 5,000 excesses, scales 1e-3 to 1e3), fits each
-by `srosr.fit_gpd` and by scipy's generic fit from three starts, and counts where scipy's likelihood is larger although
-its shape is at least −1, where the likelihood has a maximum.
+with `srosr.fit_gpd` and with scipy's generic fit from three starts, and counts how often scipy's likelihood is larger
+although its shape is at least −1, where the likelihood has a maximum.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def main(samples: int, seed: int) -> None:
                 worse += other > likelihood + TOLERANCE
     console.print(
         f"{samples} samples, {compared} comparisons: scipy's log-likelihood larger by over {TOLERANCE:g} in {worse}, "
-        f"at most {largest:.1e} larger; {boundary} maxima at the boundary; scipy {theirs / samples / 3e-3:.0f} ms a fit"
+        f"at most {largest:.1e} larger; {boundary} at the boundary; scipy {theirs / samples / 3e-3:.0f} ms per fit"
     )
-    table = Table("excesses", "median ms", "largest ms of 200")
+    table = Table("excesses", "median ms", "largest of 200, ms")
     for n in SIZES:
         z, spent = genpareto.rvs(-0.2, size=n, random_state=rng), []
         for _ in range(200):

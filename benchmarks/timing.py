@@ -1,9 +1,9 @@
-"""Timing: who solves which queries how often, and how the results are put on record.
+"""Timing: which solver solves which queries how often, and how the results are recorded.
 
-Every run starts from raw arrays, so Gram matrices and correlations are inside the time. Before it is timed a
-solver has solved a few queries of the same problem, so compilation is not. BLAS is held to the number of
-threads in question. Solvers, and one thread and two, take turns within every repeat, so that noise of the
-machine meets all of them.
+Every run starts from raw arrays, so Gram matrices and correlations count toward the time. Before it is timed, a
+solver solves a few queries of the same problem, so compilation does not count. BLAS is limited to the number of
+threads being measured. Solvers, and one thread and two, take turns within every repeat, so that noise of the
+machine affects all of them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from benchmarks.problems import Array, Problem, ProblemSet, describe
 from srosr import BPDN, Lasso
 
 WARM_UP = 100
-"""Most queries of a warm-up: enough to meet, and compile, the ways out of hard samples too."""
+"""Most queries of a warm-up: enough to also reach, and compile, the fallbacks for hard samples."""
 FEWEST = 3
-"""Fewest queries a slow solver is timed on, whatever its budget."""
+"""Fewest queries to time a slow solver on, whatever its budget."""
 
 SHORT = 0.25
-"""Seconds below which a run is repeated up to `MOST_TURNS` times, unless a single repeat is asked for."""
+"""Seconds below which a run is repeated up to `MOST_TURNS` times, unless a single repeat is requested."""
 MOST_TURNS = 20
 
 Record = dict[str, Any]
@@ -52,14 +52,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Name without the data set, as in the tables."""
+        """Return the name without the data set, as in the tables."""
         label = describe(self.problem)
         return label if self.part == "all" else f"{label} {self.part}"
 
 
 @dataclass
 class Run:
-    """One solver on the first ``n`` queries of a case, repeated while ``budget`` seconds are not spent."""
+    """One solver on the first ``n`` queries of a case, repeated until ``budget`` seconds are spent."""
 
     opponent: Opponent
     n: int
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def best(self) -> float:
-        """Shortest of the repeats."""
+        """Return the shortest time of the repeats."""
         return min(self.seconds)
 
 
@@ -93,7 +93,7 @@ def cases(data: ProblemSet, reference: Reference) -> Iterator[Case]:
 
 
 def clock(solve: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds one call takes, and what it returns; no garbage is collected meanwhile."""
+    """Return the seconds one call takes and its result; garbage collection is off meanwhile."""
     gc.disable()
     try:
         start = time.perf_counter()
@@ -104,7 +104,7 @@ def clock(solve: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def prime(opponents: list[Opponent]) -> None:
-    """Have everybody solve a toy problem: modules and BLAS libraries are loaded before limits are set."""
+    """Solve a toy problem with every solver, so that modules and BLAS libraries are loaded before limits are set."""
     for opponent in opponents:
         for problem in (Lasso(0.1), BPDN(0.1)):
             if opponent.supports(problem) is None:
@@ -112,15 +112,15 @@ def prime(opponents: list[Opponent]) -> None:
 
 
 def warm_up(opponent: Opponent, atoms: Array, queries: Array, problem: Problem, threads: int) -> None:
-    """Solve up to `WARM_UP` of the queries, but never all of them: what follows has another size."""
+    """Solve up to `WARM_UP` of the queries, but never all of them: the timed run then has another size."""
     opponent.solve(atoms, queries[: min(WARM_UP, max(1, len(queries) - 1))], problem, threads)
 
 
 def afford(opponent: Opponent, case: Case, budget: float | None, fewest: int) -> Run:
     """Decide how many queries an opponent gets, by solving small slices, which also warms it up.
 
-    Slices grow until they are long enough to tell what a further query costs beside the Gram matrix, which all
-    share. A solver that spends the whole budget on the ``fewest`` queries has thereby been timed.
+    Slices grow until they are long enough to tell what another query costs beyond the Gram matrix, which all share.
+    A solver that spends the whole budget on the ``fewest`` queries is not timed again.
     """
 
     def attempt(n: int) -> tuple[float, Any]:
@@ -147,10 +147,10 @@ def afford(opponent: Opponent, case: Case, budget: float | None, fewest: int) ->
 
 
 def plan(case: Case, opponents: list[Opponent], budget: float, fewest: int) -> tuple[Case, list[Run], dict[str, str]]:
-    """Warm up, and decide who solves how many queries; also why some solve none.
+    """Warm up, and decide how many queries each opponent solves, or why it solves none.
 
-    ``opponents[0]`` is ours. What it cannot afford is left out for everybody: the case that comes back holds the
-    queries that remain. It gets one run for each number of queries that another can afford, so that every ratio
+    ``opponents[0]`` is ours. Queries that it cannot afford are left out for all: the returned case holds the
+    remaining queries. It gets one run for each number of queries that another can afford, so that every ratio
     compares the same queries.
     """
     ours, *others = opponents
@@ -167,7 +167,7 @@ def plan(case: Case, opponents: list[Opponent], budget: float, fewest: int) -> t
         if reason is None:
             try:
                 runs.append(afford(opponent, case, limit(opponent), fewest))
-            except Exception as error:  # an opponent that breaks is a finding, not the end of the benchmark
+            except Exception as error:  # a failing opponent is a result, not the end of the benchmark
                 reason = f"failed: {type(error).__name__}: {error}"
         if reason is not None:
             skipped[opponent.NAME] = reason
@@ -176,9 +176,9 @@ def plan(case: Case, opponents: list[Opponent], budget: float, fewest: int) -> t
 
 
 def time_runs(case: Case, runs: list[Run], repeat: int) -> None:
-    """Time all runs ``repeat`` times, taking turns, and judge the codes of the first time.
+    """Time all runs ``repeat`` times, taking turns, and check the codes of the first time.
 
-    Short runs go on taking turns: their shortest time says more on a machine that others use too.
+    Short runs are repeated more often: their shortest time is more reliable on a shared machine.
     """
     for turn in range(max(repeat, MOST_TURNS if repeat > 1 else 1)):
         for run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
@@ -215,7 +215,7 @@ def measure(
     fewest: int = FEWEST,
     two_threads: bool = True,
 ) -> tuple[list[Record], list[Record]]:
-    """Time and judge one case: one thread each, then two for those who can.
+    """Time and check one case: one thread each, then two for opponents that support it.
 
     Parameters
     ----------
@@ -223,10 +223,10 @@ def measure(
     opponents : list of Opponent
         Ours first.
     repeat : int
-        Times every run is timed, more often where it is short; the shortest counts. Runs that use up their budget are
-        not repeated.
+        How often every run is timed, more often if it is short; the shortest time counts. Runs that use up their
+        budget are not repeated.
     budget : float
-        Factor on the opponents' own ``BUDGET``.
+        Factor on the opponents' ``BUDGET``.
     fewest : int
         Queries that every opponent solves even beyond its budget.
     two_threads : bool
@@ -234,7 +234,7 @@ def measure(
     Returns
     -------
     records, skipped : list of dict
-        One record a solver and number of threads; one entry with a reason a solver left out.
+        One record per solver and number of threads; one entry with the reason for each solver that was skipped.
     """
     with threadpool_limits(1):
         case, runs, reasons = plan(case, opponents, budget, fewest)

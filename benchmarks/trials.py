@@ -1,8 +1,8 @@
-"""Open set trials on real data: which classes are known, what is trained on, what is met afterwards.
+"""Open set trials on real data: known classes, training samples and test samples.
 
-A trial is fixed by the name of its set and a seed alone, so that every method, and every later version of one, sees the
-same splits. Known classes give training and test samples, unknown ones test samples only. Files are looked for under
-``SROSR_DATA_DIR``; a set whose file is absent raises `Unavailable` with a reason.
+A trial is determined by the name of its set and a seed, so that every method, and every later version of it, sees the
+same splits. Known classes provide training and test samples, unknown classes test samples only. Files are looked up
+under ``SROSR_DATA_DIR``; a set with a missing file raises `Unavailable` with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LETTER_FILES = ("letter/letter.npz",)
 COIL_FILES = ("coil20/coil20_32x32.npz",)
 ORL_FILES = ("orl/orl_32x32.npz",)
 
-#: Label of a test sample of a class that is not known.
+#: Label of test samples of unknown classes.
 UNKNOWN = -1
 
 
@@ -38,7 +38,7 @@ class Trial:
     X, y : ndarray
         Training samples and their classes (not negative).
     X_test, y_test : ndarray
-        Test samples; `UNKNOWN` stands for every class that is not known.
+        Test samples; `UNKNOWN` is the label of every unknown class.
     """
 
     X: NDArray
@@ -48,12 +48,12 @@ class Trial:
 
     @property
     def is_unknown(self) -> NDArray[np.bool_]:
-        """Which test samples belong to no known class."""
+        """Return which test samples belong to no known class."""
         return self.y_test == UNKNOWN
 
     @property
     def repeated_share(self) -> float:
-        """Share of the unknown test rows that equal a training row: no method can refuse those."""
+        """Return the share of unknown test rows that equal a training row: no method can reject those."""
         seen = {row.tobytes() for row in np.ascontiguousarray(self.X)}
         rows = np.ascontiguousarray(self.X_test[self.is_unknown])
         return float(np.mean([row.tobytes() in seen for row in rows]))
@@ -66,16 +66,16 @@ class TrialSet:
     Attributes
     ----------
     title : str
-        What it is, and how many classes are known and unknown.
+        Its name, and how many classes are known and unknown.
     designed : bool
         Whether the calibrated rule was designed on it; on the others it was only confirmed.
     draw : callable
         From a seed to a `Trial`.
     extra : bool
-        Whether it is there for one question only (few samples, or test samples like the training samples) and is left
-        out by default.
+        Whether it serves one question only (few samples, or test samples like the training samples) and is left out
+        by default.
     tail_size : float
-        The paper's share of errors in a tail for this set; for sets it does not have, that of Caltech-256.
+        The paper's share of errors in a tail for this set; for sets it does not use, that of Caltech-256.
     """
 
     title: str
@@ -93,7 +93,7 @@ def _trial(
     test: list[NDArray],
     unknown: NDArray,
 ) -> Trial:
-    """A trial from the rows of each known class (training and test) and the rows of unknown classes."""
+    """Build a trial from the rows of each known class (training and test) and the rows of unknown classes."""
     rows, tests = np.concatenate(train), np.concatenate(test)
     y = np.repeat(known, [len(part) for part in train])
     y_test = np.repeat(known, [len(part) for part in test])
@@ -129,7 +129,7 @@ def _two_pools(
     X: NDArray, y: NDArray, X_test: NDArray, y_test: NDArray, seed: int, n_known: int, n_train: int, n_test: int,
     known_from: NDArray, unknown_from: NDArray, n_unknown: int,
 ) -> Trial:  # fmt: skip
-    """Like `_one_pool` where the set comes with a test part of its own."""
+    """Draw like `_one_pool` from a set that has its own test part."""
     rng = np.random.default_rng(seed)
     known = np.sort(rng.permutation(known_from)[:n_known])
     others = np.sort(rng.permutation(np.setdiff1d(unknown_from, known))[:n_unknown])
@@ -164,7 +164,7 @@ def _arrays(path: tuple[str, ...], *names: str) -> tuple[NDArray, ...]:
 
 
 def spatial_pyramid(counts: NDArray) -> NDArray[np.float64]:
-    """Visual-word counts of 4×4 cells to a three-level pyramid: weights ¼, ¼, ½, unit sum, square root."""
+    """Turn visual-word counts of 4×4 cells into a three-level pyramid: weights ¼, ¼, ½, unit sum, square root."""
     cells = counts.reshape(len(counts), 4, 4, -1).astype(np.float64)
     quarters = cells.reshape(len(cells), 2, 2, 2, 2, -1).sum(axis=(2, 4))
     levels = [
@@ -184,21 +184,21 @@ def _caltech101() -> tuple[NDArray, NDArray, NDArray]:
 
 
 def yaleb(seed: int) -> Trial:
-    """Ten people known, 80 % of their pictures to train on; all pictures of the other 28 are unknown."""
+    """Draw ten known people, 80 % of their pictures for training; all pictures of the other 28 are unknown."""
     X, y = _yaleb()
     return _one_pool(X, y, seed, 10, 28, 0.8)
 
 
 def mnist(seed: int) -> Trial:
-    """Six digits known, 300 training pictures each; 100 test pictures of each of the ten digits."""
+    """Draw six known digits, 300 training pictures each; 100 test pictures of each of the ten digits."""
     X, y, X_test, y_test = _mnist()
     return _two_pools(X, y, X_test, y_test, seed, 6, 300, 100, np.arange(10), np.arange(10), 4)
 
 
 def caltech101(seed: int) -> Trial:
-    """Ten objects known, 40 training pictures each; 20 test pictures of those and of 20 others.
+    """Draw ten known objects, 40 training pictures each; 20 test pictures of those and of 20 others.
 
-    Classes are drawn from those with enough pictures for that.
+    Classes are drawn from those with enough pictures.
     """
     counts, y, usable = _caltech101()
     large = usable[np.bincount(y)[usable] >= 60]
@@ -208,7 +208,7 @@ def caltech101(seed: int) -> Trial:
 
 
 def uiuc(seed: int) -> Trial:
-    """Ten a-Pascal classes known, 50 training objects each; 20 test objects of those and of ten a-Yahoo classes.
+    """Draw ten known a-Pascal classes, 50 training objects each; 20 test objects of those and of ten a-Yahoo classes.
 
     Objects without any attribute have no direction and are left out before drawing.
     """
@@ -222,15 +222,15 @@ def uiuc(seed: int) -> Trial:
 
 
 def clip(seed: int) -> Trial:
-    """Caltech-256 in CLIP's embedding: 20 objects known, 60 % of their pictures; at most 20 test pictures of
-    those and of 40 others."""
+    """Draw 20 known objects of Caltech-256 in CLIP's embedding, 60 % of their pictures for training; at most 20 test
+    pictures of those and of 40 others."""
     X, y, names = _arrays(CLIP_FILES, "X", "y", "class_names")
     usable = np.flatnonzero(np.char.find(names, "clutter") < 0)
     return _one_pool(X, y.astype(np.int64), seed, 20, 40, 0.6, 20, usable, usable)
 
 
 def usps(seed: int) -> Trial:
-    """Six digits known, 200 training pictures each; at most 100 test pictures of each of the ten digits."""
+    """Draw six known digits, 200 training pictures each; at most 100 test pictures of each of the ten digits."""
     X, y, split = _arrays(USPS_FILES, "X", "y", "split")
     train = split == "train"
     return _two_pools(
@@ -239,35 +239,35 @@ def usps(seed: int) -> Trial:
 
 
 def usps_all(seed: int) -> Trial:
-    """Like `usps`, but training and test samples from one pool.
+    """Draw like `usps`, but training and test samples from one pool.
 
-    The test part of the standard split is harder than its training part, so that no target rate can be kept on it.
+    The test part of the standard split is harder than its training part, so no target rate can be met on it.
     """
     X, y = _arrays(USPS_ALL_FILES, "X", "y")
     return _one_pool(X, y.astype(np.int64), seed, 6, 4, 200, 100)
 
 
 def letter(seed: int) -> Trial:
-    """Fifteen letters known, 100 training samples each; 50 test samples of each of the 26."""
+    """Draw fifteen known letters, 100 training samples each; 50 test samples of each of the 26."""
     X, y = _arrays(LETTER_FILES, "X", "y")
     return _one_pool(X, y.astype(np.int64), seed, 15, 11, 100, 50)
 
 
 def coil20(seed: int) -> Trial:
-    """Ten objects known, half of their 72 views to train on; all views of the other ten are unknown."""
+    """Draw ten known objects, half of their 72 views for training; all views of the other ten are unknown."""
     X, y = _arrays(COIL_FILES, "X", "y")
     return _one_pool(X, y.astype(np.int64), seed, 10, 10, 0.5)
 
 
 def orl(seed: int, n_train: int = 5) -> Trial:
-    """Twenty people known, five of their ten pictures to train on; all pictures of the other twenty are unknown."""
+    """Draw twenty known people, five of their ten pictures for training; all pictures of twenty others are unknown."""
     X, y = _arrays(ORL_FILES, "X", "y")
     return _one_pool(X, y.astype(np.int64), seed, 20, 20, n_train)
 
 
 def clip_100(seed: int, n_train: int) -> Trial:
-    """Caltech-256 in CLIP's embedding: 100 objects known by few pictures; at most 10 test pictures of those and of
-    100 others."""
+    """Draw 100 known objects of Caltech-256 in CLIP's embedding with few pictures each; at most 10 test pictures of
+    those and of 100 others."""
     X, y, names = _arrays(CLIP_FILES, "X", "y", "class_names")
     usable = np.flatnonzero(np.char.find(names, "clutter") < 0)
     return _one_pool(X, y.astype(np.int64), seed, 100, 100, n_train, 10, usable, usable)
@@ -275,19 +275,19 @@ def clip_100(seed: int, n_train: int) -> Trial:
 
 TRIALS: dict[str, TrialSet] = {
     "yaleb": TrialSet("Extended Yale B, 10/28", True, yaleb, tail_size=0.10),
-    "mnist": TrialSet("MNIST, 6/4, 300 a class", True, mnist, tail_size=0.14),
-    "caltech101": TrialSet("Caltech-101 pyramid, 10/20, 40 a class", True, caltech101),
-    "uiuc": TrialSet("UIUC attributes, 10/10, 50 a class", True, uiuc, tail_size=0.39),
+    "mnist": TrialSet("MNIST, 6/4, 300 per class", True, mnist, tail_size=0.14),
+    "caltech101": TrialSet("Caltech-101 pyramid, 10/20, 40 per class", True, caltech101),
+    "uiuc": TrialSet("UIUC attributes, 10/10, 50 per class", True, uiuc, tail_size=0.39),
     "clip": TrialSet("Caltech-256 CLIP, 20/40", False, clip),
-    "usps": TrialSet("USPS, 6/4, 200 a class", False, usps),
-    "letter": TrialSet("Letter, 15/11, 100 a class", False, letter),
+    "usps": TrialSet("USPS, 6/4, 200 per class", False, usps),
+    "letter": TrialSet("Letter, 15/11, 100 per class", False, letter),
     "coil20": TrialSet("COIL-20, 10/10", False, coil20),
-    "orl": TrialSet("ORL faces, 20/20, 5 a class", False, orl),
-    "usps-all": TrialSet("USPS, one pool of 11,000, 6/4, 200 a class", False, usps_all, extra=True),
-    "orl-2": TrialSet("ORL faces, 20/20, 2 a class", False, partial(orl, n_train=2), extra=True),
-    "orl-1": TrialSet("ORL faces, 20/20, 1 a class", False, partial(orl, n_train=1), extra=True),
-    "clip-5": TrialSet("Caltech-256 CLIP, 100/100, 5 a class", False, partial(clip_100, n_train=5), extra=True),
-    "clip-2": TrialSet("Caltech-256 CLIP, 100/100, 2 a class", False, partial(clip_100, n_train=2), extra=True),
-    "clip-1": TrialSet("Caltech-256 CLIP, 100/100, 1 a class", False, partial(clip_100, n_train=1), extra=True),
+    "orl": TrialSet("ORL faces, 20/20, 5 per class", False, orl),
+    "usps-all": TrialSet("USPS, one pool of 11,000, 6/4, 200 per class", False, usps_all, extra=True),
+    "orl-2": TrialSet("ORL faces, 20/20, 2 per class", False, partial(orl, n_train=2), extra=True),
+    "orl-1": TrialSet("ORL faces, 20/20, 1 per class", False, partial(orl, n_train=1), extra=True),
+    "clip-5": TrialSet("Caltech-256 CLIP, 100/100, 5 per class", False, partial(clip_100, n_train=5), extra=True),
+    "clip-2": TrialSet("Caltech-256 CLIP, 100/100, 2 per class", False, partial(clip_100, n_train=2), extra=True),
+    "clip-1": TrialSet("Caltech-256 CLIP, 100/100, 1 per class", False, partial(clip_100, n_train=1), extra=True),
 }
 """Trials by name, in the order of the tables."""

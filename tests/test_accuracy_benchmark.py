@@ -281,8 +281,8 @@ def test_evidence_is_turned_so_that_larger_is_more_unknown(toys):
 
 
 def test_evidence_answers_for_all_that_is_ours():
-    assert methods.to_fit(list(METHODS)) == ["evidence", *methods.RIVALS]
-    assert methods.to_fit(["calibrated", "svm"]) == ["calibrated", "svm"]
+    assert methods.methods_to_fit(list(METHODS)) == ["evidence", *methods.RIVALS]
+    assert methods.methods_to_fit(["calibrated", "svm"]) == ["calibrated", "svm"]
 
 
 @pytest.mark.parametrize("rule", ["paper", "matched"])
@@ -318,13 +318,13 @@ def records(**values):
 
 def test_mean_error_and_interval_are_those_of_the_textbook():
     values = [0.1, 0.4, 0.4, 0.7]
-    s = standings.summarise([*values, None])
+    s = standings.summarize([*values, None])
     low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
     assert (s.n, s.least, s.most) == (4, 0.1, 0.7)
     assert s.mean == pytest.approx(0.4) and s.error == pytest.approx(stats.sem(values))
     assert (s.mean - s.half, s.mean + s.half) == pytest.approx((low, high))
-    assert standings.summarise([None]) is None
-    assert math.isnan(standings.summarise([0.5]).error)
+    assert standings.summarize([None]) is None
+    assert math.isnan(standings.summarize([0.5]).error)
 
 
 def test_differences_are_paired_by_seed():
@@ -483,13 +483,13 @@ def test_options_that_cannot_be_met_are_refused(toys, arguments, message):
 
 
 def test_a_fits_cost_is_counted_by_passes(toys):
-    counts, coding, whole = fitting.fit_cost(toy(0), 1)
+    counts, coding, whole = fitting.measure_fit(toy(0), 1)
     assert counts == [50 * 12, 25 * 12, 60]
     assert 0 < coding < whole
 
 
 def test_adding_a_class_is_timed_beside_a_fit(toys):
-    found = fitting.change_cost(toy(0), 1)
+    found = fitting.measure_changes(toy(0), 1)
     assert found["all score"] < 1e-6
     assert 0 <= found["new labels"] < 0.2
     assert min(found[key] for key in ("refit", "new", "all", "remove")) > 0
@@ -497,11 +497,11 @@ def test_adding_a_class_is_timed_beside_a_fit(toys):
 
 def test_the_ablation_begins_with_the_score_as_it_is():
     trial = toy(0)
-    auroc, refused = ablation.run(trial)
+    auroc, rejected = ablation.run(trial)
     clf = SROSRClassifier(random_state=0).fit(trial.X, trial.y)
     own = metrics.open_set_auroc(trial.y_test, -clf.log_p_value(trial.X_test), unknown_label=UNKNOWN)
     assert auroc["as it is"] == pytest.approx(own)
-    assert set(refused) == {"a fifth held out", "a few held out"}
+    assert set(rejected) == {"a fifth held out", "a few held out"}
     assert {f"without {name}" for name in clf.evidence_names_} < set(auroc)
 
 
@@ -569,7 +569,7 @@ def test_the_comparison_prints_means_marks_the_best_and_says_who_is_ahead(tmp_pa
 
 
 def test_the_cost_of_a_method_counts_time_memory_and_file():
-    found = costs.cost("osnn", toy(0))
+    found = costs.measure_cost("osnn", toy(0))
     assert found.fit > 0 and found.predict > 0
     assert found.matrices > 1  # distances between all training samples are one matrix
     assert found.megabytes > 60 * 8 * 8 / 1e6  # and the samples are in the file

@@ -211,7 +211,7 @@ def test_the_bundled_set_has_unit_rows_and_disjoint_queries():
 class Slow:
     """An opponent made for the test: right answers for orthonormal atoms, or an exception."""
 
-    REFERENCE, LICENCE, DISTRIBUTION = "none", "none", "numpy"
+    REFERENCE, LICENSE, DISTRIBUTION = "none", "none", "numpy"
     BUDGET, TWO_THREADS = 10.0, False
 
     def __init__(self, name, broken=False):
@@ -318,7 +318,7 @@ def test_every_opponent_file_keeps_the_contract():
     modules = opponent_files.load()
     assert modules[0].NAME == "srosr"
     for module in modules:
-        for name in ("NAME", "REFERENCE", "LICENCE", "DISTRIBUTION"):
+        for name in ("NAME", "REFERENCE", "LICENSE", "DISTRIBUTION"):
             assert isinstance(getattr(module, name), str)
         assert module.BUDGET is None or module.BUDGET > 0
         assert isinstance(module.TWO_THREADS, bool)
@@ -353,14 +353,14 @@ def test_targets_are_held_against_the_right_rows():
         base | {"set": "mnist", "solver": "SPAMS", "ratio": 1.0, "problem": "BPDN 0.001", "part": "feasible"},
         base | {"set": "digits", "solver": "SPAMS", "ratio": 0.5},
     ]
-    lines = {line["what"]: line for line in report.summarise(rows, "srosr")}
+    lines = {line["what"]: line for line in report.summarize(rows, "srosr")}
     assert lines["mean SPAMS ratio, feasible"]["reached"] == pytest.approx(4.0)
     assert lines["least SPAMS ratio, feasible"]["met"] is True
     assert lines["least SPGL1 ratio"]["reached"] is None
 
 
 def test_growth_exponents_are_slopes():
-    assert scaling.exponent([10, 20, 40], [1.0, 2.0, 4.0]) == pytest.approx(1.0)
+    assert scaling.fit_exponent([10, 20, 40], [1.0, 2.0, 4.0]) == pytest.approx(1.0)
 
 
 @pytest.mark.slow

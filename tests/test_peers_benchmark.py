@@ -151,7 +151,7 @@ def test_scalings_learn_from_training_samples_alone():
     other = Trial(trial.X, trial.y, trial.X_test * 100, trial.y_test)
     for scaling in SCALINGS.values():
         assert np.array_equal(scaling(trial).X, scaling(other).X)
-    assert np.allclose(SCALINGS["standardised"](trial).X.std(axis=0), 1)
+    assert np.allclose(SCALINGS["standardized"](trial).X.std(axis=0), 1)
     assert np.allclose(np.linalg.norm(SCALINGS["unit"](trial).X_test, axis=1), 1)
     assert SCALINGS["raw"](trial) is trial
 
@@ -166,9 +166,9 @@ def record(method, seed, scaling, value, f=None):
 
 
 def test_others_are_shown_at_the_scaling_that_suits_them_best_for_scores_and_for_answers():
-    records = [record("PyOD KNN a class", seed, "raw", 0.9, f=0.1) for seed in range(3)]
-    records += [record("PyOD KNN a class", seed, "unit", 0.7, f=0.6) for seed in range(3)]
-    (line,) = peers.lines_of(records, ["PyOD KNN a class"])
+    records = [record("PyOD KNN per class", seed, "raw", 0.9, f=0.1) for seed in range(3)]
+    records += [record("PyOD KNN per class", seed, "unit", 0.7, f=0.6) for seed in range(3)]
+    (line,) = peers.summarize_set(records, ["PyOD KNN per class"])
     assert line["scaling"] == {"oscr": "raw", "f": "unit"}
     assert (line["auroc"]["mean"], line["f"]["mean"]) == pytest.approx((0.9, 0.6))
 
@@ -183,11 +183,11 @@ def test_differences_are_paired_by_trial_with_a_t_interval():
     ours, others = np.array([0.9, 0.8, 0.95, 0.7]), np.array([0.85, 0.7, 0.9, 0.72])
     records = [record(OURS, seed, "raw", value) for seed, value in enumerate(ours)]
     records += [record("W-SVM (ours)", seed, "unit", value) for seed, value in reversed(list(enumerate(others)))]
-    line = peers.lines_of(records, [OURS, "W-SVM (ours)"])[1]
+    line = peers.summarize_set(records, [OURS, "W-SVM (ours)"])[1]
     low, high = stats.ttest_rel(ours, others).confidence_interval(0.95)
     paired = line["ours_minus_auroc"]
     assert (paired["mean"] - paired["half"], paired["mean"] + paired["half"]) == pytest.approx((low, high))
-    assert peers.lines_of(records, [OURS])[0]["ours_minus_auroc"] is None
+    assert peers.summarize_set(records, [OURS])[0]["ours_minus_auroc"] is None
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_differences_are_paired_by_trial_with_a_t_interval():
     [(0.1, 0.05, "ahead"), (-0.1, 0.05, "behind"), (0.1, 0.2, "undecided"), (0.1, np.nan, "undecided")],
 )
 def test_ahead_and_behind_need_an_interval_without_zero(mean, half, verdict):
-    line = {"method": "PyOD LOF a class", "auroc": {"mean": 0.5, "half": 0.1}, "oscr": None, "f": None}
+    line = {"method": "PyOD LOF per class", "auroc": {"mean": 0.5, "half": 0.1}, "oscr": None, "f": None}
     line |= {"false_rejection": None, "ours_minus_oscr": None, "ours_minus_f": None}
-    (entry,) = peers.overall({"tiny": [line | {"ours_minus_auroc": {"mean": mean, "half": half}}]})
+    (entry,) = peers.summarize_all({"tiny": [line | {"ours_minus_auroc": {"mean": mean, "half": half}}]})
     assert entry["verdicts"]["auroc"] == {verdict: 1}
     assert entry["oscr"] is None
 

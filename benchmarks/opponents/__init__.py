@@ -1,17 +1,17 @@
-"""Solvers that are compared, one file each.
+"""The solvers of the coding benchmark, one file each.
 
 An opponent is a module with
 
 ``NAME``
     as in the tables and for ``--opponents``;
-``REFERENCE``, ``LICENCE``
-    where it comes from and on what terms;
+``REFERENCE``, ``LICENSE``
+    its source and its license;
 ``DISTRIBUTION``
     the installed distribution whose version is recorded;
 ``BUDGET``
     seconds for one case: on slow problems only a prefix of the queries is solved, and the tables say how many;
-    runs are repeated while it lasts. ``None`` means always all queries and all repeats.
-    Queries that ours cannot afford are left out for everybody;
+    runs are repeated within this time. ``None`` means always all queries and all repeats.
+    Queries that ours cannot afford are left out for all;
 ``TWO_THREADS``
     whether it is also timed with two threads;
 ``skip_reason()``
@@ -21,7 +21,7 @@ An opponent is a module with
 ``solve(atoms, queries, problem, threads)``
     codes, (n_queries, n_atoms), dense or sparse, from raw arrays.
 
-To add one, write such a file and name it in `OPPONENTS`.
+To add one, write such a file and list it in `OPPONENTS`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ OPPONENTS = ("ours", "spams_lars", "spams_products", "spgl1_bpdn", "spgl1_tight"
 
 
 class Opponent(Protocol):
-    """What a module of this package provides."""
+    """The interface of a module of this package."""
 
     NAME: str
     REFERENCE: str
-    LICENCE: str
+    LICENSE: str
     DISTRIBUTION: str
     BUDGET: float | None
     TWO_THREADS: bool
@@ -57,12 +57,12 @@ class Opponent(Protocol):
 
 
 def load() -> list[Opponent]:
-    """All opponents, installed or not: ``skip_reason`` tells which can run."""
+    """Return all opponents, installed or not; ``skip_reason`` tells which can run."""
     return [cast(Opponent, importlib.import_module(f"{__name__}.{name}")) for name in OPPONENTS]
 
 
 def missing(module: str, distribution: str) -> str | None:
-    """Reason to skip where ``module`` cannot be imported, else None."""
+    """Return the reason to skip if ``module`` cannot be imported, else None."""
     if importlib.util.find_spec(module) is None:
         return f"{distribution} is not installed: pip install '.[bench]'"
     return None

@@ -8,24 +8,24 @@ from benchmarks.problems import Array, Problem
 
 NAME = "srosr"
 REFERENCE = "srosr.sparse_encode: homotopy over the Gram matrix, certified sample by sample"
-LICENCE = "BSD-3-Clause"
+LICENSE = "BSD-3-Clause"
 DISTRIBUTION = "srosr"
 BUDGET: float | None = 60.0
 TWO_THREADS = True
 
 
 def skip_reason() -> str | None:
-    """Never skipped."""
+    """Return None: it always runs."""
     return None
 
 
 def supports(problem: Problem) -> str | None:
-    """Both problems."""
+    """Return None: it solves both problems."""
     return None
 
 
 def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> sparray:
-    """Codes as any user gets them: certificate and fallback are part of the time."""
+    """Return codes as any user gets them: certificate and fallback count toward the time."""
     from srosr import sparse_encode
 
     return sparse_encode(queries, atoms, problem, n_jobs=threads).codes

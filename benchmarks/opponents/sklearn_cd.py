@@ -15,7 +15,7 @@ REFERENCE = (
     "Friedman, Hastie & Tibshirani, Regularization paths for generalized linear models via coordinate "
     "descent, J. Stat. Softw. 33 (2010); https://scikit-learn.org"
 )
-LICENCE = "BSD-3-Clause"
+LICENSE = "BSD-3-Clause"
 DISTRIBUTION = "scikit-learn"
 BUDGET: float | None = 10.0
 TWO_THREADS = False
@@ -24,22 +24,22 @@ MAX_ITER = 100_000
 
 
 def skip_reason() -> str | None:
-    """scikit-learn is a dependency of the project."""
+    """Return None: scikit-learn is a dependency of the project."""
     return None
 
 
 def supports(problem: Problem) -> str | None:
-    """Lasso only."""
+    """Return why the problem is not supported: this solves the Lasso only."""
     return None if isinstance(problem, Lasso) else "scikit-learn's Lasso has no residual bound"
 
 
 def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> Array:
-    r"""Codes by `sklearn.linear_model.Lasso`, all queries as targets of one fit.
+    r"""Return the codes of `sklearn.linear_model.Lasso`, with all queries as targets of one fit.
 
     It divides the squared error by the number of rows, here M features, so its penalty is :math:`\alpha/M`.
     It stops at a duality gap of ``tol * ||y||²``; with unit atoms the optimum is at least
-    :math:`\alpha(1 - \alpha/2)\|y\|^2` (the bound of :math:`\theta = \alpha y`), so the ``tol`` below asks
-    for the relative gap of the judge and no more.
+    :math:`\alpha(1 - \alpha/2)\|y\|^2` (the bound of :math:`\theta = \alpha y`), so the ``tol`` below requests
+    the relative gap of the judge and no more.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso as CoordinateDescent

@@ -11,27 +11,27 @@ NAME = "sklearn LARS"
 REFERENCE = (
     "Efron, Hastie, Johnstone & Tibshirani, Least angle regression, Ann. Stat. 32 (2004); https://scikit-learn.org"
 )
-LICENCE = "BSD-3-Clause"
+LICENSE = "BSD-3-Clause"
 DISTRIBUTION = "scikit-learn"
 BUDGET: float | None = 10.0
 TWO_THREADS = False
 
 MAX_ITER = 10_000
-"""Path steps allowed: never the limit here, scikit-learn's own default of 1000 can be."""
+"""Maximum steps of the path: never reached here, while scikit-learn's default of 1000 can be."""
 
 
 def skip_reason() -> str | None:
-    """scikit-learn is a dependency of the project."""
+    """Return None: scikit-learn is a dependency of the project."""
     return None
 
 
 def supports(problem: Problem) -> str | None:
-    """Lasso only: the path can be stopped at a penalty or at a number of atoms, not at a residual."""
+    """Return why the problem is not supported: the path can stop at a penalty or at a number of atoms only."""
     return None if isinstance(problem, Lasso) else "scikit-learn's LARS path has no residual bound"
 
 
 def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> Array:
-    r"""Codes by ``sparse_encode(algorithm="lasso_lars")``; its ``alpha`` is our :math:`\alpha`."""
+    r"""Return the codes of ``sparse_encode(algorithm="lasso_lars")``; its ``alpha`` is our :math:`\alpha`."""
     from sklearn.decomposition import sparse_encode
     from sklearn.exceptions import ConvergenceWarning
 

@@ -1,4 +1,4 @@
-"""SPAMS: LARS-Lasso homotopy in C++, the fastest solver of these problems in wide use."""
+"""SPAMS: LARS-Lasso homotopy in C++, the fastest widely used solver of these problems."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ REFERENCE = (
     "Mairal, Bach, Ponce & Sapiro, Online learning for matrix factorization and sparse coding, "
     "JMLR 11 (2010); https://thoth.inrialpes.fr/people/mairal/spams/"
 )
-LICENCE = "GPL-3.0"
+LICENSE = "GPL-3.0"
 DISTRIBUTION = "spams-bin"
 BUDGET: float | None = 60.0
 TWO_THREADS = True
 
 
 def skip_reason() -> str | None:
-    """Needs the ``bench`` extra."""
+    """Return why it cannot run: it needs the extra ``bench``."""
     return missing("spams", DISTRIBUTION)
 
 
 def supports(problem: Problem) -> str | None:
-    """Both problems: its mode 2 is the Lasso, its mode 1 bounds the squared residual."""
+    """Return None: its mode 2 is the Lasso, and its mode 1 bounds the squared residual."""
     return None
 
 
 def lasso(queries: Array, problem: Problem, threads: int, **dictionary: Array) -> spmatrix:
-    """Codes by ``spams.lasso`` with the dictionary given as it likes: D, or the products Q and q."""
+    """Return the codes of ``spams.lasso`` for a dictionary D, or for the products Q and q."""
     import spams
 
     if isinstance(problem, Lasso):
@@ -44,5 +44,5 @@ def lasso(queries: Array, problem: Problem, threads: int, **dictionary: Array) -
 
 
 def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> spmatrix:
-    """Codes from samples and dictionary, as its users call it."""
+    """Return codes from samples and dictionary, as its users call it."""
     return lasso(queries, problem, threads, D=atoms.T)

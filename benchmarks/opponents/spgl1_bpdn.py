@@ -1,4 +1,4 @@
-"""SPGL1, the solver of the paper's authors, at its own default tolerances: as fast as its users see it."""
+"""SPGL1, the solver of the paper's authors, at its default tolerances, as its users run it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ REFERENCE = (
     "van den Berg & Friedlander, Probing the Pareto frontier for basis pursuit solutions, "
     "SIAM J. Sci. Comput. 31 (2008); https://github.com/drrelyea/spgl1"
 )
-LICENCE = "LGPL-2.1"
+LICENSE = "LGPL-2.1"
 DISTRIBUTION = "spgl1"
 BUDGET: float | None = 10.0
 TWO_THREADS = False
 
 MAX_ITER = 4000
-"""The iteration limit the paper's authors run into where epsilon is out of reach."""
+"""The iteration limit that the paper's authors reach if epsilon is unreachable."""
 TOLERANCE = {"opt_tol": 1e-4, "bp_tol": 1e-6, "ls_tol": 1e-6, "dec_tol": 1e-4}
-"""Its defaults, written out."""
+"""SPGL1's defaults."""
 
 
 def skip_reason() -> str | None:
-    """Needs the ``bench`` extra."""
+    """Return why it cannot run: it needs the extra ``bench``."""
     return missing("spgl1", DISTRIBUTION)
 
 
 def supports(problem: Problem) -> str | None:
-    """BPDN only."""
-    return None if isinstance(problem, BPDN) else "SPGL1 has no penalised form"
+    """Return why the problem is not supported: this solves BPDN only."""
+    return None if isinstance(problem, BPDN) else "SPGL1 has no penalized form"
 
 
 def solve(
@@ -44,7 +44,7 @@ def solve(
     threads: int,
     tolerance: dict[str, float] = TOLERANCE,
 ) -> Array:
-    """Codes by ``spgl1.spg_bpdn``, one query after the other; its line-search warnings are silenced."""
+    """Return the codes of ``spgl1.spg_bpdn``, query by query; its line-search warnings are silenced."""
     import spgl1
 
     assert isinstance(problem, BPDN)

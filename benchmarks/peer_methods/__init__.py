@@ -1,5 +1,5 @@
-"""What users of other packages do today where a sample may belong to no known class, one function a recipe.
+"""What users of other packages do today when a sample may belong to no known class, one function per recipe.
 
-``scalings`` prepares features, ``recipes`` puts a detector and a classifier together, ``extreme_values`` and
-``networks`` call packages that do both, and ``contestants`` lists all with the package that each needs.
+``scalings`` prepares features, ``recipes`` combines a detector and a classifier, ``extreme_values`` and ``networks``
+call packages that do both, and ``contestants`` lists all of them with the package that each needs.
 """

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, for ours and for the detectors of PyOD."""
+"""scikit-learn's estimator checks, for ours and for the detectors of PyOD."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from benchmarks.peer_methods.contestants import CONTESTANTS, DETECTORS, pyod_det
 
 
 def estimator_checks() -> list[dict[str, Any]]:
-    """How many checks each estimator passes, fails and skips, and the names of those it fails."""
+    """Return how many checks each estimator passes, fails and skips, and the names of those it fails."""
     from sklearn.utils.estimator_checks import check_estimator
 
     from srosr import SROSRClassifier
 
     estimators = {"srosr SROSRClassifier": SROSRClassifier(n_repeats=2, random_state=0)}
-    if CONTESTANTS[f"PyOD {next(iter(DETECTORS))} a class"].skip_reason() is None:
+    if CONTESTANTS[f"PyOD {next(iter(DETECTORS))} per class"].skip_reason() is None:
         estimators |= {f"PyOD {name}": pyod_detector(name)(0) for name in DETECTORS}
     lines = []
     for name, estimator in estimators.items():

@@ -1,4 +1,4 @@
-"""All that are compared, by name: the package each needs, the scalings it is given and its recipe."""
+"""The methods compared, by name: the package each needs, its scalings and its recipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks.peer_methods.scalings import SCALINGS
 from benchmarks.trials import UNKNOWN
 
 OURS = "srosr"
-"""Name of what the others are compared with."""
+"""Name of the method that the others are compared with."""
 
 DETECTORS = {
     "KNN": ("knn", "KNN"),
@@ -35,8 +35,8 @@ DETECTORS = {
     "OCSVM": ("ocsvm", "OCSVM"),
 }
 """PyOD's detectors: module and class."""
-SLOW_A_CLASS = ("ECOD", "IForest")
-"""Detectors that take longer than all the others together where there is one for each class."""
+SLOW_PER_CLASS = ("ECOD", "IForest")
+"""Detectors that, with one per class, take longer than all the others together."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Contestant:
     scalings : tuple of str
         Names of the scalings tried; the tables show the one with the best mean OSCR.
     extra : bool
-        Whether it is left out by default, for its time.
+        Whether it is left out by default because it is slow.
     """
 
     recipe: Recipe
@@ -61,14 +61,14 @@ class Contestant:
     extra: bool = False
 
     def skip_reason(self) -> str | None:
-        """Why it cannot run here; None if it can."""
+        """Return why it cannot run here, or None if it can."""
         if find_spec(self.package) is None:
-            return f"{self.package} is not installed: docs/peers.md says how"
+            return f"{self.package} is not installed: see docs/peers.md"
         return None
 
 
 def _estimator(make: Callable[[int], Any]) -> Recipe:
-    """A method of ours, under the contract of all of them."""
+    """Return the recipe of one of our classifiers."""
 
     def recipe(prepared: Prepared) -> Answers:
         trial, started = prepared.trial, time.perf_counter()
@@ -96,7 +96,7 @@ def _wsvm(seed: int) -> Any:
 
 
 def pyod_detector(name: str) -> MakeDetector:
-    """A detector of PyOD with its defaults, told to expect `TARGET_REJECTION` outliers."""
+    """Return a maker of a PyOD detector with its defaults and a contamination of `TARGET_REJECTION`."""
     module, cls = DETECTORS[name]
 
     def make(seed: int) -> Any:
@@ -118,7 +118,9 @@ CONTESTANTS: dict[str, Contestant] = {
         for name in DETECTORS
     },
     **{
-        f"PyOD {name} a class": Contestant(detector_per_class(pyod_detector(name)), "pyod", extra=name in SLOW_A_CLASS)
+        f"PyOD {name} per class": Contestant(
+            detector_per_class(pyod_detector(name)), "pyod", extra=name in SLOW_PER_CLASS
+        )
         for name in DETECTORS
     },
     "EVM (authors')": Contestant(extreme_value_machine, "EVM"),

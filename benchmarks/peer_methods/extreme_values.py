@@ -1,6 +1,6 @@
-"""The authors' Extreme Value Machine: the package EVM over libmr, one machine a class.
+"""The authors' Extreme Value Machine: the package EVM over libmr, one machine per class.
 
-Neither says when to refuse, so the threshold is the quantile of held-out known samples, as for the logistic regression.
+Neither says when to reject, so the threshold is a quantile of held-out known samples, as for logistic regression.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from benchmarks.peer_methods.recipes import FOLDS, Prepared
 from benchmarks.trials import UNKNOWN
 
 TAIL = 50
-"""Distances in a tail; the package has no default, and this is that of our own EVM."""
+"""Distances in a tail; the package has no default, so this is the default of our EVM."""
 METRIC = "cosine"
 """The package's default."""
 
 
-def inclusion(X: NDArray, y: NDArray, met: NDArray) -> NDArray[np.float64]:
-    """Probability of inclusion of each sample met in each class of ``y``, in sorted order."""
+def compute_inclusion(X: NDArray, y: NDArray, queries: NDArray) -> NDArray[np.float64]:
+    """Return the probability of inclusion of each query in each class of ``y``, in sorted order."""
     import EVM
 
     columns = []
@@ -32,21 +32,21 @@ def inclusion(X: NDArray, y: NDArray, met: NDArray) -> NDArray[np.float64]:
         machine = EVM.EVM(TAIL, log_level="debug")
         machine.train(inside, distances=cdist(inside, X[y != c], METRIC))
         kept = inside[list(machine._extreme_vectors)]
-        columns.append(machine.probabilities(distances=cdist(kept, met, METRIC)).max(axis=1))
+        columns.append(machine.probabilities(distances=cdist(kept, queries, METRIC)).max(axis=1))
     return np.nan_to_num(np.column_stack(columns))
 
 
 def extreme_value_machine(prepared: Prepared) -> Answers:
-    """Refuse where no machine includes the sample with a probability that held-out known samples usually have."""
+    """Reject samples that no machine includes with a probability usual for held-out known samples."""
     trial, started = prepared.trial, time.perf_counter()
     classes, sizes = np.unique(trial.y, return_counts=True)
     folds = StratifiedKFold(min(FOLDS, int(sizes.min())), shuffle=True, random_state=prepared.seed)
     held_out = np.empty(len(trial.y))
     for rest, out in folds.split(trial.X, trial.y):
-        held_out[out] = 1 - inclusion(trial.X[rest], trial.y[rest], trial.X[out]).max(axis=1)
+        held_out[out] = 1 - compute_inclusion(trial.X[rest], trial.y[rest], trial.X[out]).max(axis=1)
     threshold = np.quantile(held_out, 1 - TARGET_REJECTION)
     fitted = time.perf_counter()
-    probability = inclusion(trial.X, trial.y, trial.X_test)
+    probability = compute_inclusion(trial.X, trial.y, trial.X_test)
     candidate, score = classes[probability.argmax(axis=1)], 1 - probability.max(axis=1)
     label = np.where(score > threshold, UNKNOWN, candidate)
     return Answers(candidate, score, label, fitted - started, time.perf_counter() - fitted)

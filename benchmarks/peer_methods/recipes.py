@@ -1,7 +1,7 @@
-"""How a label *or* a refusal is had from packages that give one of the two.
+"""Recipes for a label *or* a rejection from packages that provide one of the two.
 
-A detector has the interface of PyOD: ``fit(X)``, then ``decision_function(X)`` (larger is stranger), ``predict(X)`` (1
-is an outlier), and ``decision_scores_`` and ``threshold_`` of its training samples.
+A detector has the interface of PyOD: ``fit(X)``, then ``decision_function(X)`` (larger is more unusual), ``predict(X)``
+(1 is an outlier), and ``decision_scores_`` and ``threshold_`` of its training samples.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from benchmarks.trials import UNKNOWN, Trial
 MAX_ITER = 1000
 """Iterations of the logistic regression; scikit-learn's 100 are too few for unscaled pictures."""
 FOLDS = 5
-"""Folds that show what known samples score that a fit has not met; fewer where a class has fewer samples."""
+"""Folds for the scores of held-out known samples; fewer if a class has fewer samples."""
 
 MakeDetector = Callable[[int], Any]
-"""From a seed to an unfitted detector that is told to expect `TARGET_REJECTION` outliers."""
+"""From a seed to an unfitted detector with a contamination of `TARGET_REJECTION`."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A trial after scaling, with what several recipes share: its logistic regression."""
+    """A trial after scaling, with the logistic regression that several recipes share."""
 
     trial: Trial
     seed: int = 0
 
     @cached_property
     def logistic(self) -> tuple[LogisticRegression, float]:
-        """Logistic regression with scikit-learn's defaults, and the seconds of its fit."""
+        """Fit a logistic regression with scikit-learn's defaults; return it and the seconds of the fit."""
         started = time.perf_counter()
         clf = LogisticRegression(max_iter=MAX_ITER).fit(self.trial.X, self.trial.y)
         return clf, time.perf_counter() - started
@@ -48,7 +48,7 @@ Recipe = Callable[[Prepared], Answers]
 
 
 def detector_and_classifier(make: MakeDetector) -> Recipe:
-    """One detector over all known samples refuses; logistic regression names the class of what is left."""
+    """Return a recipe: one detector over all known samples rejects, logistic regression names the class of the rest."""
 
     def recipe(prepared: Prepared) -> Answers:
         trial = prepared.trial
@@ -64,10 +64,10 @@ def detector_and_classifier(make: MakeDetector) -> Recipe:
 
 
 def detector_per_class(make: MakeDetector) -> Recipe:
-    """A detector for each class; refused is what all refuse, and the class is that whose detector is surest.
+    """Return a recipe with a detector per class: a sample is rejected if all reject it, else the surest one names it.
 
     Scores of two detectors are compared as (score − threshold) / standard deviation of the training scores: zero where
-    the detector begins to refuse, and PyOD's own ``predict_proba(method="unify")`` is in the same units.
+    the detector begins to reject, in the same units as PyOD's ``predict_proba(method="unify")``.
     """
 
     def recipe(prepared: Prepared) -> Answers:
@@ -76,7 +76,7 @@ def detector_per_class(make: MakeDetector) -> Recipe:
         classes = np.unique(trial.y)
         detectors = [make(prepared.seed).fit(trial.X[trial.y == c]) for c in classes]
         fitted = time.perf_counter()
-        beyond = np.column_stack([_beyond(detector, trial.X_test) for detector in detectors])
+        beyond = np.column_stack([_measure_excess(detector, trial.X_test) for detector in detectors])
         candidate, score = classes[beyond.argmin(axis=1)], beyond.min(axis=1)
         label = np.where(score > 0, UNKNOWN, candidate)
         return Answers(candidate, score, label, fitted - started, time.perf_counter() - fitted)
@@ -84,14 +84,14 @@ def detector_per_class(make: MakeDetector) -> Recipe:
     return recipe
 
 
-def _beyond(detector: Any, X: NDArray) -> NDArray[np.float64]:
-    """How far samples are beyond the threshold of a detector, in standard deviations of its training scores."""
+def _measure_excess(detector: Any, X: NDArray) -> NDArray[np.float64]:
+    """Return how far samples are beyond a detector's threshold, in standard deviations of its training scores."""
     spread = np.std(detector.decision_scores_)
     return (detector.decision_function(X) - detector.threshold_) / (spread if spread > 0 else 1.0)
 
 
 def max_probability(prepared: Prepared) -> Answers:
-    """Refuse where the largest probability of a logistic regression is below a quantile of held-out known ones."""
+    """Reject samples whose largest logistic probability is below a quantile of held-out known samples."""
     trial = prepared.trial
     clf, seconds = prepared.logistic
     started = time.perf_counter()

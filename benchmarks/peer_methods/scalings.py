@@ -1,4 +1,4 @@
-"""Three ways to prepare features, learnt from training samples alone."""
+"""Three ways to scale features, learned from training samples alone."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from benchmarks.trials import Trial
 
 
 def raw(trial: Trial) -> Trial:
-    """Features as they are."""
+    """Return the trial as it is."""
     return trial
 
 
 def unit(trial: Trial) -> Trial:
-    """Every sample divided by its Euclidean length."""
-    return _transformed(trial, Normalizer())
+    """Scale every sample to unit Euclidean length."""
+    return _transform(trial, Normalizer())
 
 
-def standardised(trial: Trial) -> Trial:
-    """Every feature with mean 0 and standard deviation 1 over the training samples."""
-    return _transformed(trial, StandardScaler())
+def standardized(trial: Trial) -> Trial:
+    """Scale every feature to mean 0 and standard deviation 1 over the training samples."""
+    return _transform(trial, StandardScaler())
 
 
-def _transformed(trial: Trial, step: Normalizer | StandardScaler) -> Trial:
+def _transform(trial: Trial, step: Normalizer | StandardScaler) -> Trial:
     X = step.fit_transform(trial.X)
     return replace(trial, X=np.asarray(X), X_test=np.asarray(step.transform(trial.X_test)))
 
 
-SCALINGS: dict[str, Callable[[Trial], Trial]] = {"raw": raw, "unit": unit, "standardised": standardised}
+SCALINGS: dict[str, Callable[[Trial], Trial]] = {"raw": raw, "unit": unit, "standardized": standardized}
 """Scalings by name."""
