@@ -1,0 +1,211 @@
+"""The way of a fit and of a prediction: as CONTRIBUTING has it, each step once, in one thread where that suffices."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.utils.validation import validate_data
+from worlds import World
+
+import srosr
+from srosr import Lasso, SROSRClassifier, sparse_encode
+from srosr._support.threads import ThreadPool, one_blas_thread
+from srosr.evidence import collaborative
+
+PACKAGE = Path(srosr.__file__).parent
+CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
+
+
+@pytest.fixture(scope="module")
+def world():
+    world = World(0, n_known=4)
+    return *world.known(12), world.fresh(6)[0]
+
+
+@pytest.fixture(scope="module")
+def fitted(world):
+    return SROSRClassifier(n_repeats=3, random_state=0).fit(*world[:2])
+
+
+def documented_steps(heading):
+    """Read the steps "`file`: `function`" under a heading, in order."""
+    section = CONTRIBUTING.read_text("utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"`([\w/]+\.py)`:\s+`([\w.]+)`", section)
+
+
+def trace_calls(function):
+    """Call a function and return the calls inside the package, as pairs of file and qualified name."""
+    calls = []
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            path = Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix()
+            calls.append((path, frame.f_code.co_qualname))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def find_missing_step(steps, calls):
+    """Return the first step that does not follow the ones before it, None if all do."""
+    rest = iter(calls)
+    for file, name in steps:
+        if not any(f == file and (q == name or q.endswith((f".{name}", f"{name}.__init__"))) for f, q in rest):
+            return file, name
+    return None
+
+
+def test_the_documented_way_of_a_fit_is_the_one_taken(world):
+    X, y, _ = world
+    clf = SROSRClassifier(n_repeats=2, random_state=0, calibration="split")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # too few samples for a guarantee
+        calls = trace_calls(lambda: clf.fit(X, y))
+    steps = documented_steps("The way of a fit")
+    assert len(steps) > 10
+    assert find_missing_step(steps, calls) is None
+
+
+def test_the_documented_way_of_a_prediction_is_the_one_taken(world, fitted):
+    steps = documented_steps("The way of a prediction")
+    assert len(steps) > 10
+    assert find_missing_step(steps, trace_calls(lambda: fitted.predict(world[2].tolist()))) is None
+
+
+def test_a_step_out_of_order_is_found():
+    calls = [("a.py", "first"), ("b.py", "Second.run"), ("a.py", "third")]
+    assert find_missing_step([("a.py", "first"), ("b.py", "run"), ("a.py", "third")], calls) is None
+    assert find_missing_step([("b.py", "run"), ("a.py", "first")], calls) == ("a.py", "first")
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_queries_are_validated_at_most_once(world, fitted, as_list, monkeypatch):
+    checked = []
+
+    def count(*arguments, **options):
+        checked.append(1)
+        return validate_data(*arguments, **options)
+
+    monkeypatch.setattr("srosr.classifiers.base.validate_data", count)
+    monkeypatch.setattr("srosr.dictionary.dictionary.check_array", lambda *_, **__: pytest.fail("validated again"))
+    fitted.predict(world[2].tolist() if as_list else world[2])
+    assert len(checked) == as_list
+
+
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda X: X * np.nan, "NaN"),
+        (lambda X: X * np.inf, "infinity|NaN"),
+        (lambda X: X[:, :-1], "features"),
+        (lambda X: X[:0], "0 sample"),
+        (lambda X: X[0], "2D"),
+        (lambda X: X.astype(complex), "[Cc]omplex"),
+    ],
+)
+def test_arrays_that_are_not_as_they_should_be_do_not_pass_unchecked(world, fitted, spoil, message):
+    with pytest.raises(ValueError, match=message):
+        fitted.predict(spoil(world[2] + 1.0))
+
+
+def test_the_ridge_systems_of_a_fit_are_factored_once(world, monkeypatch):
+    made = []
+    init = collaborative.RidgeSystems.__init__
+    monkeypatch.setattr(collaborative.RidgeSystems, "__init__", lambda *a: made.append(1) or init(*a))
+    SROSRClassifier(n_repeats=2, random_state=0).fit(*world[:2])
+    assert len(made) == 1
+
+
+def test_one_factorization_gives_the_same_numbers_as_two(fitted):
+    dictionary = fitted.dictionary_
+    with one_blas_thread():
+        both = collaborative.solve_collaborative(dictionary)
+        alone = collaborative.Collaborative(dictionary), collaborative.HeldOutCollaborative(dictionary)
+    np.testing.assert_array_equal(both[0].coefficients, alone[0].coefficients)
+    np.testing.assert_array_equal(both[1].inverse, alone[1].inverse)
+
+
+def test_little_work_starts_no_thread_and_gives_the_same_bits(world, fitted, monkeypatch):
+    X = world[2]
+    started = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread.name) or start(thread))
+    inline = fitted.unknown_score(X)
+    assert not started
+    monkeypatch.setattr("srosr.coding.encode._INLINE_WORK", 0)
+    np.testing.assert_array_equal(fitted.unknown_score(X), inline)
+    assert started
+
+
+def test_a_pool_without_threads_runs_jobs_where_they_are_submitted():
+    with ThreadPool(0) as pool:
+        assert pool.submit(threading.get_ident).result() == threading.get_ident()
+        assert pool.map(lambda n: n * n, [1, 2, 3]) == [1, 4, 9]
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(lambda: 1 / 0)
+
+
+def test_an_interrupted_job_without_threads_sets_the_stop_flag():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    pool = ThreadPool(0)
+    with pytest.raises(KeyboardInterrupt), pool:
+        pool.submit(interrupt)
+    assert pool.stop[0] == 1
+
+
+def test_many_threads_code_as_one_does():
+    rng = np.random.default_rng(0)
+    atoms, X = rng.standard_normal((60, 20)), rng.standard_normal((400, 20))
+    one, three = (sparse_encode(X, atoms, Lasso(0.1), normalize=True, n_jobs=n) for n in (1, 3))
+    np.testing.assert_array_equal(one.toarray(), three.toarray())
+    np.testing.assert_array_equal(one.gap, three.gap)
+
+
+def test_blas_threads_are_as_before_afterwards():
+    from threadpoolctl import threadpool_info
+
+    def count():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    before = count()
+    with one_blas_thread(), one_blas_thread():
+        assert set(count()) == {1}
+    assert count() == before
+
+
+def test_deferred_passes_run_when_they_are_first_needed_and_once(world, monkeypatch):
+    from srosr.scoring import cross_test
+
+    encode, coded = cross_test.sparse_encode, []
+    monkeypatch.setattr(cross_test, "sparse_encode", lambda q, *a, **k: coded.append(len(q)) or encode(q, *a, **k))
+    clf = SROSRClassifier(rule="paper", threshold=0.1, n_repeats=2, random_state=0).fit(*world[:2])
+    first = sum(coded)
+    clf.set_weight(0.2)
+    assert sum(coded) == first
+    held_out = clf.calibration_.held_out
+    assert sum(coded) == first + len(held_out)
+    clf.set_weight(0.1)
+    assert clf.calibration_.held_out is held_out
+
+
+@pytest.mark.slow
+def test_the_latency_benchmark_prints_every_classifier(capsys):
+    from benchmarks import latency
+
+    latency.main(["--data", "digits", "--repeats", "5"])
+    printed = capsys.readouterr().out
+    assert printed.count("SROSRClassifier") == printed.count("KNNDistance") == printed.count("sklearn SVC") == 3
+    assert "target for one sample: at most 1 ms" in printed
