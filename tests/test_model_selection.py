@@ -131,11 +131,11 @@ def test_its_name_says_its_parameters():
         ({}, [0, 0, 1, 1], "y has 2 classes"),
         ({}, [0, 0, 1, 1, 2], r"class .*2.* in y has one sample"),
         ({}, np.linspace(0, 1, 9), "Unknown label type"),
-        ({"n_splits": 0}, [0, 0, 1, 1, 2, 2], "n_splits must be an integer of at least 1, got 0"),
-        ({"unknown": 1.0}, [0, 0, 1, 1, 2, 2], "unknown must be a share"),
-        ({"unknown": 2}, [0, 0, 1, 1, 2, 2], "unknown must be a share"),
-        ({"test_size": 0.0}, [0, 0, 1, 1, 2, 2], "test_size must be a share"),
-        ({"test_size": "half"}, [0, 0, 1, 1, 2, 2], "test_size must be a share"),
+        ({"n_splits": 0}, [0, 0, 1, 1, 2, 2], "n_splits must be a positive integer, got 0"),
+        ({"unknown": 1.0}, [0, 0, 1, 1, 2, 2], "unknown must be a number between 0 and 1, both excluded"),
+        ({"unknown": 2}, [0, 0, 1, 1, 2, 2], "unknown must be a number between 0 and 1, both excluded"),
+        ({"test_size": 0.0}, [0, 0, 1, 1, 2, 2], "test_size must be a number between 0 and 1, both excluded"),
+        ({"test_size": "half"}, [0, 0, 1, 1, 2, 2], "test_size must be a number between 0 and 1, both excluded"),
     ],
 )
 def test_what_cannot_be_split_is_refused_at_once_with_the_reason(parameters, y, message):

@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from ._support.array_types import AnyArray, IntArray
+from ._support.parameter_checks import check_count, check_rate
 from .metrics import mark_unknown, open_set_auroc, open_set_f_measure, oscr_area, youden_j
 from .scoring import rotate_classes
 
@@ -122,12 +123,9 @@ class LeaveClassesOut(BaseShuffleSplit):
     # -- inside ------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if not isinstance(self.n_splits, int | np.integer) or isinstance(self.n_splits, bool) or self.n_splits < 1:
-            raise ValueError(f"n_splits must be an integer of at least 1, got {self.n_splits!r}.")
-        for name in ("unknown", "test_size"):
-            share = getattr(self, name)
-            if not isinstance(share, int | float | np.integer | np.floating) or not 0 < share < 1:
-                raise ValueError(f"{name} must be a share, above 0 and below 1, got {share!r}.")
+        check_count("n_splits", self.n_splits)
+        check_rate("unknown", self.unknown)
+        check_rate("test_size", self.test_size)
 
     def _splits(self, members: AnyArray, sizes: AnyArray) -> Iterator[tuple[IntArray, IntArray]]:
         rng = check_random_state(self.random_state)

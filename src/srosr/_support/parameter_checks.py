@@ -12,6 +12,7 @@ import numpy as np
 __all__ = [
     "check_choice",
     "check_count",
+    "check_finite",
     "check_flag",
     "check_n_jobs",
     "check_positive",
@@ -53,6 +54,14 @@ def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     number = to_number(value)
     if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
         raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} finite number, got {value!r}.")
+    return number
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Return a finite number."""
+    number = to_number(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
     return number
 
 

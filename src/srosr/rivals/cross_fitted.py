@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_count
+from .._support.parameter_checks import check_count, check_flag
 from .._support.threads import one_blas_thread
 from ..classifiers import OpenSetClassifier, RawPrediction
 from ..dictionary import normalize_rows
@@ -283,8 +283,7 @@ class CrossFittedClassifier(OpenSetClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("cv", self.cv, least=2)
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize must be True or False, got {self.normalize!r}.")
+        check_flag("normalize", self.normalize)
 
 
 class ComparingClassifier(CrossFittedClassifier):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_positive
+from .._support.parameter_checks import check_finite, check_positive
 from .cross_fitted import COSTS, CrossFittedClassifier, Model, Shape
 from .kernel_machines import chosen_parameters, one_vs_rest, right_one_vs_rest
 
@@ -245,9 +244,7 @@ class OneVsSet(CrossFittedClassifier):
         if self.C is not None:
             check_positive("C", self.C)
         for name in ("near_pressure", "far_pressure"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
-                raise ValueError(f"{name} must be a finite number, got {value!r}.")
+            check_finite(name, getattr(self, name))
         check_positive("empirical_weight", self.empirical_weight)
 
 
