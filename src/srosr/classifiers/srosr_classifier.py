@@ -46,7 +46,6 @@ from ..scoring import (
 )
 from ..thresholds import CalibrationSplit
 from .class_changes import (
-    CrossTests,
     append_class,
     append_labels,
     check_new_label,
@@ -260,7 +259,7 @@ class SROSRClassifier(DictionaryClassifier):
         self._calibrate(dictionary)
 
     def _calibrate(self, dictionary: Dictionary) -> None:
-        """Learn tails, fusion and distribution over a dictionary, by the rule of the constructor, and take them."""
+        """Learn tails, fusion and distribution over a dictionary, by the rule of the constructor."""
         collaborative, held_out = self._solve_least_squares(dictionary, self.rule == "calibrated")
         weight = (1.0 - self.openness) / 3.0 if self.weight is None else self.weight
         calibration = calibrate(
@@ -289,8 +288,13 @@ class SROSRClassifier(DictionaryClassifier):
         with one_blas_thread():
             return solve_collaborative(dictionary)
 
-    def _adopt(self, dictionary: Dictionary, calibration: Calibration, collaborative: Collaborative | None) -> None:
-        """Set the attributes that follow from a dictionary and its calibration."""
+    def _adopt(
+        self, dictionary: Dictionary, calibration: Calibration, collaborative: Collaborative | None = None
+    ) -> None:
+        """Set the attributes that follow from a dictionary and its calibration, and from least squares over it."""
+        if collaborative is None and needs_least_squares(isinstance(calibration.rule, CalibratedRule), dictionary):
+            with one_blas_thread():
+                collaborative = Collaborative(dictionary)
         self.dictionary_ = dictionary
         self.classes_ = np.asarray(dictionary.classes_)
         self.calibration_ = calibration
@@ -506,7 +510,8 @@ class SROSRClassifier(DictionaryClassifier):
             if recalibrate == "all":
                 self._calibrate(dictionary)
             else:
-                self._adopt_updated(dictionary, move_cross_tests(self.calibration_, self.dictionary_, dictionary))
+                cross_tests = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
+                self._adopt(dictionary, update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size))
             self.set_threshold(**self._threshold_arguments)
         return self
 
@@ -526,16 +531,7 @@ class SROSRClassifier(DictionaryClassifier):
             simulated,
             CrossTest.concatenate([old_held_out, new_held_out]),
         )
-        self._adopt_updated(dictionary, cross_tests, collaborative)
-
-    def _adopt_updated(
-        self, dictionary: Dictionary, cross_tests: CrossTests, collaborative: Collaborative | None = None
-    ) -> None:
-        """Take another dictionary, with the calibration updated to its cross-tests."""
         calibration = update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size)
-        if collaborative is None and needs_least_squares(isinstance(calibration.rule, CalibratedRule), dictionary):
-            with one_blas_thread():
-                collaborative = Collaborative(dictionary)
         self._adopt(dictionary, calibration, collaborative)
 
     def _drop_calibration_samples(self, dictionary: Dictionary, label: Any) -> None:

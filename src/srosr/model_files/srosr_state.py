@@ -9,11 +9,10 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.parameter_checks import check_positive
-from .._support.threads import one_blas_thread
 from ..classifiers import SROSRClassifier
 from ..dictionary import Dictionary, Queries
-from ..evidence import EVIDENCE, Collaborative
-from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule, needs_least_squares
+from ..evidence import EVIDENCE
+from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
 from ..tails import GPDTail, SplicedDistribution
 from .classifier_state import (
     LARGEST,
@@ -125,16 +124,7 @@ def restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClas
     expect(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
     _restore_aside(clf, settings["aside"], arrays, dictionary)
     clf._grown = bool(settings["grown"])
-    clf.dictionary_ = dictionary
-    clf.calibration_ = _calibration(settings, arrays, dictionary)
-    clf._collaborative = None
-    if needs_least_squares(isinstance(clf.calibration_.rule, CalibratedRule), dictionary):
-        with one_blas_thread():
-            _ = dictionary.gram
-            clf._collaborative = Collaborative(dictionary)
-    clf.evidence_names_ = EVIDENCE
-    clf.evidence_weights_ = clf.calibration_.weights
-    clf.pooled_ = clf.calibration_.pooled
+    clf._adopt(dictionary, _calibration(settings, arrays, dictionary))
     return clf
 
 
