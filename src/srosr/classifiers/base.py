@@ -240,6 +240,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     ) -> Self:
         """Choose the threshold anew, without fitting again.
 
+        Arguments that are not given are those of the constructor (not of an earlier call). ``per_class`` is for targets
+        only.
+
         Parameters
         ----------
         threshold : float or {"risk", "f", "youden", "original"}, optional
@@ -251,9 +254,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Choose a threshold for each candidate class with enough held-out samples.
         risk_weight : float, optional
             The weight of errors on known samples for "risk".
-
-        Arguments that are not given are those of the constructor (not of an earlier call). ``per_class`` is for targets
-        only.
         """
         check_is_fitted(self, "classes_")
         if threshold is not None and target_rejection is not None:
