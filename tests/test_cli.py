@@ -1,4 +1,4 @@
-"""What the command line promises: light start, clear refusals, complete files, numbers that come back."""
+"""What the command line promises: light start, clear errors, complete files, numbers that come back."""
 
 import json
 import os
@@ -87,8 +87,8 @@ def test_demo_prints_a_table_and_writes_a_complete_figure(tmp_path):
     for word in (
         "all known",
         "all unknown",
-        "recognised",
-        "refused",
+        "recognized",
+        "rejected",
         "AUROC",
         "F-measure",
         "calibrated",
@@ -172,10 +172,10 @@ def test_codes_are_certified_and_every_rule_keeps_its_promise(result):
 
 
 @pytest.mark.slow
-def test_what_is_learnt_does_not_depend_on_the_unknown_samples(result, monkeypatch):
+def test_what_is_learned_does_not_depend_on_the_unknown_samples(result, monkeypatch):
     digits = load_digits()
-    stranger = np.isin(digits.target, result.unknown)
-    digits.data = np.where(stranger[:, None], digits.data[::-1] + 1.0, digits.data)
+    unknown = np.isin(digits.target, result.unknown)
+    digits.data = np.where(unknown[:, None], digits.data[::-1] + 1.0, digits.data)
     monkeypatch.setattr("srosr.experiments.digits_demo.load_digits", lambda: digits)
     changed = run_demo(seed=0)
     assert [rule.threshold for rule in changed.rules] == [rule.threshold for rule in result.rules]
@@ -183,7 +183,7 @@ def test_what_is_learnt_does_not_depend_on_the_unknown_samples(result, monkeypat
     assert not np.array_equal(changed.samples.unknown_score, result.samples.unknown_score)
 
 
-def test_examples_are_accepted_knowns_and_refused_unknowns(result):
+def test_examples_are_accepted_knowns_and_rejected_unknowns(result):
     assert {example.is_known for example in result.samples.examples} == {True, False}
     for example in result.samples.examples:
         assert example.is_known == (example.unknown_score <= result.calibrated.threshold) == (not example.refused)
@@ -191,7 +191,7 @@ def test_examples_are_accepted_knowns_and_refused_unknowns(result):
         assert example.candidate == result.known[np.argmin(example.residuals)]
 
 
-def test_the_explained_sample_is_a_refused_stranger_and_the_tail_its_candidates(result):
+def test_the_explained_sample_is_a_rejected_unknown_and_the_tail_its_candidates(result):
     samples = result.samples
     assert samples.explained_digit in result.unknown and samples.explanation.refused
     assert samples.tail.label == samples.explanation.candidate
@@ -215,7 +215,7 @@ def test_the_explained_sample_is_a_refused_stranger_and_the_tail_its_candidates(
         ("0,1,2,3,4,5,6,7,8,9", "leaves no unknown"),
     ],
 )
-def test_known_digits_that_make_no_sense_are_refused_in_one_sentence(known, says, tmp_path):
+def test_invalid_known_digits_end_with_one_sentence(known, says, tmp_path):
     answer = invoke("demo", f"--known={known}", "--out", tmp_path / "a.png")
     assert answer.exit_code == 2
     assert says in answer.stderr
@@ -224,7 +224,7 @@ def test_known_digits_that_make_no_sense_are_refused_in_one_sentence(known, says
     assert not list(tmp_path.iterdir())
 
 
-def test_figure_paths_that_cannot_be_written_are_refused_before_any_work(tmp_path, monkeypatch):
+def test_figure_paths_that_cannot_be_written_end_the_command_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr("srosr.experiments.digits_demo.run_demo", lambda *_: pytest.fail("the demo ran"))
     folder, plain = tmp_path / "folder.png", tmp_path / "plain"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""The commands on a user's own files: what they print, what they write, what they refuse and how."""
+"""The commands on a user's own files: what they print, what they write, which errors they report and how."""
 
 import csv
 import json
@@ -33,8 +33,8 @@ def right(*arguments, given=None):
     return done.output
 
 
-def refusal(*arguments, given=None):
-    """Run a command that must be refused: one sentence, status 2, no traceback."""
+def error_of(*arguments, given=None):
+    """Run a command that must fail with one sentence, status 2 and no traceback; return the sentence."""
     done = run(*arguments, given=given)
     assert done.exit_code == 2, done.output
     assert isinstance(done.exception, SystemExit)
@@ -77,7 +77,7 @@ def test_fit_shows_what_it_understood_and_how_held_out_samples_fared(folder, tmp
     output = right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", *QUICK)
     for words in ("samples           160", "features          64", "4 (from 'digit'): d0", "missing values    none"):
         assert words in output
-    assert "held-out samples  160: candidate right" in output and "met as strangers" in output
+    assert "held-out samples    160: correct candidate" in output and "samples of classes left out in turn" in output
     assert output.index("samples") < output.index("held-out") < output.index(f"Model: {tmp_path / 'm.srosr'}")
 
 
@@ -91,7 +91,7 @@ def test_a_fitted_file_predicts_what_python_predicts(folder, model):
 def test_fit_in_json_is_json_alone(folder, tmp_path):
     found = json.loads(right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", "--json", *QUICK))
     assert found["data"]["samples"] == 160 and found["method"] == "calibrated"
-    assert found["held_out"]["samples"] == 160 and 0 <= found["held_out"]["refused"] <= 0.06
+    assert found["held_out"]["samples"] == 160 and 0 <= found["held_out"]["rejected"] <= 0.06
 
 
 def test_quiet_says_nothing(folder, tmp_path):
@@ -103,8 +103,8 @@ def test_quiet_says_nothing(folder, tmp_path):
     ("--alpha", "0.05"),
     ("--method", "matched", "--epsilon", "0.2"),
     ("--kernel", "rbf", "--gamma", "0.001"),
-    ("--standardise",),
-    ("--unknown-label", "stranger"),
+    ("--standardize",),
+    ("--unknown-label", "other"),
 ])  # fmt: skip
 def test_options_of_fit_reach_the_classifier(options, folder, tmp_path):
     right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", "-q", *options)
@@ -122,17 +122,17 @@ def test_options_of_fit_reach_the_classifier(options, folder, tmp_path):
         assert clf.problem_ == srosr.BPDN(0.2)
     if "--kernel" in given:
         assert (clf.kernel, clf.gamma) == ("rbf", 0.001)
-    if options[0] == "--standardise":
+    if options[0] == "--standardize":
         X = pd.read_csv(folder / "train.csv").drop(columns="digit").to_numpy(np.float64)
         assert np.allclose(clf.feature_recipe_.centre, X.mean(axis=0))
     if "--unknown-label" in given:
-        assert clf.unknown_label_ == "stranger"
+        assert clf.unknown_label_ == "other"
 
 
-def test_standardised_models_scale_what_they_judge(folder, tmp_path):
+def test_standardized_models_scale_what_they_predict(folder, tmp_path):
     from sklearn.preprocessing import StandardScaler
 
-    right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", "-q", "--standardise", *QUICK)
+    right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", "-q", "--standardize", *QUICK)
     right("predict", tmp_path / "m.srosr", folder / "test.csv", "-o", tmp_path / "out.csv")
     table, new = pd.read_csv(folder / "train.csv"), pd.read_csv(folder / "test.csv")
     scaler = StandardScaler().fit(table.drop(columns="digit"))
@@ -189,11 +189,11 @@ def test_a_model_is_written_even_if_nobody_reads_what_is_said(folder, tmp_path):
     assert srosr.load(tmp_path / "m").classes_.tolist() == ["d0", "d1", "d2", "d3"]
 
 
-def test_a_constant_column_that_is_not_a_round_number_does_not_explode_when_standardised(folder, tmp_path):
+def test_a_constant_column_that_is_not_a_round_number_does_not_explode_when_standardized(folder, tmp_path):
     table = pd.read_csv(folder / "train.csv").assign(same=0.1)
     table.to_csv(tmp_path / "in.csv", index=False)
-    right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "-q", "--standardise", *QUICK)
-    right("fit", folder / "train.csv", "-o", tmp_path / "without", "-q", "--standardise", *QUICK)
+    right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "-q", "--standardize", *QUICK)
+    right("fit", folder / "train.csv", "-o", tmp_path / "without", "-q", "--standardize", *QUICK)
     new = pd.read_csv(folder / "test.csv").assign(same=0.1000001)
     new.to_csv(tmp_path / "new.csv", index=False)
     right("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "with.csv")
@@ -204,10 +204,10 @@ def test_a_constant_column_that_is_not_a_round_number_does_not_explode_when_stan
     assert np.allclose(*scores, atol=1e-4)
 
 
-def test_numbers_too_large_to_be_standardised_are_refused(folder, tmp_path):
+def test_numbers_too_large_to_standardize_are_an_error(folder, tmp_path):
     table = pd.read_csv(folder / "train.csv").assign(vast=lambda t: 1e200 * t["p20"])
     table.to_csv(tmp_path / "in.csv", index=False)
-    assert "'vast'" in refusal("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--standardise")
+    assert "'vast'" in error_of("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--standardize")
 
 
 def test_a_column_that_numbers_the_samples_is_remarked_on_and_is_no_column_of_classes(folder, tmp_path):
@@ -215,7 +215,7 @@ def test_a_column_that_numbers_the_samples_is_remarked_on_and_is_no_column_of_cl
     table.insert(0, "id", np.arange(len(table)))
     table.to_csv(tmp_path / "in.csv", index=False)
     assert "another whole number in id" in right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--method", "knn")
-    text = refusal("fit", tmp_path / "in.csv", "-o", tmp_path / "n", "--label", "id", "--ignore", "digit")
+    text = error_of("fit", tmp_path / "in.csv", "-o", tmp_path / "n", "--label", "id", "--ignore", "digit")
     assert "class of its own in 'id'" in text
 
 
@@ -234,7 +234,7 @@ def test_missing_values_are_counted_before_rows_are_given_up(folder, tmp_path):
     table.loc[[3, 50], "p7"] = np.nan
     table.loc[50, "p8"] = np.nan
     table.to_csv(tmp_path / "in.csv", index=False)
-    text = refusal("fit", tmp_path / "in.csv", "-o", tmp_path / "m")
+    text = error_of("fit", tmp_path / "in.csv", "-o", tmp_path / "m")
     assert "line 5, column 'p7' (in all 3 values are missing, in 2 of 160 rows)" in text
 
 
@@ -250,8 +250,8 @@ def test_predict_writes_label_score_candidate_and_verdict_of_every_row(folder, m
     assert [row["label"] for row in rows] == decided.label.tolist()
     assert [row["candidate"] for row in rows] == decided.candidate.tolist()
     assert np.allclose([float(row["unknown_score"]) for row in rows], decided.unknown_score, atol=1e-12)
-    assert [row["verdict"] == "refused" for row in rows] == decided.rejected.tolist()
-    assert sum(row["verdict"] == "refused" for row in rows[60:]) > 30  # strangers
+    assert [row["verdict"] == "rejected" for row in rows] == decided.rejected.tolist()
+    assert sum(row["verdict"] == "rejected" for row in rows[60:]) > 30  # of unknown classes
 
 
 def test_predict_reads_standard_input_and_writes_standard_output(folder, model, tmp_path):
@@ -286,7 +286,7 @@ def test_rows_with_missing_values_keep_their_numbers(folder, model, tmp_path):
     table = pd.read_csv(folder / "test.csv")
     table.loc[[3, 50], "p7"] = np.nan
     table.to_csv(tmp_path / "holes.csv", index=False)
-    text = refusal("predict", model, tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
+    text = error_of("predict", model, tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
     assert "line 5" in text and "'p7'" in text and "--drop-missing" in text
     assert not (tmp_path / "out.csv").exists()
     right("predict", model, tmp_path / "holes.csv", "-o", tmp_path / "out.csv", "--drop-missing")
@@ -303,10 +303,10 @@ def test_columns_left_out_of_the_fit_may_be_there_again(folder, tmp_path):
     assert rows_of(tmp_path / "out.csv")[7]["id"] == "sample 7"
 
 
-def test_features_in_another_order_are_refused_and_found_by_name(folder, model, tmp_path):
+def test_features_in_another_order_are_an_error_and_found_by_name(folder, model, tmp_path):
     table = pd.read_csv(folder / "test.csv")
     table[list(table.columns[::-1])].to_csv(tmp_path / "turned.csv", index=False)
-    text = refusal("predict", model, tmp_path / "turned.csv", "-o", tmp_path / "out.csv")
+    text = error_of("predict", model, tmp_path / "turned.csv", "-o", tmp_path / "out.csv")
     assert "turned.csv" in text and "another order" in text and "--by-name" in text
     assert not (tmp_path / "out.csv").exists()
     right("predict", model, tmp_path / "turned.csv", "--by-name", "-o", tmp_path / "out.csv")
@@ -320,7 +320,7 @@ def test_an_error_far_down_a_file_leaves_no_output_and_an_old_one_as_it_was(fold
     many = [lines[0], *(lines[1:] * 1000), "1,2,3"]
     (tmp_path / "long.csv").write_text("\n".join(many) + "\n")
     (tmp_path / "out.csv").write_text("old\n")
-    text = refusal("predict", model, tmp_path / "long.csv", "-o", tmp_path / "out.csv")
+    text = error_of("predict", model, tmp_path / "long.csv", "-o", tmp_path / "out.csv")
     assert f"line {len(many)}" in text and "long.csv" in text
     assert (tmp_path / "out.csv").read_text() == "old\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.csv", "out.csv"]
@@ -364,8 +364,10 @@ def test_training_rows_are_numbered_as_in_their_file_and_gaps_elsewhere_do_not_m
     assert all(not pd.isna(table["p7"][atom["row"]]) for atom in found["atoms"])
     assert f"row {found['atoms'][0]['row']} (class" in found["text"]
     for row in (0, 99):
-        assert "missing values" in refusal("explain", tmp_path / "m", tmp_path / "new.csv", "--row", row, "--no-figure")
-    assert "100 rows" in refusal("explain", tmp_path / "m", tmp_path / "new.csv", "--row", 100, "--no-figure")
+        assert "missing values" in error_of(
+            "explain", tmp_path / "m", tmp_path / "new.csv", "--row", row, "--no-figure"
+        )
+    assert "100 rows" in error_of("explain", tmp_path / "m", tmp_path / "new.csv", "--row", 100, "--no-figure")
 
 
 def test_a_rival_is_explained_by_scores(folder, tmp_path):
@@ -376,8 +378,8 @@ def test_a_rival_is_explained_by_scores(folder, tmp_path):
     assert f"unknown score {score:.3f}" in output and "<svg" in (tmp_path / "why.svg").read_text()
 
 
-def test_a_row_that_is_not_there_is_refused(folder, model, tmp_path):
-    text = refusal("explain", model, folder / "test.csv", "--row", "100", "--out", tmp_path / "why.png")
+def test_a_row_that_is_not_there_is_an_error(folder, model, tmp_path):
+    text = error_of("explain", model, folder / "test.csv", "--row", "100", "--out", tmp_path / "why.png")
     assert "100 rows, from 0 to 99" in text and not (tmp_path / "why.png").exists()
 
 
@@ -426,14 +428,14 @@ def test_numbers_as_classes_have_one_spelling(folder, tmp_path):
     assert [row["candidate"] for row in rows] == [f"{value:.0f}" for value in y[:4]]
     right("remove-class", tmp_path / "m", "3", "-o", tmp_path / "three")
     assert srosr.load(tmp_path / "three").classes_.tolist() == [0.0, 1.0, 2.0]
-    assert "must be one" in refusal("add-class", tmp_path / "three", tmp_path / "X.npy", "--name", "three")
+    assert "must be one" in error_of("add-class", tmp_path / "three", tmp_path / "X.npy", "--name", "three")
 
 
-def test_thresholds_by_class_are_told_as_such(folder, model, tmp_path):
+def test_thresholds_by_class_are_reported_as_such(folder, model, tmp_path):
     right("set-threshold", model, "--target-rejection", "0.3", "--per-class", "-o", tmp_path / "m")
     found = json.loads(right("info", tmp_path / "m", "--json"))
     assert found["threshold"] is None and len(set(found["thresholds"])) > 1
-    assert found["held_out"]["strangers_refused"] is None
+    assert found["held_out"]["simulated_unknowns_rejected"] is None
     assert "by class" in right("info", tmp_path / "m") and "by class" in right(
         "evaluate", tmp_path / "m", folder / "test.csv"
     )
@@ -458,10 +460,10 @@ def test_labels_are_found_where_a_later_file_has_them(folder, tmp_path):
     (("add-class", "M", "T", "--name", "d1", "--label", "digit"), "is a class already"),
     (("add-class", "M", "T", "--name", "d7", "--label", "digit"), "no sample of the class d7"),
 ])  # fmt: skip
-def test_changes_that_make_no_sense_are_refused(arguments, words, folder, model, tmp_path):
+def test_changes_that_make_no_sense_are_an_error(arguments, words, folder, model, tmp_path):
     before = model.read_bytes()
     names = {"M": model, "T": folder / "train.csv"}
-    assert words in refusal(*(names.get(a, a) for a in arguments), "-o", tmp_path / "new.srosr")
+    assert words in error_of(*(names.get(a, a) for a in arguments), "-o", tmp_path / "new.srosr")
     assert not (tmp_path / "new.srosr").exists() and model.read_bytes() == before
 
 
@@ -502,7 +504,7 @@ def pictures(tmp_path_factory):
     return folder
 
 
-def test_pictures_are_learnt_and_judged(pictures, tmp_path):
+def test_pictures_are_learned_and_predicted(pictures, tmp_path):
     right("predict", pictures / "m.srosr", pictures / "new", "-o", tmp_path / "out.csv")
     rows = rows_of(tmp_path / "out.csv")
     assert [row["file"] for row in rows] == [f"{k}{i}.png" for k in ("disc", "stripes") for i in range(3)]
@@ -570,22 +572,22 @@ def broken_copy(source, folder):
 
 def test_a_broken_picture_is_named_or_left_out(pictures, tmp_path):
     victim = broken_copy(pictures / "known", tmp_path / "known")
-    text = refusal("fit", tmp_path / "known", "-o", tmp_path / "m.srosr", "--features", "pixels")
+    text = error_of("fit", tmp_path / "known", "-o", tmp_path / "m.srosr", "--features", "pixels")
     assert str(victim) in text and "--skip-broken" in text and not (tmp_path / "m.srosr").exists()
     output = right(
         "fit", tmp_path / "known", "-o", tmp_path / "m.srosr", "--features", "pixels", "--skip-broken", *QUICK
     )
     assert "1 picture left out" in output
     victim = broken_copy(pictures / "new", tmp_path / "new")
-    text = refusal("predict", tmp_path / "m.srosr", tmp_path / "new", "-o", tmp_path / "out.csv")
+    text = error_of("predict", tmp_path / "m.srosr", tmp_path / "new", "-o", tmp_path / "out.csv")
     assert str(victim) in text and not (tmp_path / "out.csv").exists()
     right("predict", tmp_path / "m.srosr", tmp_path / "new", "-o", tmp_path / "out.csv", "--skip-broken")
     assert [row["row"] for row in rows_of(tmp_path / "out.csv")] == ["0", "1", "3", "4", "5"]
 
 
 @pytest.mark.parametrize("option", [("--label", "x"), ("--ignore", "x"), ("--drop-missing",), ("--no-header",)])
-def test_options_of_tables_are_refused_for_pictures(option, pictures, tmp_path):
-    assert "for tables" in refusal("fit", pictures / "known", "-o", tmp_path / "m", *option)
+def test_options_of_tables_are_an_error_for_pictures(option, pictures, tmp_path):
+    assert "for tables" in error_of("fit", pictures / "known", "-o", tmp_path / "m", *option)
 
 
 def test_a_class_added_in_python_has_no_pictures_and_does_no_harm(pictures, tmp_path):
@@ -613,10 +615,10 @@ def test_names_of_files_that_are_not_text_do_not_stop_the_rest(pictures, tmp_pat
 
 
 def test_pictures_and_tables_are_not_mixed_up(folder, model, pictures, tmp_path):
-    assert "fitted to a table" in refusal("predict", model, pictures / "new")
-    assert "fitted to pictures" in refusal("predict", pictures / "m.srosr", folder / "test.csv")
-    assert "for pictures" in refusal("fit", folder / "train.csv", "--features", "pixels", "-o", tmp_path / "m")
-    assert "no pictures" in refusal("fit", tmp_path, "-o", tmp_path / "m")
+    assert "fitted to a table" in error_of("predict", model, pictures / "new")
+    assert "fitted to pictures" in error_of("predict", pictures / "m.srosr", folder / "test.csv")
+    assert "for pictures" in error_of("fit", folder / "train.csv", "--features", "pixels", "-o", tmp_path / "m")
+    assert "no pictures" in error_of("fit", tmp_path, "-o", tmp_path / "m")
 
 
 # --- bad input: one sentence that names the file and what to do, and nothing written ---
@@ -642,10 +644,10 @@ BAD_TABLES = {
 
 
 @pytest.mark.parametrize("what", BAD_TABLES)
-def test_a_bad_table_is_refused_by_name_and_nothing_is_written(what, tmp_path):
+def test_a_bad_table_is_named_and_nothing_is_written(what, tmp_path):
     content, words = BAD_TABLES[what]
     (tmp_path / "bad.csv").write_bytes(content)
-    text = refusal("fit", tmp_path / "bad.csv", "-o", tmp_path / "m.srosr")
+    text = error_of("fit", tmp_path / "bad.csv", "-o", tmp_path / "m.srosr")
     assert "bad.csv" in text and words in text
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
@@ -680,7 +682,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(arguments, words, folder, m
     (tmp_path / "short.csv").write_text("p0,p1\n1,2\n")
     there = sorted(os.listdir())
     names = {"M": model, "T": folder / "train.csv"}
-    assert words in refusal(*(names.get(argument, argument) for argument in arguments))
+    assert words in error_of(*(names.get(argument, argument) for argument in arguments))
     assert sorted(os.listdir()) == there
 
 
@@ -700,7 +702,7 @@ def test_what_is_read_is_never_written_over(folder, model, pictures, tmp_path):
         ("explain", pictures / "m.srosr", tmp_path / "p.png", "--out", tmp_path / "p.png"),
         ("evaluate", pictures / "m.srosr", tmp_path / "p.png", "--figure", tmp_path / "p.png"),
     ):
-        assert "cannot write" in refusal(*arguments)
+        assert "cannot write" in error_of(*arguments)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -709,7 +711,7 @@ def test_a_model_of_a_gram_matrix_is_for_python_alone(folder, tmp_path):
     y = pd.read_csv(folder / "train.csv")["digit"].to_numpy().astype(str)
     srosr.SROSRClassifier(kernel="precomputed", n_repeats=2, random_state=0).fit(X @ X.T, y).save(tmp_path / "m")
     np.save(tmp_path / "X.npy", (X @ X.T)[:5])
-    assert "Gram matrix" in refusal("predict", tmp_path / "m", tmp_path / "X.npy")
+    assert "Gram matrix" in error_of("predict", tmp_path / "m", tmp_path / "X.npy")
 
 
 def test_names_that_look_like_formulas_are_drawn_as_they_are(folder, tmp_path):
@@ -798,9 +800,9 @@ def test_datasets_lists_the_sets_and_describes_one(monkeypatch, tmp_path):
     monkeypatch.delenv("SROSR_DATA_DIR", raising=False)
     monkeypatch.setenv("SROSR_CACHE_DIR", str(tmp_path))
     found = {one["name"]: one for one in json.loads(right("datasets", "--json"))}
-    assert found["digits"]["samples"] == 1797 and not found["yaleb"]["at_hand"]
+    assert found["digits"]["samples"] == 1797 and not found["yaleb"]["available"]
     assert "1,797, 64 features each" in right("datasets", "digits")
-    assert "--fetch" in refusal("datasets", "yaleb")
+    assert "--fetch" in error_of("datasets", "yaleb")
 
 
 def test_a_damaged_data_set_is_listed_as_such_and_not_advised_to_be_trusted(monkeypatch, tmp_path):
@@ -809,10 +811,10 @@ def test_a_damaged_data_set_is_listed_as_such_and_not_advised_to_be_trusted(monk
     monkeypatch.setenv("SROSR_CACHE_DIR", str(tmp_path / "cache"))
     output = right("datasets")
     assert "damaged" in output and "it is not an npz file" in output and "pickle" not in output
-    assert "--fetch" not in refusal("datasets", "letter")
+    assert "--fetch" not in error_of("datasets", "letter")
 
 
-def test_exported_tables_hold_every_sample_once_and_strangers_only_among_the_new(tmp_path):
+def test_exported_tables_hold_every_sample_once_and_unknown_classes_only_among_the_new(tmp_path):
     right("datasets", "digits", "--export", tmp_path / "here")
     known, new = (pd.read_csv(tmp_path / "here" / f"{name}.csv") for name in ("known", "new"))
     assert sorted(known["label"].unique()) == list(range(6)) and sorted(new["label"].unique()) == list(range(10))

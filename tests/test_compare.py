@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from srosr import openness
 from srosr.cli.app import main
 from srosr.cli.comparison_data import read_comparison_data
-from srosr.cli.input_data import DataOptions
+from srosr.cli.input_data import FeatureOptions
 from srosr.datasets import Dataset
 from srosr.experiments.left_out_classes import LEAST_SAMPLES, rotation_of, usual_folds, usual_rounds
 from srosr.experiments.protocol import UNKNOWN, ProtocolError
@@ -27,6 +27,7 @@ from srosr.experiments.result_tables import read_results
 from srosr.experiments.trial import Work, run_trial
 from srosr.reports.recommendation import CRITERIA, recommend, rule_text, standings
 from srosr.rivals.methods import open_set_methods
+from srosr.tables import ReadOptions
 from srosr.tables.sampled_classes import SampledClasses, numbered
 
 
@@ -145,7 +146,7 @@ def test_groups_of_different_sizes_are_one_level_in_a_report():
     ],
     ids=["two", "two and a small one", "one known", "an empty group"],
 )
-def test_classes_that_cannot_take_turns_are_refused(sizes, folds, message):
+def test_too_few_classes_to_leave_any_out_are_an_error(sizes, folds, message):
     with pytest.raises(ProtocolError, match=message):
         rotation_of(made_up(sizes), file="", folds=folds)
 
@@ -447,7 +448,7 @@ def test_a_failure_is_reported_and_its_method_not_recommended(table, tmp_path, u
 # -- what cannot be ----------------------------------------------------------------------------------------
 
 
-def refused(*arguments: object) -> str:
+def error_of(*arguments: object) -> str:
     done = CliRunner().invoke(main, ["compare", *map(str, arguments)])
     assert done.exit_code == 2, (done.output, done.exception)
     assert "Traceback" not in done.output
@@ -458,31 +459,31 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(table, tmp_path):
     two = tmp_path / "two.csv"
     two.write_text("p,kind\n" + "".join(f"{i}.5,{'xy'[i % 2]}\n" for i in range(20)))
     out = tmp_path / "out"
-    assert "three are needed" in refused(two, "--out", out)
-    assert "knd" in refused(table, "--label", "knd", "--out", out)
-    assert "did you mean 'w-svm'?" in refused(table, "--methods", "knn,wsvm", "--out", out)
-    assert "at least two methods" in refused(table, "--methods", "knn", "--out", out)
-    assert "5 folds of 4 classes" in refused(table, "--folds", 5, "--out", out)
-    assert "is a table" in refused(table, "--features", "pixels", "--out", out)
-    assert "does not exist" in refused(tmp_path / "none.csv", "--out", out)
-    assert "--test-share" in refused(table, "--test-share", "1.5", "--out", out)
+    assert "three are needed" in error_of(two, "--out", out)
+    assert "knd" in error_of(table, "--label", "knd", "--out", out)
+    assert "did you mean 'w-svm'?" in error_of(table, "--methods", "knn,wsvm", "--out", out)
+    assert "at least two methods" in error_of(table, "--methods", "knn", "--out", out)
+    assert "5 folds of 4 classes" in error_of(table, "--folds", 5, "--out", out)
+    assert "is a table" in error_of(table, "--features", "pixels", "--out", out)
+    assert "does not exist" in error_of(tmp_path / "none.csv", "--out", out)
+    assert "--test-share" in error_of(table, "--test-share", "1.5", "--out", out)
     assert not out.exists()
 
 
-def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(table, tmp_path):
+def test_a_place_that_cannot_be_written_to_is_an_error_before_any_work(table, tmp_path):
     taken = tmp_path / "file"
     taken.write_text("mine")
-    assert "file" in refused(table, "--out", taken / "below")
-    assert "file" in refused(table, "--out", taken)
+    assert "file" in error_of(table, "--out", taken / "below")
+    assert "file" in error_of(table, "--out", taken)
     assert taken.read_text() == "mine"
 
 
 # -- other data --------------------------------------------------------------------------------------------
 
 
-def read(data: Path, options: DataOptions = DataOptions(), **told):  # noqa: B008
-    usual = {"features": None, "size": None, "standardise": False, "most": None, "seed": 0, "shown": False}
-    return read_comparison_data(str(data), options, **(usual | told))
+def read(data: Path, *, most=None, seed=0, skip_broken=False, **features):
+    options = ReadOptions(skip_broken=skip_broken)
+    return read_comparison_data(str(data), options, FeatureOptions(**features), most=most, seed=seed, shown=False)
 
 
 def test_large_classes_are_sampled_and_that_is_said(tmp_path):
@@ -491,10 +492,10 @@ def test_large_classes_are_sampled_and_that_is_said(tmp_path):
     np.savez(tmp_path / "large.npz", X=rng.standard_normal((340, 2)), y=y)
     found = read(tmp_path / "large.npz")
     assert np.bincount(found.dataset.y).tolist() == [200, 30, 10] and found.n_seen == 340
-    assert "240 of 340 samples take part" in found.notes[0] and "1 of 3 classes have more than 200" in found.notes[0]
+    assert "240 of 340 samples are used" in found.notes[0] and "1 of 3 classes have more than 200" in found.notes[0]
     few = read(tmp_path / "large.npz", most=20)
     assert np.bincount(few.dataset.y).tolist() == [20, 20, 10]
-    assert not any("take part" in note for note in read(tmp_path / "large.npz", most=300).notes)
+    assert not any("are used" in note for note in read(tmp_path / "large.npz", most=300).notes)
 
 
 def test_many_classes_have_fewer_samples_each(tmp_path):
@@ -515,7 +516,7 @@ def pictures(tmp_path):
     return tmp_path / "photos"
 
 
-def test_pictures_are_compared_by_pixels_or_by_pyramids_learnt_in_each_trial(pictures, tmp_path):
+def test_pictures_are_compared_by_pixels_or_by_pyramids_learned_in_each_trial(pictures, tmp_path):
     pixels = read(pictures, features="pixels", size="8x6").dataset
     assert pixels.X.shape == (15, 48) and pixels.class_names == ("dark", "grey", "light")
     paths = read(pictures).dataset
@@ -530,11 +531,11 @@ def test_pictures_are_compared_by_pixels_or_by_pyramids_learnt_in_each_trial(pic
     assert record["error"] is None and record["values"]
 
 
-def test_a_broken_picture_is_refused_or_left_out(pictures):
+def test_a_broken_picture_is_an_error_or_left_out(pictures):
     from srosr.tables import ReadError
 
     (pictures / "dark" / "0.png").write_bytes(b"no picture")
     with pytest.raises(ReadError, match=r"0\.png"):
         read(pictures)
-    left = read(pictures, DataOptions(skip_broken=True), features="pixels")
+    left = read(pictures, skip_broken=True, features="pixels")
     assert len(left.dataset.y) == 14 and "1 pictures" in left.notes[0]

@@ -29,10 +29,10 @@ def test_a_column_that_is_much_wider_than_the_others_is_remarked_on_unless_colum
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)) * [1.0, 1.0, 1.0, 1000.0]
     found = overview_of(X, np.repeat(["a", "b", "c"], 20))
-    assert any("--standardise" in remark for remark in found.remarks())
-    assert not any("--standardise" in remark for remark in found.remarks(scaled=True))
+    assert any("--standardize" in remark for remark in found.remarks())
+    assert not any("--standardize" in remark for remark in found.remarks(scaled=True))
     assert not any(
-        "--standardise" in remark
+        "--standardize" in remark
         for remark in overview_of(X / [1, 1, 1, 1000], np.repeat(["a", "b", "c"], 20)).remarks()
     )
 

@@ -19,9 +19,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scale import examples, slow_except
 
-from srosr.tables import ReadError, open_rows, text_blocks
+from srosr.tables import ReadError, ReadOptions, open_rows, text_blocks
 from srosr.tables.cells import label_texts
-from srosr.tables.columns import Wanted, assign_roles
+from srosr.tables.columns import assign_roles
 from srosr.tables.matlab import list_mat
 
 PETS = "weight,height,label\n4.2,25,cat\n30,60,dog\n3.9,23,cat\n"
@@ -385,19 +385,21 @@ def test_columns_that_the_model_does_not_have_are_refused_unless_they_are_asked_
         {"ignore": ["id", "label"]},
         {"keep": ["id"], "label": "label"},
         {"by_name": True},
-        {"passed_over": ["id", "label", "absent"]},
+        {"ignore_if_present": ["id", "label", "absent"]},
     ):
         assert stream(content, **wanted, **more).read().X.tolist() == [[1, 2]]
     assert stream(content, by_name=True, **wanted).notes == ["left out by --by-name: 'id', 'label'"]
 
 
-def test_columns_passed_over_can_still_be_the_label_or_kept():
+def test_columns_ignore_if_present_can_still_be_the_label_or_kept():
     content = "id,a,label\np,1,x\nq,2,y\n"
-    wanted = {"features": ("a",), "passed_over": ["id", "label"]}
+    wanted = {"features": ("a",), "ignore_if_present": ["id", "label"]}
     rows = stream(content, keep=["id"], labels="required", **wanted).read()
     assert rows.labels.tolist() == ["x", "y"] and rows.kept == {"id": ["p", "q"]}
-    assert stream("species,a\nx,1\n", labels="required", features=("a",), passed_over=["species"]).label == "species"
-    assert stream("species,a\nx,1\n", features=("a",), passed_over=["species"]).label is None
+    assert (
+        stream("species,a\nx,1\n", labels="required", features=("a",), ignore_if_present=["species"]).label == "species"
+    )
+    assert stream("species,a\nx,1\n", features=("a",), ignore_if_present=["species"]).label is None
 
 
 def test_another_number_of_features_is_refused_with_both_numbers():
@@ -422,7 +424,7 @@ def test_a_label_column_cannot_be_ignored():
 
 
 def test_roles_are_assigned_from_names_alone():
-    roles = assign_roles("f", ["i", "a", "k", "y", "b"], Wanted(keep=("k",)), lambda: [], numbering=0)
+    roles = assign_roles("f", ["i", "a", "k", "y", "b"], ReadOptions(keep=("k",)), lambda: [], numbering=0)
     assert (roles.features, roles.label, roles.kept) == ((1, 4), 3, (2,))
 
 

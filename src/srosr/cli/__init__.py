@@ -1,9 +1,9 @@
-"""The commands of the command line, a file each.
+"""The command line: ``app`` is the group of commands, each command a file of its name.
 
 Only click is imported at the top of these files, so that ``srosr --help`` is quick: a command loads what it needs when
-it runs. What several commands share: ``bad_input`` (how they refuse), ``console`` (how they speak), ``samples`` and
-``picture_options`` (how they are told what is in DATA), ``figures`` (where a file can go), ``changed_model`` (for those
-that change a model), ``trials`` (for those that run them); ``comparison_data`` is what ``compare`` reads.
+it runs. Commands share ``errors`` (what ends them with exit status 2), ``console`` (printing), ``input_data`` (DATA and
+its options), ``models`` (loading and saving model files), ``output_paths`` (checks before writing) and
+``trial_progress`` (commands that run trials). ``comparison_data`` reads DATA for ``compare``.
 """
 
 import lazy_loader

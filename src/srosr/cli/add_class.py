@@ -1,4 +1,4 @@
-"""``srosr add-class``: a model that learns one more class."""
+"""``srosr add-class``: add a class to a model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .bad_input import BadInput
-from .changed_model import output_option
 from .console import json_option
-from .input_data import DataOptions, data_options
+from .errors import InputError
+from .input_data import data_options
+from .models import output_option
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
+    from ..tables import ReadOptions
 
 __all__ = ["add_class"]
 
@@ -22,19 +23,18 @@ __all__ = ["add_class"]
 @click.command("add-class")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", metavar="DATA")
-@click.option("--name", required=True, metavar="LABEL", help="The new class.")
-@click.option("--recalibrate", is_flag=True, help="Code all held-out samples again, as a fit with the class would.")
+@click.option("--name", required=True, metavar="LABEL", help="Label of the new class.")
+@click.option("--recalibrate", is_flag=True, help="Code all held-out samples again, as fitting with the class would.")
 @data_options(model=True)
 @output_option
 @json_option
 def add_class(
-    model: Path, data: str, name: str, recalibrate: bool, options: DataOptions, output: Path | None, as_json: bool
+    model: Path, data: str, name: str, recalibrate: bool, options: ReadOptions, output: Path | None, as_json: bool
 ) -> None:
-    """Teach a model one more class, without fitting again.
+    """Add a class to a model without fitting it again.
 
     DATA has samples of the new class, with the features of the model's training data: a table, arrays, or a folder of
-    pictures. Where it says of which class each sample is (a column of classes, or sub-folders), those of LABEL are
-    taken; otherwise all are.
+    pictures. If it has classes (in a column, or as subfolders), only the samples of LABEL are used; otherwise all are.
 
     \b
     Examples:
@@ -42,30 +42,30 @@ def add_class(
       srosr add-class model.srosr flowers.csv --label species --name tulip -o larger.srosr
       srosr add-class model.srosr photos/tulips --name tulip
     """
-    from .bad_input import refusing
-    from .changed_model import recogniser, save_changed
-    from .console import warnings_shown
-    from .output_files import check_model_path
+    from .console import show_warnings
+    from .errors import convert_errors
+    from .models import load_srosr_classifier, save_changed_model
+    from .output_paths import check_model_path
 
     if output is not None:
         check_model_path(output, data)
-    clf = recogniser(model, "add-class")
-    with refusing():
-        X, files = _samples(clf, data, name, options)
-    label = _like_the_classes(name, clf, model)
-    intake = clf.feature_recipe_
-    with warnings_shown():
+    clf = load_srosr_classifier(model, "add-class")
+    with convert_errors():
+        X, files = _read_samples(clf, data, name, options)
+    label = _convert_label(name, clf, model)
+    recipe = clf.feature_recipe_
+    with show_warnings():
         try:
-            clf.add_class(X, label, recalibrate="all" if recalibrate else "new")  # type: ignore[attr-defined]
+            clf.add_class(X, label, recalibrate="all" if recalibrate else "new")
         except ValueError as error:
-            raise BadInput(f"{data}: {error}") from None
-    if intake is not None and files is not None:
-        clf.feature_recipe_ = intake.with_pictures(*files)
-    save_changed(clf, model, output, as_json)
+            raise InputError(f"{data}: {error}") from None
+    if recipe is not None and files is not None:
+        clf.feature_recipe_ = recipe.with_pictures(*files)
+    save_changed_model(clf, model, output, as_json)
 
 
-def _like_the_classes(name: str, clf: OpenSetClassifier, model: Path) -> Any:
-    """The new label in the type of the others."""
+def _convert_label(name: str, clf: OpenSetClassifier, model: Path) -> Any:
+    """Return the new label in the type of the others."""
     from .._support.unknown_label import is_text
 
     kind = clf.classes_.dtype.kind
@@ -73,32 +73,33 @@ def _like_the_classes(name: str, clf: OpenSetClassifier, model: Path) -> Any:
         return name
     whole = re.fullmatch(r"-?[0-9]{1,18}", name, re.ASCII) is not None
     if kind in "iu" and not whole:
-        raise BadInput(f"--name {name}: the classes of {model} are whole numbers, so the new one must be one.")
+        raise InputError(f"--name {name}: the classes of {model} are whole numbers, so the new one must be one.")
     if kind == "b":
-        raise BadInput(f"--name {name}: the classes of {model} are true and false, and there is no third.")
+        raise InputError(f"--name {name}: the classes of {model} are true and false; there is no third.")
     try:
         return int(name) if whole and kind != "f" else float(name)
     except ValueError:
-        raise BadInput(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
+        raise InputError(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
 
 
-def _samples(clf: OpenSetClassifier, data: str, name: str, options: DataOptions) -> tuple[Any, Any]:
-    """The samples of the new class, and names and small copies of pictures."""
+def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions) -> tuple[Any, Any]:
+    """Return the samples of the new class, and names and thumbnails of pictures."""
     import numpy as np
 
-    from .input_data import as_in_training, is_picture_data, open_for
+    from .._support.messages import join_names
+    from .input_data import is_picture_data, open_for_model, prepare_features
 
     chosen = options.label is not None or options.labels_file is not None
-    source = open_for(clf, data, options, "required" if chosen else "optional")
+    source = open_for_model(clf, data, options, "required" if chosen else "optional")
     rows = source.read()
     own = np.arange(len(rows.X))
     if rows.labels is not None:
         own = np.flatnonzero(rows.labels == name)
         if not len(own):
-            some = ", ".join(dict.fromkeys(rows.labels[:1000].tolist()).keys())[:100]
-            where = "give the folder of its own" if is_picture_data(data) else f"--ignore {source.label} takes all rows"
-            raise BadInput(f"{data} has no sample of the class {name} (it has {some}); {where}.")
-    X = as_in_training(clf, rows.X[own])
+            some = join_names(dict.fromkeys(rows.labels.tolist()), 6)
+            hint = "give the folder of the class" if is_picture_data(data) else f"--ignore {source.label} uses all rows"
+            raise InputError(f"{data} has no sample of the class {name} (it has {some}); {hint}.")
+    X = prepare_features(clf, rows.X[own])
     if not is_picture_data(data):
         return X, None
     from ..tables import PictureSource, read_all, thumbnail_of

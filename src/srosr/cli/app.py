@@ -1,4 +1,4 @@
-"""The command line: a group of commands. Only click is imported: a command loads what it needs when it runs."""
+"""The group of commands. Only click is imported: a command loads what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from .. import __version__
 
 __all__ = ["main"]
 
-#: Commands in the order of their use, with what the list of commands says of them. Each is a function in a file of its
-#: name (hyphens are underscores) in ``commands``.
+#: Commands in the order of their use, with their lines in the list of commands. Each is a function in a module of its
+#: name, with underscores for hyphens.
 COMMANDS = {
-    "demo": "see it refuse digits it has never met, no download",
+    "demo": "reject digits that were not learned; no download",
     "fit": "learn known classes from your samples, write a model file",
-    "predict": 'a class or "unknown" for every row of a file',
-    "explain": "why a row was recognised or refused, in words and a figure",
-    "evaluate": "measure a model on labelled samples; report and figure",
-    "compare": "which method suits your data, classes left out in turn",
-    "info": "what a model file holds",
-    "set-threshold": "refuse more, or less, without fitting again",
-    "add-class": "teach a model one more class",
-    "remove-class": "let a model forget a class",
-    "datasets": "public data sets by name",
-    "reproduce": "the paper's experiments, or your own, from a protocol",
-    "completion": "let the shell complete commands and options",
+    "predict": 'predict a class or "unknown" for every row of a file',
+    "explain": "explain why a row is recognized or rejected",
+    "evaluate": "measure a model on labeled samples; report and figure",
+    "compare": "compare all methods on your data, recommend one",
+    "info": "show what a model file contains",
+    "set-threshold": "reject more or fewer samples, without fitting again",
+    "add-class": "add a class to a model",
+    "remove-class": "remove a class from a model",
+    "datasets": "list, describe, download and export public data sets",
+    "reproduce": "run the paper's experiments, or your own",
+    "completion": "print a script for completion in the shell",
 }
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are asked for; to list them none is."""
+    """Commands that are imported when they run, not to list them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -51,30 +51,30 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; Ctrl-C ends it with a word and the status that shells expect, a closed pipe quietly."""
-        before = _prepare()
+        """Run the command; Ctrl-C ends it with status 130, a closed pipe silently."""
+        old_handler = _prepare()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(130) from None
         except BrokenPipeError:
-            from .console import nobody_listens
+            from .console import silence_stdout
 
-            nobody_listens()
+            silence_stdout()
             return None
-        except OSError as error:  # of standard output, say, where a disk is full
-            from .bad_input import BadInput
+        except OSError as error:  # of standard output, for example, if the disk is full
+            from .errors import InputError
 
-            raise BadInput(f"{error.filename or 'standard output'}: {error.strerror or error}.") from None
+            raise InputError(f"{error.filename or 'standard output'}: {error.strerror or error}.") from None
         finally:
-            if before is not None:
-                signal.signal(signal.SIGTERM, before)
+            if old_handler is not None:
+                signal.signal(signal.SIGTERM, old_handler)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant; a mistyped one is refused with a guess."""
+        """Return the command; for a mistyped one suggest another."""
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             from .._support.messages import did_you_mean
 
@@ -87,23 +87,20 @@ class _Commands(click.Group):
 
 
 def _prepare() -> Any:
-    """Let names that the terminal cannot show be spelt out, and a request to end leave no half file behind.
-
-    What such a request led to before is returned.
-    """
+    """Escape what the terminal cannot show, and install a handler for SIGTERM; return the old handler."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    warnings.filterwarnings("ignore", "Image size .* exceeds limit")  # such pictures are refused, in our words
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")  # our own error says so
     if threading.current_thread() is not threading.main_thread():
         return None
-    return signal.signal(signal.SIGTERM, _end)
+    return signal.signal(signal.SIGTERM, _end_by_signal)
 
 
-def _end(number: int, frame: object) -> None:
-    """End by the signal, as if there were no handler, but without half a file left behind.
+def _end_by_signal(number: int, frame: object) -> None:
+    """Remove unfinished files, then let the signal end the process.
 
-    An exception would be the shorter way, but it can be raised where a library swallows it.
+    An exception instead could be swallowed by a library.
     """
     files = sys.modules.get("srosr._support.atomic_files")
     if files is not None:
@@ -118,23 +115,23 @@ def _end(number: int, frame: object) -> None:
 def main(context: click.Context) -> None:
     """Open set recognition by sparse representation.
 
-    Learn the known classes, then say for each new sample which of them it is, or that it is none.
+    Learn known classes, then predict for each new sample which of them it is, or that it is unknown.
 
     \b
     See it work, no download:
       srosr demo
     \b
-    With your own data (a table, arrays, or a folder with a sub-folder of pictures a class):
+    With your own data (a table, arrays, or a folder with a subfolder of pictures for each class):
       srosr fit train.csv --label species -o model.srosr
       srosr predict model.srosr new.csv -o decisions.csv
       srosr explain model.srosr new.csv --row 17
       srosr compare train.csv --label species
     \b
-    The paper's experiments, each by one command:
+    Run the paper's experiments:
       srosr reproduce --list
 
-    Every command has a --help with examples. Exit status: 0 done, 1 a part of the work failed, 2 the input cannot be
-    used (one sentence says why, and nothing is written), 130 stopped.
+    Every command has a --help with examples. Exit status: 0 done, 1 part of the work failed, 2 invalid input (a
+    message says why, and nothing is written), 130 interrupted.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

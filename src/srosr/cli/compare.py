@@ -1,4 +1,4 @@
-"""``srosr compare``: all methods on the user's own data, classes left out in turn, and which one to take."""
+"""``srosr compare``: compare all methods on the user's own data, with classes left out in turn."""
 
 from __future__ import annotations
 
@@ -12,71 +12,65 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .bad_input import BadInput
-from .console import LARGEST_SEED, json_option, quiet_option
-from .input_data import DataOptions, data_options
-from .picture_options import features_option, size_option
+from .console import jobs_option, json_option, quiet_option, seed_option
+from .errors import InputError
+from .input_data import FeatureOptions, data_options, feature_options
 
 if TYPE_CHECKING:
     from ..experiments import Rotation
     from ..reports import Outcome, Recommendation, Standing
+    from ..tables import ReadOptions
     from .comparison_data import ComparisonData
 
 __all__ = ["compare"]
 
 CRITERIA = ("oscr", "auroc", "f", "accuracy")
-#: What the metrics are called where there is little room; the one that methods are ranked by and two more are shown.
+#: Short names of the metrics; the table shows the one that methods are ranked by and two more.
 HEADINGS = {"oscr": "OSCR", "auroc": "AUROC", "f": "F", "accuracy": "accuracy"}
 
 
 @click.command()
 @click.argument("data", metavar="DATA")
 @data_options()
-@features_option
-@size_option
-@click.option("--standardise", is_flag=True, help="Shift and scale every column to mean 0 and standard deviation 1.")
-@click.option("--methods", metavar="METHODS", help="Comma-separated methods, as srosr fit has them.  [all]")
+@feature_options
+@click.option("--methods", metavar="METHODS", help="Comma-separated methods of srosr fit.  [all]")
 @click.option(
     "--folds", type=click.IntRange(2), metavar="N",
-    help="Groups of classes that are left out in turn.  [one a class, at most 5]",
+    help="Groups of classes that are left out in turn.  [one per class, at most 5]",
 )  # fmt: skip
 @click.option(
     "--rounds", type=click.IntRange(1, 10_000), metavar="R",
-    help="How often all groups take their turn, dealt anew.  [so that there are 10 trials]",
+    help="Rounds, each with new groups of which every one is left out once.  [enough for 10 trials]",
 )  # fmt: skip
 @click.option(
     "--test-share", type=click.FloatRange(0.05, 0.9), default=0.3, show_default=True, metavar="SHARE",
-    help="Share of the samples of a known class that is held out for testing.",
+    help="Share of the samples of each known class to hold out for testing.",
 )  # fmt: skip
 @click.option(
     "--target-rejection", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05, show_default=True,
-    metavar="SHARE", help="Share of known samples that every method may refuse.",
+    metavar="SHARE", help="Share of known samples that a method may reject.",
 )  # fmt: skip
 @click.option(
     "--max-samples", type=click.IntRange(3), metavar="N",
-    help="Most samples of a class.  [200; fewer where there are over 20 classes]",
+    help="Largest number of samples per class.  [200; fewer with more than 20 classes]",
 )  # fmt: skip
 @click.option(
     "--by", type=click.Choice(CRITERIA), default=CRITERIA[0], show_default=True,
-    help="What to rank methods by: the area under the OSCR curve, AUROC, F-measure or accuracy.",
+    help="Metric to rank methods by: area under the OSCR curve, AUROC, F-measure or accuracy.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), help="Trials at a time, a process and a thread each.  [one a core]")
-@click.option(
-    "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the trials and the methods."
-)
+@jobs_option("Trials to run in parallel, each in a process with one thread.")
+@seed_option("Seed of the trials and the methods.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False),
-    help="Where report, tables and figures go.  [srosr-compare; with --standardise srosr-compare-standardised]",
+    help="Folder for report, tables and figures.  [srosr-compare, or srosr-compare-standardized]",
 )  # fmt: skip
-@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run into the same folder.")
+@click.option("--retry-failed", is_flag=True, help="Repeat what failed in an earlier run into the same folder.")
 @json_option
 @quiet_option
 def compare(
     data: str,
-    options: DataOptions,
-    features: str | None,
-    size: str | None,
-    standardise: bool,
+    options: ReadOptions,
+    features: FeatureOptions,
     methods: str | None,
     max_samples: int | None,
     by: str,
@@ -88,57 +82,56 @@ def compare(
     quiet: bool,
     **turns: Any,
 ) -> None:
-    """Compare all methods on your own labelled data and recommend one.
+    """Compare all methods on your own labeled data and recommend one.
 
-    No unknown sample is needed: known classes play the unknown ones. They are dealt into groups, and each group is left
-    out of training once a round. In each such trial every method is fitted to the same samples of the other classes,
-    with its defaults, and meets held-out samples of these and all samples of the classes left out.
+    No unknown sample is needed: known classes serve as unknown ones. The classes are divided into groups, and each
+    group is left out of training once per round. In each such trial every method is fitted to the same samples of the
+    other classes, with its defaults, and tested on held-out samples of these and all samples of the left-out classes.
 
-    Recommended is the method with the highest mean of --by over trials; which others the trials cannot tell from it is
-    said beside it. The folder --out gets report.html and the tables. Killed at any moment, the same command goes on
-    where it was.
+    The method with the highest mean of --by over all trials is recommended, together with those that the trials cannot
+    distinguish from it. Report and tables are written to the folder --out. If the command is interrupted, the same
+    command continues where it stopped.
 
-    DATA is what "srosr fit" takes, with at least three classes. Exit status 1 says that a method failed in some trial;
-    the others are compared all the same.
+    DATA is what "srosr fit" takes, with at least three classes. Exit status 1 means that a method failed in some
+    trial; the others are compared all the same.
 
     \b
     Examples:
       srosr compare iris.csv --label species
-      srosr compare train.parquet --ignore id --standardise --jobs 4
+      srosr compare train.parquet --ignore id --standardize --jobs 4
       srosr compare embeddings.npy --labels names.txt --methods calibrated,knn,w-svm --rounds 5
       srosr compare photos/ --features pixels --by f
       srosr compare train.csv --json | jq .recommendation.method
     """
     from ..datasets import DatasetError
     from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, rotation_of
-    from .bad_input import refusing
     from .comparison_data import read_comparison_data
     from .console import err
+    from .errors import convert_errors
 
-    out = out or Path("srosr-compare-standardised" if standardise else "srosr-compare")
-    wanted = _chosen(methods)
+    out = out or Path("srosr-compare-standardized" if features.standardize else "srosr-compare")
+    wanted = _parse_methods(methods)
     console = err()
     try:
-        with refusing(ProtocolError, DatasetError, ResultsFolderError, ExecutorError):
-            found = read_comparison_data(
-                data, options, features=features, size=size, standardise=standardise, most=max_samples, seed=seed,
-                shown=not quiet,
-            )  # fmt: skip
-            # Whatever the run, workers find the samples under a name that says what is in them.
+        with convert_errors(ProtocolError, DatasetError, ResultsFolderError, ExecutorError):
+            found = read_comparison_data(data, options, features, most=max_samples, seed=seed, shown=not quiet)
+            # Workers find the samples under a name that depends only on their content.
             file = (out / f"samples-{found.dataset.fingerprint()[:16]}.npz").absolute()
-            rotation = rotation_of(found.dataset, file=str(file), standardise=standardise, methods=wanted, **turns)
-            notes = [*found.notes, *_of_small_classes(found)]
+            rotation = rotation_of(
+                found.dataset, file=str(file), standardise=features.standardize, methods=wanted, **turns
+            )
+            notes = [*found.notes, *_note_small_classes(found)]
             rotation = replace(rotation, about="\n\n".join([rotation.about, " ".join(notes)]))
             if not quiet:
                 for note in notes:
                     console.print(f"Note: {note}", style="yellow")
-            fit = partial(_fit_command, data, options, features, size, standardise, rotation)
+            fit = partial(_fit_command, data, options, features, rotation)
             outcome = _run(rotation, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
                 "methods": wanted, "seed": seed, "retry_failed": retry_failed
             })  # fmt: skip
     except KeyboardInterrupt:
         begun = os.path.exists(out / "run.json")
-        kept = f" What is finished is kept in {out}; the same command goes on from there." if begun else ""
+        kept = f" Finished trials are kept in {out}; the same command continues from there." if begun else ""
         console.print(f"\nStopped.{kept}")
         raise click.exceptions.Exit(130) from None
     ranking, advice = _advice(rotation, found, outcome.tables, by)
@@ -153,8 +146,8 @@ def compare(
         raise click.exceptions.Exit(1)
 
 
-def _chosen(methods: str | None) -> list[str] | None:
-    """The methods that are asked for, before anything is read."""
+def _parse_methods(methods: str | None) -> list[str] | None:
+    """Return the methods asked for; raise if there is an unknown one, or only one."""
     from .._support.messages import choose_from
     from ..rivals import open_set_methods
 
@@ -164,14 +157,14 @@ def _chosen(methods: str | None) -> list[str] | None:
     names = list(dict.fromkeys(part.strip() for part in methods.split(",") if part.strip()))
     for name in names:
         if name not in there:
-            raise BadInput(f"--methods: there is no method {name!r}{choose_from(name, there)}")
+            raise InputError(f"--methods: there is no method {name!r}{choose_from(name, there)}")
     if len(names) < 2:
-        raise BadInput("--methods: name at least two methods, with commas, as in calibrated,knn.")
+        raise InputError("--methods: give at least two methods, separated by commas, as in calibrated,knn.")
     return names
 
 
-def _of_small_classes(found: ComparisonData) -> list[str]:
-    """Which classes are never known."""
+def _note_small_classes(found: ComparisonData) -> list[str]:
+    """Return a note on the classes that are too small to be known."""
     import numpy as np
 
     from .._support.messages import join_names
@@ -182,7 +175,7 @@ def _of_small_classes(found: ComparisonData) -> list[str]:
     if not small:
         return []
     has = "has" if len(small) == 1 else "have"
-    return [f"{join_names(small, 5)} {has} fewer than {LEAST_SAMPLES} samples: only ever unknown, never learnt."]
+    return [f"{join_names(small, 5)} {has} fewer than {LEAST_SAMPLES} samples: always unknown, never trained on."]
 
 
 # -- the run -----------------------------------------------------------------------------------------------
@@ -199,11 +192,11 @@ def _run(
     fit: Callable[[str], str],
     options: dict[str, Any],
 ) -> Outcome:
-    """Run what is missing; the copy of the samples that workers read is there as long as they do."""
+    """Run the trials that are missing; the copy of the samples that workers read exists while they run."""
     from ..experiments import make_executor
     from ..reports import reproduce
     from .console import err
-    from .trial_progress import trial_progress, writable
+    from .trial_progress import prepare_folder, trial_progress
 
     def advise(tables: dict[str, Any]) -> list[str]:
         from ..reports import rule_text
@@ -214,7 +207,7 @@ def _run(
         told = [*advice.sentences, " ".join(advice.cautions), rule_text(by), f"To fit it: {fit(advice.method)}"]
         return [part for part in told if part]
 
-    with writable(out):
+    with prepare_folder(out):
         made = not file.exists()
         _write_samples(file, found)
         try:
@@ -226,7 +219,7 @@ def _run(
                 )  # fmt: skip
             made = True
         finally:
-            # Of a run that is at work in the same folder it is not ours to remove.
+            # A file that was there before may belong to another run into the same folder.
             if made:
                 with suppress(OSError):
                     file.unlink()
@@ -259,12 +252,12 @@ def _advice(
 
 
 def _failures(rotation: Rotation, outcome: Outcome) -> Any:
-    """What failed of the methods that were asked for."""
+    """Return the failures of the methods that were asked for."""
     failures = outcome.tables["failures"]
     return failures[failures["method"].isin([setting.name for setting in rotation.methods])]
 
 
-# -- what is said ------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------
 
 
 def _show(
@@ -316,7 +309,7 @@ def _table(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice
     means = [by, *(metric for metric in HEADINGS if metric != by)][:3]
     table.add_column("method", no_wrap=True)
     headings = [HEADINGS[metric] for metric in means]
-    for heading in (*headings, "known\nrefused", "unknown\nrefused", "fit\ns", "predict\ns"):
+    for heading in (*headings, "known\nrejected", "unknown\nrejected", "fit\ns", "predict\ns"):
         table.add_column(heading, justify="right", no_wrap=True)
     spread = False
     for s in ranking:
@@ -330,8 +323,9 @@ def _table(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice
         table.add_row(s.method + few, *cells, style="bold" if s.method == advice.method else "")
     what = "Means over trials" if n > 1 else "One trial"
     interval = ", ± half of the 95 % interval" if spread else ""
-    fewer = "; in brackets, finished trials where fewer" if any(s.n_trials < n for s in ranking) else ""
-    table.caption = f"{what}{interval}; {100 * _target(rotation):g} % of known samples were to be refused{fewer}."
+    is_incomplete = any(s.n_trials < n for s in ranking)
+    fewer = "; in parentheses, the number of finished trials where it is smaller" if is_incomplete else ""
+    table.caption = f"{what}{interval}; {100 * _target(rotation):g} % of known samples were to be rejected{fewer}."
     return table
 
 
@@ -347,14 +341,12 @@ def _target(rotation: Rotation) -> float:
 
 def _fit_command(
     data: str,
-    options: DataOptions,
-    features: str | None,
-    size: str | None,
-    standardise: bool,
+    options: ReadOptions,
+    features: FeatureOptions,
     rotation: Rotation,
     method: str,
 ) -> str:
-    """The command that fits the method to the same data."""
+    """Return the command that fits the method to the same data."""
     import shlex
 
     words = ["srosr", "fit", data]
@@ -362,8 +354,8 @@ def _fit_command(
         ("--label", options.label),
         ("--labels", options.labels_file),
         ("--array", options.array),
-        ("--features", features),
-        ("--size", size),
+        ("--features", features.features),
+        ("--size", features.size),
     ):
         if value is not None:
             words += [option, str(value)]
@@ -373,7 +365,7 @@ def _fit_command(
         "--no-header": not options.header,
         "--drop-missing": options.drop_missing,
         "--skip-broken": options.skip_broken,
-        "--standardise": standardise,
+        "--standardize": features.standardize,
     }
     words += [flag for flag, given in flags.items() if given]
     words += ["--method", method]
@@ -392,7 +384,7 @@ def _as_json(
     by: str,
     fit: str | None,
 ) -> dict[str, Any]:
-    """Everything, in types that JSON has."""
+    """Return all results as a JSON-serializable dict."""
     from dataclasses import asdict
 
     from ..reports import rule_text

@@ -1,4 +1,4 @@
-"""From DATA to the samples of a comparison: at most so many of each class, and what must be said about them."""
+"""From DATA to the samples of a comparison: a limited number of each class, with notes for the user."""
 
 from __future__ import annotations
 
@@ -6,32 +6,43 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .bad_input import BadInput
-from .input_data import DataOptions, check_kind_of_options, column_scale, is_picture_data, notes_of, open_labelled
-from .picture_options import SMALL_PICTURE, USUAL_SHAPE, chosen_features, usual_shape
+from .._support.messages import count_of
+from .errors import InputError
+from .input_data import (
+    SMALL_PICTURE,
+    USUAL_SHAPE,
+    FeatureOptions,
+    check_options,
+    choose_shape,
+    compute_column_scale,
+    format_notes,
+    is_picture_data,
+    open_labeled,
+)
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
+    from ..tables import ReadOptions
 
 __all__ = ["ComparisonData", "read_comparison_data"]
 
-#: Samples of a class, and of all classes together, that a comparison of all methods ends with in minutes.
-USUAL_OF_A_CLASS, USUAL_OF_ALL = 200, 4000
-#: Of a class, however many classes there are.
-USUAL_LEAST = 10
+#: Default numbers of samples per class and in all; with these a comparison of all methods takes minutes.
+PER_CLASS, IN_ALL = 200, 4000
+#: Default least number of samples per class, however many classes there are.
+LEAST_PER_CLASS = 10
 _BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """Samples, and what the user must know of them.
+    """Samples, and notes on them for the user.
 
     Attributes
     ----------
     dataset : Dataset
-        Rows of numbers, or paths of pictures whose features are learnt in each trial.
+        Rows of numbers, or paths of pictures whose features are learned in each trial.
     n_seen : int
-        Samples there were.
+        Number of samples in DATA.
     label : str or None
         The column, or array, that the classes came from.
     notes : list of str
@@ -46,11 +57,9 @@ class ComparisonData:
 
 def read_comparison_data(
     data: str,
-    options: DataOptions,
+    options: ReadOptions,
+    features: FeatureOptions,
     *,
-    features: str | None,
-    size: str | None,
-    standardise: bool,
     most: int | None,
     seed: int,
     shown: bool = True,
@@ -61,60 +70,53 @@ def read_comparison_data(
     ----------
     data : str
         A table, ``-`` for standard input, or a folder of pictures.
-    options : DataOptions
-    features : {"pixels", "pyramid"} or None
-    size : str or None
-        Of pictures, as in ``32x32``.
-    standardise : bool
-        Whether columns are going to be scaled.
+    options : ReadOptions
+    features : FeatureOptions
     most : int or None
-        Samples of a class; None: 200, fewer where there are many classes.
+        Largest number of samples per class; None: 200, fewer if there are many classes.
     seed : int
-        Of the choice among more.
+        Of the random choice of samples.
     shown : bool
-        Whether progress may be shown on a terminal.
+        Whether progress is shown on a terminal.
     """
-    check_kind_of_options(data, options)
+    check_options(data, options)
+    features.check(data)
     if is_picture_data(data):
-        if standardise:
-            raise BadInput("--standardise is for tables: the features of pictures have a common scale.")
-        return _of_pictures(data, options, features, size, most, seed, shown)
-    if features is not None or size is not None:
-        raise BadInput(f"--features and --size are for pictures, and {data} is a table.")
-    return _of_table(data, options, standardise, most, seed, shown)
+        return _read_pictures(data, options, features, most, seed, shown)
+    return _read_table(data, options, features.standardize, most, seed, shown)
 
 
-def _of_table(
-    data: str, options: DataOptions, standardise: bool, most: int | None, seed: int, shown: bool
+def _read_table(
+    data: str, options: ReadOptions, standardize: bool, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
     from ..datasets import Dataset
     from ..tables import SampledClasses, numbered, overview_of
     from .console import progress
 
-    source = open_labelled(data, options)
-    drawn = SampledClasses(USUAL_OF_A_CLASS if most is None else most, seed)
+    source = open_labeled(data, options)
+    drawn = SampledClasses(PER_CLASS if most is None else most, seed)
     with progress("Reading", shown=shown) as update:
         for rows in source.batches(_BATCH):
             assert rows.labels is not None
             drawn.add(rows.X, rows.labels)
             update(sum(drawn.n_seen.values()), source.fraction)
-    n_each = _of_each(drawn.n_seen, most)
+    n_each = _choose_number(drawn.n_seen, most)
     X, labels = drawn.taken(n_each)
-    if standardise:
-        column_scale(X, source)  # that it can be done; each trial does it with its own training samples
+    if standardize:
+        compute_column_scale(X, source)  # a check only: each trial scales by its own training samples
     y, names = numbered(labels.tolist())
-    notes = notes_of(source)
+    notes = format_notes(source)
     if source.dropped:
-        notes.append(f"{source.dropped:,} rows with missing values are left out.")
-    notes += _sampled(drawn.n_seen, n_each)
-    notes += overview_of(X, labels, source.feature_names).remarks(scaled=standardise)
+        notes.append(f"{count_of(source.dropped, 'row')} with missing values left out.")
+    notes += _note_sampling(drawn.n_seen, n_each)
+    notes += overview_of(X, labels, source.feature_names).remarks(scaled=standardize)
     name = "standard input" if data == "-" else Path(data).stem
     read = f"read from {source.name}, classes from {source.label!r}"
     return ComparisonData(Dataset(name, X, y, names, read), sum(drawn.n_seen.values()), source.label, notes)
 
 
-def _of_pictures(
-    data: str, options: DataOptions, features: str | None, size: str | None, most: int | None, seed: int, shown: bool
+def _read_pictures(
+    data: str, options: ReadOptions, features: FeatureOptions, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
     import numpy as np
 
@@ -122,56 +124,56 @@ def _of_pictures(
     from ..tables import ReadError, SampledClasses, labelled_pictures, numbered, pixels_of, read_all
     from .console import progress
 
-    kind, shape = chosen_features(features, size)
+    kind, shape = features.kind, features.shape
     if not Path(data).is_dir():
-        raise BadInput(f"{data} is one picture: give a folder with a sub-folder of pictures for each class.")
+        raise InputError(f"{data} is one picture: give a folder with a subfolder of pictures for each class.")
     paths, classes, _ = labelled_pictures(data)
-    drawn = SampledClasses(USUAL_OF_A_CLASS if most is None else most, seed)
+    drawn = SampledClasses(PER_CLASS if most is None else most, seed)
     drawn.add(np.array([str(path.absolute()) for path in paths]), np.array(classes))
-    n_each = _of_each(drawn.n_seen, most)
+    n_each = _choose_number(drawn.n_seen, most)
     X, labels = drawn.taken(n_each)
-    notes = _sampled(drawn.n_seen, n_each)
+    notes = _note_sampling(drawn.n_seen, n_each)
 
-    def look(grey: Any) -> Any:
-        """What is kept of a picture: itself where it is small, and a copy of the size that is wanted or usual."""
+    def look(gray: Any) -> Any:
+        """Return the picture itself if it is small, and a copy of the size that is asked for or usual."""
         if kind != "pixels":
             return None
-        whole = grey if shape is None and grey.size <= SMALL_PICTURE else None
-        return whole, pixels_of(grey, shape or USUAL_SHAPE)
+        whole = gray if shape is None and gray.size <= SMALL_PICTURE else None
+        return whole, pixels_of(gray, shape or USUAL_SHAPE)
 
     with progress("Reading pictures", unit="pictures", shown=shown) as update:
-        shapes, greys, kept = read_all([Path(path) for path in X.tolist()], look, options.skip_broken, update)
+        shapes, grays, kept = read_all([Path(path) for path in X.tolist()], look, options.skip_broken, update)
     if not kept:
         raise ReadError(f"{data} has no picture that can be read.")
     if len(kept) < len(X):
-        notes.append(f"{len(X) - len(kept):,} pictures that cannot be read are left out.")
+        notes.append(f"{count_of(len(X) - len(kept), 'picture')} left out because they cannot be read.")
     X, labels = X[kept], labels[kept]
-    made = "spatial pyramids of visual words, learnt on the training pictures of each trial"
+    made = "spatial pyramids of visual words, learned on the training pictures of each trial"
     if kind == "pixels":
-        shape = shape or usual_shape(shapes)
+        shape = shape or choose_shape(shapes)
         X = np.stack(
-            [(whole if whole is not None and whole.shape == shape else small).ravel() for whole, small in greys]
+            [(whole if whole is not None and whole.shape == shape else small).ravel() for whole, small in grays]
         )
-        made = f"grey values at {shape[0]} × {shape[1]} pixels"
+        made = f"gray values at {shape[0]} × {shape[1]} pixels"
     y, names = numbered(labels.tolist())
     name = Path(data).resolve().name
     return ComparisonData(Dataset(name, X, y, names, f"pictures in {name}: {made}"), len(paths), None, notes)
 
 
-def _of_each(n_seen: dict[str, int], most: int | None) -> int:
-    """Samples of each class that take part."""
+def _choose_number(n_seen: dict[str, int], most: int | None) -> int:
+    """Return the largest number of samples per class."""
     if most is not None:
         return most
-    return min(USUAL_OF_A_CLASS, max(USUAL_OF_ALL // len(n_seen), USUAL_LEAST))
+    return min(PER_CLASS, max(IN_ALL // len(n_seen), LEAST_PER_CLASS))
 
 
-def _sampled(n_seen: dict[str, int], n_each: int) -> list[str]:
-    """Which classes are not met in full."""
+def _note_sampling(n_seen: dict[str, int], n_each: int) -> list[str]:
+    """Return a note on the classes of which only some samples are used."""
     cut = sum(n > n_each for n in n_seen.values())
     if not cut:
         return []
     whole, taken = sum(n_seen.values()), sum(min(n, n_each) for n in n_seen.values())
     return [
-        f"{taken:,} of {whole:,} samples take part, drawn by chance: {cut} of {len(n_seen)} classes have more than "
-        f"{n_each}, the most of a class (--max-samples)."
+        f"{taken:,} of {whole:,} samples are used, drawn at random: {cut} of {len(n_seen)} classes have more than "
+        f"{n_each}, the largest number per class (--max-samples)."
     ]

@@ -1,4 +1,4 @@
-"""``srosr completion``: the script that lets a shell complete commands and options."""
+"""``srosr completion``: print the script that lets a shell complete commands and options."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def completion(context: click.Context, shell: str) -> None:
 
     \b
     Examples:
-      eval "$(srosr completion bash)"                                   for now; in ~/.bashrc for always
-      eval "$(srosr completion zsh)"                                    the same for zsh, in ~/.zshrc
+      eval "$(srosr completion bash)"                                   in this shell; put it in ~/.bashrc for all
+      eval "$(srosr completion zsh)"                                    the same for zsh and ~/.zshrc
       srosr completion fish > ~/.config/fish/completions/srosr.fish
     """
     from click.shell_completion import ShellComplete, get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None
-    # Of the class's own method bash would first be started to ask for its version.
+    # The class's own method would start bash to ask for its version.
     click.echo(ShellComplete.source(kind(context.find_root().command, {}, "srosr", "_SROSR_COMPLETE")))

@@ -1,4 +1,4 @@
-"""How commands speak: results on standard output, everything else on standard error, and that only on a terminal."""
+"""Printing: results go to standard output, everything else to standard error; progress only to a terminal."""
 
 from __future__ import annotations
 
@@ -17,51 +17,62 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
-    "LARGEST_SEED",
     "err",
+    "jobs_option",
     "json_option",
-    "nobody_listens",
     "out",
     "percent",
+    "print_facts",
     "print_json",
     "progress",
     "quiet_option",
-    "show_facts",
-    "warnings_shown",
+    "seed_option",
+    "show_warnings",
+    "silence_stdout",
 ]
 
-# Names, paths and labels are shown as they are, whatever brackets they have.
+# Names, paths and labels are printed as they are, brackets included.
 _PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
-#: What scikit-learn's random_state takes.
-LARGEST_SEED = 2**32 - 1
+#: The largest seed that scikit-learn's random_state takes.
+_LARGEST_SEED = 2**32 - 1
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def seed_option(meaning: str) -> Any:
+    """Return the option --seed."""
+    return click.option("--seed", type=click.IntRange(0, _LARGEST_SEED), default=0, show_default=True, help=meaning)
+
+
+def jobs_option(meaning: str = "Number of threads.") -> Any:
+    """Return the option --jobs."""
+    return click.option("--jobs", type=click.IntRange(1), help=f"{meaning}  [one per core]")
 
 
 def out() -> Console:
-    """Standard output; colours only on a terminal."""
+    """Return standard output as a console, with colors only on a terminal."""
     from rich.console import Console
 
     class Patient(Console):
-        """Whoever read our output may have seen enough; the work goes on."""
+        """A console that goes on when the reader of standard output closes it."""
 
         def on_broken_pipe(self) -> None:
-            nobody_listens()
+            silence_stdout()
 
     return Patient(soft_wrap=True, **_PLAIN)
 
 
 def err() -> Console:
-    """Standard error."""
+    """Return standard error as a console."""
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=True, **_PLAIN)
 
 
-def nobody_listens() -> None:
-    """Let standard output lead nowhere from now on."""
+def silence_stdout() -> None:
+    """Discard what is written to standard output from now on."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -69,12 +80,12 @@ def nobody_listens() -> None:
 
 
 def print_json(value: Any) -> None:
-    """A value as JSON on standard output."""
+    """Print a value as JSON."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def show_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Facts on standard output, a line each: a name and what it is. On a terminal long ones are folded."""
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print facts, one per line, each a name and a value; on a terminal long values are folded."""
     from textwrap import wrap
 
     from rich.text import Text
@@ -90,13 +101,13 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def percent(share: float) -> str:
-    """A share in percent, with one digit after the point."""
+    """Return a share in percent with one decimal."""
     return f"{100 * share:.1f} %"
 
 
 @contextmanager
 def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[Callable[[int, float | None], None]]:
-    """A bar on a terminal, nothing elsewhere; it is told how many are done and, where known, the share of all."""
+    """Show a bar on a terminal; yield a function that takes the number done and the share of all, if known."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = err()
@@ -119,8 +130,8 @@ def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[C
 
 
 @contextmanager
-def warnings_shown(shown: bool = True) -> Iterator[None]:
-    """What the library warns of, as a line on standard error each instead of a place in the source."""
+def show_warnings(shown: bool = True) -> Iterator[None]:
+    """Print each warning of the library as one line on standard error, without a place in the source."""
     import warnings
 
     with warnings.catch_warnings(record=True) as caught:

@@ -1,4 +1,4 @@
-"""``srosr datasets``: the public data sets that are known by name."""
+"""``srosr datasets``: list, describe, download and export public data sets."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ __all__ = ["datasets"]
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--fetch", is_flag=True, help="Download the set NAME where it is not at hand, and check it.")
+@click.option("--fetch", is_flag=True, help="Download the data set if it is not available here, and check it.")
 @click.option(
     "--export",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Write the set as two tables to try srosr with: FOLDER/known.csv and FOLDER/new.csv.",
+    help="Write two tables to try srosr with: FOLDER/known.csv and FOLDER/new.csv.",
 )
 @json_option
 def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) -> None:
-    """List the public data sets known by name, or describe one.
+    """List the public data sets, or describe one.
 
-    A set is looked for in the folder that SROSR_DATA_DIR names, then in the cache, then downloaded with a checksum.
-    "digits" comes with scikit-learn and is always there. Any of them serves "srosr reproduce", and Python as
-    srosr.load_dataset(NAME).
+    A data set is looked for in the folder SROSR_DATA_DIR, then in the cache; --fetch downloads it and verifies its
+    checksum. "digits" comes with scikit-learn and is always available. "srosr reproduce" uses these data sets; in
+    Python they are srosr.load_dataset(NAME).
 
-    --export makes tables to begin with: known.csv has half the samples of the first six in ten classes, new.csv the
-    other half of them and all samples of the other classes, which are the strangers; the column "label" says which.
+    --export writes tables to begin with: known.csv has half the samples of 60 % of the classes, new.csv has the other
+    half of them and all samples of the other classes, which are unknown; the column "label" has the classes.
 
     \b
     Examples:
-      srosr datasets                    the list, and which are at hand
+      srosr datasets                    the list, and which are available
       srosr datasets usps               samples, classes, source
       srosr datasets usps --fetch       download it first
       srosr datasets digits --export .  known.csv and new.csv, to try srosr with
     """
     from .._support.messages import choose_from, count_of, list_names
     from ..datasets import DATASETS, DatasetError, DatasetNotFound, load_dataset
-    from .bad_input import BadInput
-    from .console import err, print_json, show_facts
+    from .console import err, print_facts, print_json
+    from .errors import InputError
 
     if name is None:
         if fetch or export is not None:
-            raise BadInput("--fetch and --export need the name of a set, as in srosr datasets digits --export .")
-        _list(list(DATASETS), as_json)
+            raise InputError("--fetch and --export need the name of a data set, as in srosr datasets digits --export .")
+        _print_list(list(DATASETS), as_json)
         return
     if name not in DATASETS:
-        raise BadInput(f"there is no data set {name}{choose_from(name, DATASETS)}")
+        raise InputError(f"there is no data set {name}{choose_from(name, DATASETS)}")
     try:
         with err().status(f"Loading {name} …"):
             data = load_dataset(name, download=fetch)
     except DatasetError as error:
         absent = isinstance(error, DatasetNotFound)
-        hint = " --fetch downloads it, where it has a home to be downloaded from." if absent and not fetch else ""
-        raise BadInput(" ".join(f"{error}{hint}".split())) from None
+        hint = " --fetch downloads it if it can be downloaded." if absent and not fetch else ""
+        raise InputError(" ".join(f"{error}{hint}".split())) from None
     if export is not None:
         files = _export(data, export)
         if as_json:
             print_json({file.stem: {"file": str(file), "rows": n} for file, n in files.items()})
         else:
-            show_facts([(str(file), f"{count_of(n, 'row')}") for file, n in files.items()])
+            print_facts([(str(file), f"{count_of(n, 'row')}") for file, n in files.items()])
         return
     parts = [] if data.part is None else sorted(set(data.part.tolist()))
     if as_json:
@@ -83,11 +83,11 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
     if parts:
         facts.append(("parts", list_names(parts)))
     facts.append(("source", data.source))
-    show_facts(facts)
+    print_facts(facts)
 
 
-def _list(names: list[str], as_json: bool) -> None:
-    """Names, and whether each is at hand; nothing is downloaded, and nothing large is read twice."""
+def _print_list(names: list[str], as_json: bool) -> None:
+    """Print the data sets and whether each is available; nothing is downloaded."""
     from rich.table import Table
 
     from ..datasets import DatasetError, DatasetNotFound, load_dataset
@@ -99,9 +99,9 @@ def _list(names: list[str], as_json: bool) -> None:
             try:
                 data = load_dataset(name, download=False)
             except DatasetNotFound:
-                found.append({"name": name, "at_hand": False})
+                found.append({"name": name, "available": False})
             except DatasetError as error:
-                found.append({"name": name, "at_hand": False, "damaged": " ".join(str(error).split())})
+                found.append({"name": name, "available": False, "damaged": " ".join(str(error).split())})
             else:
                 features = None if data.pictures else int(data.X.shape[1])
                 one: dict[str, object] = {
@@ -109,7 +109,7 @@ def _list(names: list[str], as_json: bool) -> None:
                     "features": features,
                     "classes": len(data.class_names),
                 }
-                found.append({"name": name, "at_hand": True, **one})
+                found.append({"name": name, "available": True, **one})
     if as_json:
         print_json(found)
         return
@@ -117,9 +117,9 @@ def _list(names: list[str], as_json: bool) -> None:
     table.add_column("name")
     for heading in ("samples", "features", "classes"):
         table.add_column(heading, justify="right")
-    table.add_column("at hand")
+    table.add_column("available")
     for line in found:
-        here = bool(line["at_hand"])
+        here = bool(line["available"])
         numbers = [line.get(key) for key in ("samples", "features", "classes")]
         cells = ["" if not here else "pictures" if n is None else f"{n:,}" for n in numbers]
         table.add_row(
@@ -129,33 +129,33 @@ def _list(names: list[str], as_json: bool) -> None:
             style="" if here else "dim",
         )
     out().print(table)
-    if not all(line["at_hand"] for line in found):
-        out().print("srosr datasets NAME --fetch downloads one that is not at hand, where it has a home.", style="dim")
+    if not all(line["available"] for line in found):
+        out().print("srosr datasets NAME --fetch downloads one that is not available.", style="dim")
     for line in found:
         if "damaged" in line:
             out().print(f"Note: {line['damaged']}", style="yellow")
 
 
 def _export(data: Dataset, folder: Path) -> dict[Path, int]:
-    """Write two tables, one to learn from and one to judge; how many rows each has."""
+    """Write two tables, one to fit and one to predict; return the number of rows of each."""
     import numpy as np
     from pandas import DataFrame
 
     from .._support.atomic_files import make_folder, write_atomically
-    from .bad_input import BadInput, refusing
-    from .output_files import check_output_path
+    from .errors import InputError, convert_errors
+    from .output_paths import check_output_path
 
     if data.pictures:
-        raise BadInput(f"{data.name} holds pictures, which --export cannot put into tables.")
+        raise InputError(f"{data.name} holds pictures, which --export cannot write to tables.")
     n_known = max(2, round(0.6 * len(data.class_names)))
     order = np.random.default_rng(0).permutation(len(data.y))
-    learnt = np.zeros(len(data.y), bool)
+    in_training = np.zeros(len(data.y), bool)
     for k in range(n_known):
         rows = order[data.y[order] == k]
-        learnt[rows[: (len(rows) + 1) // 2]] = True
+        in_training[rows[: (len(rows) + 1) // 2]] = True
     names = np.array(data.class_names)
-    files = {folder / "known.csv": order[learnt[order]], folder / "new.csv": order[~learnt[order]]}
-    with refusing():
+    files = {folder / "known.csv": order[in_training[order]], folder / "new.csv": order[~in_training[order]]}
+    with convert_errors():
         make_folder(folder)
         for file in files:
             check_output_path(file, "the table", "--export")

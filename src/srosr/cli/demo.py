@@ -1,4 +1,4 @@
-"""``srosr demo``: known and unknown digits, a table and a figure."""
+"""``srosr demo``: known and unknown digits, with a table and a figure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .bad_input import BadInput
-from .console import LARGEST_SEED
-from .output_files import check_figure_path, unwritable
+from .console import seed_option
+from .errors import InputError
+from .output_paths import cannot_write, check_figure_path
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,38 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _RULES = {"calibrated": "calibrated", "paper": "paper's, same codes", "SCI": "SCI alone"}
-_SAME_SHARE = "thresholds set to refuse {0.target_rejection:.0%} of known samples; no unknown had a part in them"
+_CAPTION = "thresholds set to reject {0.target_rejection:.0%} of known samples; no unknown sample was used"
 
 
 @click.command()
 @click.option(
     "--known",
     metavar="DIGITS",
-    help="The digits to learn, separated by commas; the others are strangers. [default: six, by the seed]",
+    help="Comma-separated digits to learn; the others are unknown.  [six, chosen by the seed]",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, LARGEST_SEED),
-    default=0,
-    show_default=True,
-    help="Chooses the known digits and splits them into training and test.",
-)
+@seed_option("Seed of the choice of known digits and of the split into training and test samples.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("srosr-demo.png"),
     show_default=True,
-    help="Where the figure goes; the ending (.png, .pdf or .svg) chooses the format.",
+    help="Where to write the figure; the ending (.png, .pdf or .svg) chooses the format.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of the table.")
 def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
-    """Learn six digits, meet all ten, refuse the strangers.
+    """Learn six digits, test on all ten, reject the unknown ones.
 
-    Fits SROSRClassifier to known digits of scikit-learn's bundled set: every sample is coded over all training samples,
-    the class that leaves the smallest error is its candidate, and a sample that is stranger than known samples are is
-    refused. Score and threshold come from known digits only. Prints a table, with the paper's rule and plain
-    concentration of the code (SCI) to compare, and writes one figure: scores, codes, errors, a tail, and the
-    explanation of one refusal.
+    Fits SROSRClassifier to known digits of the set that comes with scikit-learn: every sample is coded over all
+    training samples, the class with the smallest reconstruction error is its candidate, and a sample that is less like
+    its candidate than known samples are is rejected. Score and threshold come from known digits only. The command
+    prints a table, with the paper's rule and plain concentration of the code (SCI) for comparison, and writes a figure
+    with scores, codes, errors, a tail, and the explanation of one rejected sample.
 
     \b
     Examples:
@@ -70,14 +64,14 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
     try:
         choose_digits(seed, digits)
     except ValueError as error:
-        raise BadInput(f"--known {known}: {error}") from None
+        raise InputError(f"--known {known}: {error}") from None
 
-    with Console(stderr=True).status("Learning and meeting digits (the first run also compiles the solver) …"):
+    with Console(stderr=True).status("Fitting and predicting digits (the first run also compiles the solver) …"):
         result = run_demo(seed, digits)
         try:
             plot_demo(result, out)
         except OSError as error:
-            raise unwritable("the figure", out, error.strerror or str(error), "--out") from None
+            raise cannot_write("the figure", out, error.strerror or str(error), "--out") from None
 
     if as_json:
         import json
@@ -91,16 +85,16 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
 
 
 def _parse_digits(text: str) -> tuple[int, ...]:
-    """Read ``0,1,2`` into numbers; whether they make sense is for the demo to say."""
+    """Return the numbers in ``0,1,2``; the demo checks whether they can be used."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isascii() and part.isdigit()):
-            raise BadInput(f"--known {text}: {part!r} is not a digit; write digits separated by commas, as in 0,1,2.")
+            raise InputError(f"--known {text}: {part!r} is not a digit; write digits separated by commas, as in 0,1,2.")
     return tuple(int(part) for part in parts)
 
 
 def _render(result: DemoResult) -> list[RenderableType]:
-    """The demo's numbers as a table of classes, one of rules and a short summary, for the terminal."""
+    """Return a table of digits, one of rules, and a summary."""
     from rich.table import Table
     from rich.text import Text
 
@@ -115,7 +109,7 @@ def _render(result: DemoResult) -> list[RenderableType]:
         header_style="bold",
     )
     table.add_column("digit")
-    for heading in ("samples", "recognised", "refused", "wrong"):
+    for heading in ("samples", "recognized", "rejected", "wrong"):
         table.add_column(heading, justify="right")
     for tallies, name in ((result.known_tallies, "known"), (result.unknown_tallies, "unknown")):
         for tally in tallies:
@@ -137,8 +131,8 @@ def _render(result: DemoResult) -> list[RenderableType]:
             end_section=True,
         )
 
-    rules = Table(header_style="bold", caption=_SAME_SHARE.format(result), caption_justify="left", caption_style="dim")
-    for heading in ("rule", "known, right", "unknown refused", "AUROC", "F-measure"):
+    rules = Table(header_style="bold", caption=_CAPTION.format(result), caption_justify="left", caption_style="dim")
+    for heading in ("rule", "known, correct", "unknown rejected", "AUROC", "F-measure"):
         rules.add_column(heading, justify="left" if heading == "rule" else "right")
     for rule in result.rules:
         rules.add_row(
@@ -155,10 +149,14 @@ def _render(result: DemoResult) -> list[RenderableType]:
     summary.add_column(justify="right", style="bold")
     summary.add_column(style="dim")
     for row in (
-        ("closed-set accuracy", f"{result.closed_set_accuracy:.1%}", "of known samples, nothing refused"),
+        ("closed-set accuracy", f"{result.closed_set_accuracy:.1%}", "of known samples, without rejection"),
         ("worst duality gap", f"{result.worst_gap:.1e}", f"over {result.n_test:,} codes, {result.problem}"),
-        ("time to learn", f"{result.seconds_fit:.1f} s", f"{result.n_train} samples; with compiling, at the first run"),
-        ("time to recognise", f"{result.seconds_recognise:.1f} s", f"{result.n_test:,} samples"),
+        (
+            "time to fit",
+            f"{result.seconds_fit:.1f} s",
+            f"{result.n_train} samples; the first run also compiles",
+        ),
+        ("time to predict", f"{result.seconds_recognise:.1f} s", f"{result.n_test:,} samples"),
     ):
         summary.add_row(*row)
     return [table, rules, summary]

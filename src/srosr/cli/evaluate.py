@@ -1,4 +1,4 @@
-"""``srosr evaluate``: how well a model does on labelled samples."""
+"""``srosr evaluate``: measure a model on labeled samples."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .bad_input import BadInput
-from .console import LARGEST_SEED, json_option, quiet_option
-from .input_data import DataOptions, data_options
+from .console import jobs_option, json_option, quiet_option, seed_option
+from .errors import InputError
+from .input_data import data_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..classifiers import OpenSetClassifier
     from ..evaluation import Evaluation
-    from ..tables import RowSource
+    from ..tables import ReadOptions, RowSource
 
 __all__ = ["evaluate"]
 
-#: Labels that a list names.
-MOST_NAMES = 12
-#: Lines of a table on the screen; the report has all.
-_LINES = 20
+#: Largest number of labels in a list, and of lines in a table; the report has all.
+_MOST_NAMES, _MOST_LINES = 12, 20
 _WIDE = 240
 
 
@@ -34,7 +32,7 @@ _WIDE = 240
 @click.argument("data", metavar="DATA")
 @click.option(
     "--unknown", "unknown", metavar="LABEL", multiple=True,
-    help="A label of unknown samples; then any other that the model does not know is an error. Repeatable.",
+    help="A label of unknown samples; then any other label that is no class of the model is an error. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER",
@@ -42,14 +40,11 @@ _WIDE = 240
 )  # fmt: skip
 @click.option(
     "--figure", type=click.Path(path_type=Path), metavar="FILE",
-    help="Write the figure; the ending (.png, .pdf or .svg) chooses the format.",
+    help="Write the figure to this file; the ending (.png, .pdf or .svg) chooses the format.",
 )  # fmt: skip
 @data_options(model=True)
-@click.option(
-    "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True,
-    help="Of the resamples that intervals come from.",
-)  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), help="Threads.  [one a core]")
+@seed_option("Seed of the bootstrap intervals.")
+@jobs_option()
 @json_option
 @quiet_option
 def evaluate(
@@ -58,21 +53,21 @@ def evaluate(
     unknown: tuple[str, ...],
     out: Path | None,
     figure: Path | None,
-    options: DataOptions,
+    options: ReadOptions,
     seed: int,
     jobs: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Measure a model on labelled samples: how many are recognised, refused, mistaken.
+    """Measure a model on labeled samples: how many are recognized, rejected and confused.
 
-    DATA has the features of the model and a label for every sample. A label that is a class of the model makes a sample
-    known: to name its class is right. Every other label makes it unknown: to refuse it is right. Give labels with
-    --unknown to be strict: then a label that is neither is an error, as a misspelt class would be.
+    DATA has the features of the model and a label for every sample. Samples whose label is a class of the model are
+    known and should get that class; all others are unknown and should be rejected. With --unknown, any label that is
+    neither a class nor given there is an error, which finds misspelled classes.
 
-    Prints all metrics with 95 % intervals and a line for each class. With --out it also writes a page to read and send
-    on: scores, OSCR curve, what other thresholds would do, who was mistaken for whom, and the worst mistakes by row.
-    Use samples that the model was not fitted to: of others it knows too much.
+    The command prints all metrics with 95 % intervals and a line for each class. With --out it also writes a page with
+    the scores, the OSCR curve, the effect of other thresholds, the confusions and the worst mistakes by row. Use
+    samples that the model was not fitted to.
 
     \b
     Examples:
@@ -82,67 +77,68 @@ def evaluate(
       srosr evaluate model.srosr photos/ --figure scores.pdf
       srosr evaluate model.srosr test.npz --json | jq .metrics.auroc.value
     """
+    from .._support.messages import count_of
     from ..experiments import ResultsFolderError
     from ..reports import remarks
-    from .bad_input import refusing
     from .console import print_json
-    from .input_data import load_model, open_for
-    from .output_files import check_figure_path
-    from .trial_progress import writable
+    from .errors import convert_errors
+    from .input_data import open_for_model
+    from .models import load_model
+    from .output_paths import check_figure_path
+    from .trial_progress import prepare_folder
 
     if figure is not None:
         check_figure_path(figure, "--figure", data, model)
     with ExitStack() as stack:
-        stack.enter_context(refusing(ResultsFolderError))
+        stack.enter_context(convert_errors(ResultsFolderError))
         if out is not None:
-            stack.enter_context(writable(out))
+            stack.enter_context(prepare_folder(out))
         clf = load_model(model)
         if hasattr(clf, "n_jobs"):
             clf.n_jobs = jobs or -1
-        source = open_for(clf, data, options, labels="required")
-        found = _judged(clf, source, unknown or None, seed, shown=not (quiet or as_json))
+        source = open_for_model(clf, data, options, labels="required")
+        found = _evaluate(clf, source, unknown or None, seed, shown=not (quiet or as_json))
         notes = [*source.notes, *remarks(found, unknown or None, source.name)]
         if source.dropped:
-            notes.append(f"{source.dropped:,} rows of {source.name} were left out.")
-        about = _about(clf, model, source)
-        whole = about | {"notes": notes} | found.as_dict()
-        files = _files(found, whole, clf, out, figure)
-        _write(files)
+            notes.append(f"{count_of(source.dropped, 'row')} of {source.name} left out.")
+        whole = _describe(clf, model, source) | {"notes": notes} | found.as_dict()
+        files = _render_files(found, whole, clf, out, figure)
+        _write_files(files)
     if as_json:
         print_json(whole | {"files": [str(path) for path in files]})
     elif not quiet:
-        _show(found, notes, whole)
-        _show_files(files)
+        _print_results(found, notes, whole)
+        _print_files(files)
 
 
-def _judged(
+def _evaluate(
     clf: OpenSetClassifier, source: RowSource, unknown: tuple[str, ...] | None, seed: int, shown: bool
 ) -> Evaluation:
-    """Decide batch by batch, keeping four numbers a row."""
+    """Predict batch by batch, keeping four numbers per row."""
     from ..evaluation import Gathering, UnexpectedLabel
     from .console import progress
-    from .input_data import batch_size, scaled_batches
+    from .input_data import read_batches
 
     try:
         gathering = Gathering(clf.classes_, unknown)
     except UnexpectedLabel as error:
-        raise BadInput(f"--unknown: {error}") from None
+        raise InputError(f"--unknown: {error}") from None
     n = 0
-    with progress("Judging", shown=shown) as update:
-        for rows, X in scaled_batches(clf, source, batch_size(clf)):
+    with progress("Evaluating", shown=shown) as update:
+        for rows, X in read_batches(clf, source):
             assert rows.labels is not None
-            # Labels first: a misspelt one is said before the work on its batch.
+            # Labels are checked first, so that a misspelled one is reported before its batch is predicted.
             try:
                 gathering.check(rows.labels, rows.numbers)
             except UnexpectedLabel as error:
-                raise BadInput(f"{source.name}: {error}") from None
+                raise InputError(f"{source.name}: {error}") from None
             gathering.add(rows.labels, clf.decide(X), rows.numbers, rows.kept.get("file"))
             n += len(rows.labels)
             update(n, source.fraction)
     return gathering.evaluation(thresholds=clf.thresholds_, score_range=clf.score_range, seed=seed)
 
 
-def _about(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, Any]:
+def _describe(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, Any]:
     import math
 
     from ..rivals import method_name
@@ -163,10 +159,10 @@ def _about(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, 
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def _files(
+def _render_files(
     found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier, out: Path | None, figure: Path | None
 ) -> dict[Path, bytes]:
-    """All files that are wanted, complete, before one is written."""
+    """Return the content of all files, before any is written."""
     import json
 
     if out is None and figure is None:
@@ -192,10 +188,10 @@ def _files(
     return files
 
 
-def _write(files: Mapping[Path, bytes]) -> None:
-    """Write all files, or leave none that was not there."""
+def _write_files(files: Mapping[Path, bytes]) -> None:
+    """Write all files; after an error remove those that are new."""
     from .._support.atomic_files import write_atomically
-    from .output_files import unwritable
+    from .output_paths import cannot_write
 
     new = [path for path in files if not path.exists()]
     for path, content in files.items():
@@ -205,7 +201,7 @@ def _write(files: Mapping[Path, bytes]) -> None:
             for other in new:
                 other.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise unwritable("the report", path, error.strerror or str(error), "--out or --figure") from None
+                raise cannot_write("the report", path, error.strerror or str(error), "--out or --figure") from None
             raise
 
 
@@ -218,7 +214,7 @@ def _facts(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) 
         ("data", whole["data"]),
         *_samples(found),
         ("threshold", _threshold(whole)),
-        ("classes", f"{len(found.names):,}: {list_names(found.names, MOST_NAMES)}"),
+        ("classes", f"{len(found.names):,}: {list_names(found.names, _MOST_NAMES)}"),
     ]
     return [(name, text) for name, text in facts if text]
 
@@ -235,23 +231,23 @@ def _threshold(whole: Mapping[str, Any]) -> str:
 
 
 def _samples(found: Evaluation) -> list[tuple[str, str]]:
-    """How many samples there were of either kind, and which labels were taken as unknown."""
+    """Return the numbers of known and unknown samples, and the unknown labels."""
     from .._support.messages import list_names
 
     met = sum(line.samples > 0 for line in found.lines if line.known)
     of = f" of {met:,} classes" if met != 1 else " of 1 class"
-    strange = f": {list_names(found.strangers, MOST_NAMES)}" if found.strangers else ""
+    strange = f": {list_names(found.strangers, _MOST_NAMES)}" if found.strangers else ""
     return [
         ("known", f"{found.n_known:,} samples" + (of if met else "")),
         ("unknown", f"{found.n_unknown:,} samples{strange}"),
     ]
 
 
-# -- the screen --------------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------
 
 
 def _console() -> Console:
-    """Standard output, wide enough that no line of a table is folded in a file or a pipe."""
+    """Return standard output as a console, so wide that no line of a table is folded in a file or a pipe."""
     from .console import out
 
     console = out()
@@ -260,16 +256,16 @@ def _console() -> Console:
     return console
 
 
-def _show(found: Evaluation, notes: list[str], whole: Mapping[str, Any]) -> None:
+def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     from ..reports import between_text, sentences, value_text
-    from .console import err, show_facts
+    from .console import err, print_facts
 
     console, said = _console(), err()
     for note in notes:
         said.print(f"Note: {note}", style="yellow")
-    show_facts([*_samples(found), ("method", whole["method"]), ("threshold", _threshold(whole))])
+    print_facts([*_samples(found), ("method", whole["method"]), ("threshold", _threshold(whole))])
     console.print()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
@@ -281,26 +277,28 @@ def _show(found: Evaluation, notes: list[str], whole: Mapping[str, Any]) -> None
         table.add_row(measure.kind.label, value_text(measure), between_text(measure), told)
     console.print(table)
     console.print()
-    _show_classes(found)
+    _print_classes(found)
     for sentence in sentences(found):
         console.print(sentence)
 
 
-def _show_classes(found: Evaluation) -> None:
-    """Known classes, then unknown labels; of many those with the most mistakes."""
+def _print_classes(found: Evaluation) -> None:
+    """Print a table of known classes and one of unknown labels; of many, those with the most mistakes."""
     from rich.table import Table
 
     console = _console()
     for known in (True, False):
         lines = [line for line in found.lines if line.known is known and line.samples]
-        shown = sorted(lines, key=lambda line: line.right - line.samples)[:_LINES] if len(lines) > _LINES else lines
+        shown = lines
+        if len(lines) > _MOST_LINES:
+            shown = sorted(lines, key=lambda line: line.right - line.samples)[:_MOST_LINES]
         if not lines:
             continue
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("known class" if known else "unknown label", overflow="fold")
-        for heading in ("samples", "right", "refused", "wrong") if known else ("samples", "refused", "accepted"):
+        for heading in ("samples", "correct", "rejected", "wrong") if known else ("samples", "rejected", "accepted"):
             table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("most often taken for", overflow="fold")
+        table.add_column("most often predicted as", overflow="fold")
         for line in shown:
             counts = (
                 (line.samples, line.right, line.refused, line.wrong)
@@ -315,7 +313,7 @@ def _show_classes(found: Evaluation) -> None:
         console.print()
 
 
-def _show_files(files: Mapping[Path, bytes]) -> None:
+def _print_files(files: Mapping[Path, bytes]) -> None:
     from .console import out
 
     kinds = {"report.html": "Report", "evaluation.json": "Numbers"}

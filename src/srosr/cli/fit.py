@@ -1,4 +1,4 @@
-"""``srosr fit``: from a file of labelled samples to a model file."""
+"""``srosr fit``: from labeled samples to a model file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from .bad_input import BadInput
-from .console import LARGEST_SEED, json_option, quiet_option
-from .input_data import DataOptions, data_options
-from .picture_options import chosen_features, features_option, size_option, usual_shape
+from .console import jobs_option, json_option, quiet_option, seed_option
+from .errors import InputError, end_sentence
+from .input_data import FeatureOptions, data_options, feature_options
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
     from ..classifiers import OpenSetClassifier
     from ..inspection import ModelSummary
-    from ..tables import FeatureRecipe, Overview
+    from ..tables import FeatureRecipe, Overview, ReadOptions
 
 __all__ = ["fit"]
 
-#: A model is worth a word where it names fewer held-out samples rightly, or refuses fewer strangers; and a table where
-#: so many samples each have a class of their own.
-POOR_ACCURACY, POOR_REFUSAL, MANY = 0.8, 0.5, 20
+#: Below this accuracy on held-out samples, and below this rejection rate of simulated unknowns, advice is given.
+POOR_ACCURACY, POOR_REJECTION = 0.8, 0.5
+#: From so many samples on, a class for each sample is an error.
+MANY = 20
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 
@@ -32,149 +32,125 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 @click.argument("data", metavar="DATA")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("model.srosr"), show_default=True,
-    help="Where the model goes.",
+    help="Where to write the model.",
 )  # fmt: skip
 @data_options()
-@features_option
-@size_option
-@click.option("--standardise", is_flag=True, help="Shift and scale every column to mean 0 and standard deviation 1.")
-@click.option("--method", default="calibrated", show_default=True, metavar="NAME", help="The method, see above.")
-@click.option("--alpha", type=float, metavar="A", help="Code samples by the Lasso with this weight.  [0.02]")
-@click.option("--epsilon", type=float, metavar="E", help="Code samples within this error instead, as the paper does.")
+@feature_options
+@click.option("--method", default="calibrated", show_default=True, metavar="NAME", help="The method; see above.")
+@click.option("--alpha", type=float, metavar="A", help="Code samples by the Lasso with this penalty.  [0.02]")
+@click.option("--epsilon", type=float, metavar="E", help="Code samples to within this error instead, as in the paper.")
 @click.option("--kernel", type=click.Choice(KERNELS), help="Compare samples by a kernel.  [linear]")
-@click.option("--gamma", type=float, metavar="G", help="Of the kernel.  [1 / number of features]")
+@click.option("--gamma", type=float, metavar="G", help="Parameter of the kernel.  [1 / number of features]")
 @click.option(
-    "--target-rejection", type=SHARE, metavar="SHARE", help="Share of known samples that may be refused.  [0.05]"
+    "--target-rejection", type=SHARE, metavar="SHARE", help="Share of known samples that may be rejected.  [0.05]"
 )
-@click.option("--unknown-label", metavar="TEXT", help='What refused samples are called.  ["unknown"]')
-@click.option("--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the splits.")
-@click.option("--jobs", type=click.IntRange(1), help="Threads.  [one a core]")
+@click.option("--unknown-label", metavar="TEXT", help='Label of rejected samples.  ["unknown"]')
+@seed_option("Seed of the splits.")
+@jobs_option()
 @json_option
 @quiet_option
 def fit(
     data: str,
     output: Path,
-    options: DataOptions,
-    features: str | None,
-    size: str | None,
-    standardise: bool,
+    options: ReadOptions,
+    features: FeatureOptions,
     as_json: bool,
     quiet: bool,
     **settings: Any,
 ) -> None:
-    """Learn known classes from labelled samples and write a model file.
+    """Learn known classes from labeled samples and write a model file.
 
     DATA is a table (.csv, .tsv, .parquet) with a column of classes, arrays (.npz with X and y; .npy with --labels;
-    .mat), or a folder with a sub-folder of pictures for each class. No sample of an unknown class is needed: held-out
-    samples, and known classes left out in turn, say what is strange.
+    .mat), or a folder with a subfolder of pictures for each class. No sample of an unknown class is needed: the
+    threshold comes from held-out samples and from known classes that are left out in turn.
 
-    Before it works it shows what it understood of the data; afterwards how held-out samples fared. Methods: calibrated
-    (the default), paper, matched, and the rivals naive, ratio, sci, w-svm, pi-svm, 1-vs-set, svm, svm-platt,
-    svm-pairwise, osnn, knn, mahalanobis, evm, evm-released, openmax, max-logit. "srosr compare DATA" says which suits.
+    The command first prints what it found in DATA, then how held-out samples were classified. Methods: calibrated (the
+    default), paper, matched, and the rivals naive, ratio, sci, w-svm, pi-svm, 1-vs-set, svm, svm-platt, svm-pairwise,
+    osnn, knn, mahalanobis, evm, evm-released, openmax, max-logit. "srosr compare DATA" recommends one of them.
 
     \b
     Examples:
       srosr fit iris.csv --label species
-      srosr fit train.parquet -o model.srosr --ignore id --standardise
+      srosr fit train.parquet -o model.srosr --ignore id --standardize
       srosr fit embeddings.npy --labels names.txt --target-rejection 0.01
       srosr fit arrays.npz --method w-svm
       srosr fit photos/ --features pyramid
       srosr fit faces/ --features pixels --size 48x42
     """
     from ..inspection import summary_of
-    from .bad_input import refusing, spelt_out
-    from .console import err, print_json, warnings_shown
-    from .input_data import check_kind_of_options, is_picture_data
-    from .output_files import check_model_path
+    from .console import err, print_json, show_warnings
+    from .errors import convert_errors
+    from .input_data import check_options, is_picture_data
+    from .output_paths import check_model_path
 
     check_model_path(output, data)
-    clf = _classifier(settings)
+    clf = _make_classifier(settings)
     speaks = not (quiet or as_json)
-    check_kind_of_options(data, options)
-    with refusing():
+    check_options(data, options)
+    features.check(data)
+    with convert_errors():
         if is_picture_data(data):
-            if standardise:
-                raise BadInput("--standardise is for tables: the features of pictures have a common scale.")
-            training = _from_pictures(data, options, features, size, settings, speaks)
+            training = _read_pictures(data, options, features, settings, speaks)
         else:
-            if features is not None or size is not None:
-                raise BadInput(f"--features and --size are for pictures, and {data} is a table.")
-            training = _from_table(data, options, standardise)
-    intake, found = training.intake, training.found
+            training = _read_table(data, options, features.standardize)
     if speaks:
-        _show_data(training)
-    for name in found.classes:
-        if spelt_out(name) != name:
-            raise BadInput(f"{data}: the class {name!r} has signs that cannot be shown: give it another name.")
-    if len(found.classes) == found.samples >= MANY:
-        where = f" in {intake.label!r}" if intake.label is not None else ""
-        raise BadInput(
-            f"{data}: every sample has a class of its own{where}; name the column of the classes with --label."
-        )
-    if len(found.classes) < 2:
-        only = next(iter(found.classes), "none")
-        raise BadInput(
-            f"{data} has one class, {only}: at least two are needed, for a stranger is like none of several."
-        )
-    console = err()
-    with warnings_shown(speaks), console.status("Learning (the first run also compiles the solver) …"):
+        _print_data(training)
+    _check_classes(data, training)
+    with show_warnings(speaks), err().status("Fitting (the first run also compiles the solver) …"):
         try:
             clf.fit(training.X, training.labels)
         except ValueError as error:
-            raise BadInput(f"{data}: {_sentence(error)}") from None
-    clf.feature_recipe_ = intake if hasattr(clf, "training_rows_") else replace(intake, rows=None)
-    with refusing():
+            raise InputError(f"{data}: {end_sentence(error)}") from None
+    recipe = training.recipe
+    clf.feature_recipe_ = recipe if hasattr(clf, "training_rows_") else replace(recipe, rows=None)
+    with convert_errors():
         clf.save(output)
     summary = summary_of(clf)
     if as_json:
-        print_json({"model": str(output), "data": found.to_dict(), **summary.to_dict()})
+        print_json({"model": str(output), "data": training.found.to_dict(), **summary.to_dict()})
     elif not quiet:
-        from .console import out, show_facts
+        from .console import out, print_facts
         from .info import held_out_facts
 
-        show_facts(held_out_facts(summary))
-        for note in _advice(summary, data):
+        print_facts(held_out_facts(summary))
+        for note in _advise(summary, data):
             out().print(f"Note: {note}", style="yellow")
         out().print(f"Model: {output}")
 
 
-def _advice(summary: ModelSummary, data: str) -> list[str]:
-    """What about the model should make one look for a better one."""
+def _advise(summary: ModelSummary, data: str) -> list[str]:
+    """Return advice for a model that does poorly on held-out samples."""
     held, out = summary.held_out, []
     compare = f"srosr compare {data} shows how other methods do"
     if len(summary.classes) == 2:
         out.append(
-            "With two classes none can be left out to see how strangers fare, and all evidence counts the same: three "
-            "or more are better."
+            "With two classes none can be left out as a simulated unknown, and all kinds of evidence get the same "
+            "weight: three or more classes are better."
         )
-        compare = "try other features, --kernel rbf, --standardise or another --method"
+        compare = "try other features, --kernel rbf, --standardize or another --method"
     if held.accuracy is not None and held.accuracy < POOR_ACCURACY:
-        out.append(f"The best class is the wrong one for {1 - held.accuracy:.0%} of held-out samples: {compare}.")
-    elif held.strangers_refused is not None and held.strangers_refused < POOR_REFUSAL:
-        out.append(f"Of the classes left out only {held.strangers_refused:.0%} of the samples are refused: {compare}.")
+        out.append(f"The candidate is the wrong class for {1 - held.accuracy:.0%} of held-out samples: {compare}.")
+    elif held.simulated_unknowns_rejected is not None and held.simulated_unknowns_rejected < POOR_REJECTION:
+        out.append(f"Only {held.simulated_unknowns_rejected:.0%} of the simulated unknowns are rejected: {compare}.")
     return out
-
-
-def _sentence(error: Exception) -> str:
-    return str(error).rstrip(".") + "."
 
 
 # -- the classifier ----------------------------------------------------------------------------------------
 
 
-def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
-    """The classifier that the options ask for, checked before any data are read."""
+def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
+    """Return the classifier that the options ask for, checked before any data are read."""
     from .._support.messages import choose_from
     from ..coding import BPDN, Lasso
     from ..rivals import open_set_methods
 
     methods, name = open_set_methods(), settings["method"]
     if name not in methods:
-        raise BadInput(f"--method {name}: there is no such method{choose_from(name, methods)}")
+        raise InputError(f"--method {name}: there is no such method{choose_from(name, methods)}")
     clf = methods[name]
     there = clf.get_params(deep=False)
     if settings["alpha"] is not None and settings["epsilon"] is not None:
-        raise BadInput("--alpha and --epsilon are two ways to code a sample: give one of them.")
+        raise InputError("--alpha and --epsilon are two ways to code a sample: give one of them.")
     chosen: dict[str, Any] = {"random_state": settings["seed"]}
     try:
         if settings["alpha"] is not None:
@@ -182,7 +158,7 @@ def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
         if settings["epsilon"] is not None:
             chosen["problem"] = BPDN(settings["epsilon"])
     except ValueError as error:
-        raise BadInput(f"--alpha, --epsilon: {_sentence(error)}") from None
+        raise InputError(f"--alpha, --epsilon: {end_sentence(error)}") from None
     for key in ("kernel", "gamma", "target_rejection", "unknown_label"):
         if settings[key] is not None:
             chosen[key] = settings[key]
@@ -194,12 +170,12 @@ def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
                 del chosen[key]
                 continue
             option = "--alpha and --epsilon" if key == "problem" else f"--{key.replace('_', '-')}"
-            raise BadInput(f"{option}: not for --method {name}, which has no such parameter.")
+            raise InputError(f"{option}: --method {name} has no such parameter.")
     clf.set_params(**chosen)
     try:
         clf._check_parameters()
     except ValueError as error:
-        raise BadInput(_sentence(error)) from None
+        raise InputError(end_sentence(error)) from None
     return clf
 
 
@@ -207,7 +183,7 @@ def _classifier(settings: dict[str, Any]) -> OpenSetClassifier:
 
 
 class _Training(NamedTuple):
-    """What is learnt from, and what there is to say of it.
+    """Training samples, and what to print about them.
 
     ``X`` is as the classifier takes it, ``columns`` are the names of a table's features, ``notes`` the remarks of the
     reader, ``broken`` the pictures that were left out.
@@ -215,40 +191,58 @@ class _Training(NamedTuple):
 
     X: Any
     labels: AnyArray
-    intake: FeatureRecipe
+    recipe: FeatureRecipe
     found: Overview
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
 
 
-def _from_table(data: str, options: DataOptions, standardise: bool) -> _Training:
+def _check_classes(data: str, training: _Training) -> None:
+    """Raise if the labels cannot be classes."""
+    from .errors import escape_unprintable
+
+    classes, label = training.found.classes, training.recipe.label
+    for name in classes:
+        if escape_unprintable(name) != name:
+            raise InputError(f"{data}: the class {name!r} has unprintable characters: give it another name.")
+    if len(classes) == training.found.samples >= MANY:
+        where = f" in {label!r}" if label is not None else ""
+        raise InputError(
+            f"{data}: every sample has a class of its own{where}; name the column of the classes with --label."
+        )
+    if len(classes) < 2:
+        raise InputError(f"{data} has one class, {next(iter(classes), 'none')}; at least two are required.")
+
+
+def _read_table(data: str, options: ReadOptions, standardize: bool) -> _Training:
     import numpy as np
 
     from ..tables import FeatureRecipe, overview_of
-    from .input_data import column_scale, named, notes_of, open_labelled
+    from .input_data import compute_column_scale, format_notes, name_columns, open_labeled
 
-    source = open_labelled(data, options)
+    source = open_labeled(data, options)
     rows = source.read()
     labels = np.asarray(rows.labels).astype(str)
     found = overview_of(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
-    centre, scale = column_scale(rows.X, source) if standardise else (None, None)
-    # The path of a file of labels is nobody else's business.
+    center, scale = compute_column_scale(rows.X, source) if standardize else (None, None)
+    # A model file must not reveal the path of a file of labels.
     label = None if options.labels_file is not None else source.label
-    intake = FeatureRecipe("table", label, options.ignore, centre, scale, rows=rows.numbers if source.dropped else None)
-    X = named(intake.scaled(rows.X), source.feature_names)
-    return _Training(X, labels, intake, found, source.feature_names or (), tuple(notes_of(source)))
+    kept_rows = rows.numbers if source.dropped else None
+    recipe = FeatureRecipe("table", label, tuple(options.ignore), center, scale, rows=kept_rows)
+    X = name_columns(recipe.scaled(rows.X), source.feature_names)
+    return _Training(X, labels, recipe, found, source.feature_names or (), tuple(format_notes(source)))
 
 
-def _from_pictures(
-    data: str, options: DataOptions, features: str | None, size: str | None, settings: dict[str, Any], speaks: bool
+def _read_pictures(
+    data: str, options: ReadOptions, features: FeatureOptions, settings: dict[str, Any], speaks: bool
 ) -> _Training:
     import numpy as np
 
     from ..tables import FeatureRecipe, ReadError, labelled_pictures, overview_of, read_all, thumbnail_of
     from .console import progress
+    from .input_data import choose_shape
 
-    kind, shape = chosen_features(features, size)
     paths, classes, names = labelled_pictures(data)
     with progress("Reading pictures", unit="pictures", shown=speaks) as update:
         shapes, small, kept = read_all(paths, thumbnail_of, options.skip_broken, update)
@@ -258,25 +252,23 @@ def _from_pictures(
     paths, names = [paths[i] for i in kept], [names[i] for i in kept]
     labels: AnyArray = np.array(classes)[kept]
     thumbnails = np.stack(small)
-    if kind == "pixels":
-        intake = FeatureRecipe(
-            "pixels", shape=shape or usual_shape(shapes), names=np.array(names), thumbnails=thumbnails
-        )
+    if features.kind == "pixels":
+        shape = features.shape or choose_shape(shapes)
+        recipe = FeatureRecipe("pixels", shape=shape, names=np.array(names), thumbnails=thumbnails)
     else:
-        intake = FeatureRecipe(
-            "pyramid", pyramid=_pyramid(data, paths, settings), names=np.array(names), thumbnails=thumbnails
-        )
+        pyramid = _fit_pyramid(data, paths, settings)
+        recipe = FeatureRecipe("pyramid", pyramid=pyramid, names=np.array(names), thumbnails=thumbnails)
     blocks = []
     with progress("Computing features", unit="pictures", shown=speaks) as update:
         for start in range(0, len(paths), 32):
-            blocks.append(intake.features_of(paths[start : start + 32]))
+            blocks.append(recipe.features_of(paths[start : start + 32]))
             update(min(start + 32, len(paths)), min(start + 32, len(paths)) / len(paths))
     X = np.concatenate(blocks)
     found = overview_of(X, labels, dropped=len(broken))
-    return _Training(X, labels, intake, found, broken=tuple(broken))
+    return _Training(X, labels, recipe, found, broken=tuple(broken))
 
 
-def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
+def _fit_pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
     from ..features import SpatialPyramid
     from .console import err
 
@@ -286,11 +278,11 @@ def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
             pyramid.fit(paths)
         except ValueError as error:
             if "descriptors" in str(error):
-                raise BadInput(
+                raise InputError(
                     f"{data} has too few pictures, or too small ones, for {pyramid.n_words} visual words: give more, "
                     "or use --features pixels."
                 ) from None
-            raise BadInput(f"{data}: {_sentence(error)}") from None
+            raise InputError(f"{data}: {end_sentence(error)}") from None
     pyramid.n_jobs = None
     return pyramid
 
@@ -298,36 +290,36 @@ def _pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
 # -- what is shown -----------------------------------------------------------------------------------------
 
 
-def _show_data(training: _Training) -> None:
-    """What was understood of the data, before work begins."""
+def _print_data(training: _Training) -> None:
+    """Print what was found in the data, before the classifier is fitted."""
     from .._support.messages import count_of, list_names
-    from .console import out, show_facts
+    from .console import out, print_facts
 
-    intake, found = training.intake, training.found
+    recipe, found = training.recipe, training.found
     facts: list[tuple[str, str]] = []
     facts.append(("samples", f"{found.samples:,}"))
-    if intake.kind == "pixels":
-        assert intake.shape is not None
-        facts.append(("features", f"{found.features:,}: grey values at {intake.shape[0]} × {intake.shape[1]} pixels"))
-    elif intake.kind == "pyramid":
-        facts.append(("features", f"{found.features:,}: spatial pyramids of {intake.pyramid.n_words} visual words"))  # type: ignore[union-attr]
+    if recipe.kind == "pixels":
+        assert recipe.shape is not None
+        facts.append(("features", f"{found.features:,}: gray values at {recipe.shape[0]} × {recipe.shape[1]} pixels"))
+    elif recipe.kind == "pyramid":
+        facts.append(("features", f"{found.features:,}: spatial pyramids of {recipe.pyramid.n_words} visual words"))  # type: ignore[union-attr]
     else:
-        scaled = ", standardised" if intake.centre is not None else ""
+        scaled = ", standardized" if recipe.centre is not None else ""
         names = training.columns
         named = f": {list_names(names, 6)}" if names else ""
         facts.append(("features", f"{found.features:,}{named}{scaled}"))
-    where = "" if intake.label is None else f" (from {intake.label!r})"
+    where = "" if recipe.label is None else f" (from {recipe.label!r})"
     named = list_names((f"{name} {n:,}" for name, n in found.classes.items()), 12)
     facts.append(("classes", f"{len(found.classes)}{where}: {named}"))
-    if intake.of_pictures:
+    if recipe.of_pictures:
         some = list_names(training.broken, 3)
         facts.append(("broken", f"{count_of(found.dropped, 'picture')} left out: {some}" if found.dropped else "none"))
     else:
         left_out = f" in {count_of(found.dropped, 'row')}, which are left out" if found.dropped else ""
         facts.append(("missing values", f"{found.missing:,}{left_out}" if found.missing else "none"))
     facts.append(("duplicates", f"{found.duplicates:,}" if found.duplicates else "none"))
-    if not intake.of_pictures:
+    if not recipe.of_pictures:
         facts.append(("constant columns", f"{len(found.constant):,}" if found.constant else "none"))
-    show_facts(facts)
-    for remark in (*training.notes, *found.remarks(scaled=intake.centre is not None, pictures=intake.of_pictures)):
+    print_facts(facts)
+    for remark in (*training.notes, *found.remarks(scaled=recipe.centre is not None, pictures=recipe.of_pictures)):
         out().print(f"Note: {remark}", style="yellow")

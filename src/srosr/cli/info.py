@@ -1,4 +1,4 @@
-"""``srosr info``: what a model file holds."""
+"""``srosr info``: show what a model file contains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["classes_fact", "held_out_facts", "info"]
 @click.argument("model", type=click.Path(path_type=Path))
 @json_option
 def info(model: Path, as_json: bool) -> None:
-    """Show what a model knows: method, classes, features, threshold, and how held-out samples fared.
+    """Show the method, classes, features and threshold of a model, and how held-out samples were classified.
 
     \b
     Examples:
@@ -27,32 +27,32 @@ def info(model: Path, as_json: bool) -> None:
       srosr info model.srosr --json
     """
     from ..inspection import summary_of
-    from .console import print_json, show_facts
-    from .input_data import load_model
+    from .console import print_facts, print_json
+    from .models import load_model
 
     summary = summary_of(load_model(model))
     size = model.stat().st_size
     if as_json:
         print_json({"model": str(model), "bytes": size, **summary.to_dict()})
         return
-    show_facts([*_facts(summary, size), *held_out_facts(summary)])
+    print_facts([*_facts(summary, size), *held_out_facts(summary)])
 
 
 def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
-    """What the model is."""
+    """Return method, coding, classes and features."""
     coding = [("coding", f"{summary.problem}, kernel {summary.kernel}")] if summary.problem is not None else []
     return [
         ("method", f"{summary.method} ({summary.estimator})"),
         *coding,
         classes_fact(summary),
-        ("refused are called", str(summary.unknown_label)),
+        ("unknown label", str(summary.unknown_label)),
         ("features", _features(summary)),
         ("file", f"{size / 1e6:.1f} MB"),
     ]
 
 
 def classes_fact(summary: ModelSummary) -> tuple[str, str]:
-    """The classes, with the number of their samples where the model keeps them."""
+    """Return the classes, with the number of their samples if the model keeps them."""
     from .._support.messages import list_names
     from .._support.unknown_label import format_label
 
@@ -65,27 +65,27 @@ def classes_fact(summary: ModelSummary) -> tuple[str, str]:
 def _features(summary: ModelSummary) -> str:
     from .._support.messages import list_names
 
-    intake, names = summary.intake, summary.feature_names
-    if intake is not None and intake["kind"] == "pixels":
-        return f"{summary.features:,}: grey values of pictures at {intake['shape'][0]} × {intake['shape'][1]} pixels"
-    if intake is not None and intake["kind"] == "pyramid":
-        return f"{summary.features:,}: spatial pyramids of {intake['pyramid']['n_words']} visual words, from pictures"
+    recipe, names = summary.feature_recipe, summary.feature_names
+    if recipe is not None and recipe["kind"] == "pixels":
+        return f"{summary.features:,}: gray values of pictures at {recipe['shape'][0]} × {recipe['shape'][1]} pixels"
+    if recipe is not None and recipe["kind"] == "pyramid":
+        return f"{summary.features:,}: spatial pyramids of {recipe['pyramid']['n_words']} visual words, from pictures"
     if names is None:
         return f"{summary.features:,}, without names"
     return f"{summary.features:,}: {list_names(names, 12)}"
 
 
 def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
-    """The threshold, and how held-out samples fared."""
+    """Return the threshold, and how held-out samples and simulated unknowns were classified."""
     from ..inspection import threshold_text
     from .console import percent
 
     held = summary.held_out
     facts = [("threshold", f"{threshold_text(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
-    if held.accuracy is not None and held.refused is not None and held.recognised is not None:
-        told = f"{held.samples:,}: candidate right {percent(held.accuracy)}, refused {percent(held.refused)}, "
-        facts.append(("held-out samples", f"{told}accepted and right {percent(held.recognised)}"))
-    if held.strangers_refused is not None:
-        told = f"refused {percent(held.strangers_refused)} of {held.strangers:,} samples, met as strangers"
-        facts.append(("classes left out", told))
+    if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
+        text = f"{held.samples:,}: correct candidate {percent(held.accuracy)}, rejected {percent(held.rejected)}, "
+        facts.append(("held-out samples", f"{text}correct and accepted {percent(held.recognized)}"))
+    if held.simulated_unknowns_rejected is not None:
+        text = f"{held.simulated_unknowns:,}: rejected {percent(held.simulated_unknowns_rejected)}"
+        facts.append(("simulated unknowns", f"{text} (samples of classes left out in turn)"))
     return facts

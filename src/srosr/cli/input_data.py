@@ -1,55 +1,86 @@
-"""From DATA, as a command is told of it, to batches of samples: tables, arrays and pictures by one way."""
+"""From DATA and its options to batches of samples: tables, arrays and pictures alike."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from .bad_input import BadInput
+from .errors import InputError
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
     from ..classifiers import OpenSetClassifier
-    from ..tables import Rows, RowSource
+    from ..tables import ReadOptions, Rows, RowSource
 
 __all__ = [
-    "DataOptions",
-    "as_in_training",
-    "batch_size",
-    "check_kind_of_options",
-    "column_scale",
+    "SMALL_PICTURE",
+    "USUAL_SHAPE",
+    "FeatureOptions",
+    "check_options",
+    "choose_batch_size",
+    "choose_shape",
+    "compute_column_scale",
     "data_options",
+    "feature_options",
+    "format_notes",
     "is_picture_data",
-    "load_model",
-    "named",
-    "notes_of",
-    "open_for",
-    "open_labelled",
-    "scaled_batches",
+    "name_columns",
+    "open_for_model",
+    "open_labeled",
+    "prepare_features",
+    "read_batches",
 ]
 
-Labels = Literal["required", "optional", "no"]
+#: Pictures of at most so many pixels keep their size if all have the same; others are scaled to the second.
+SMALL_PICTURE, USUAL_SHAPE = 64 * 64, (32, 32)
+_LARGEST_SIDE = 512
+
+
+# -- the options -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class DataOptions:
-    """What the user said about DATA."""
+class FeatureOptions:
+    """How samples become features: ``features`` and ``size`` of pictures, ``standardize`` of tables."""
 
-    label: str | None = None
-    labels_file: Path | None = None
-    array: str | None = None
-    ignore: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    header: bool = True
-    drop_missing: bool = False
-    by_name: bool = False
-    skip_broken: bool = False
+    features: Literal["pixels", "pyramid"] | None = None
+    size: str | None = None
+    standardize: bool = False
+
+    def check(self, data: str) -> None:
+        """Raise if an option does not apply to DATA, or the size is invalid."""
+        if not is_picture_data(data):
+            if self.features is not None or self.size is not None:
+                raise InputError(f"--features and --size are for pictures, and {data} is a table.")
+        elif self.standardize:
+            raise InputError("--standardize is for tables: the features of pictures have a common scale.")
+        else:
+            self.shape  # noqa: B018
+
+    @property
+    def kind(self) -> str:
+        """What pictures become: "pixels" or "pyramid"."""
+        return self.features or ("pixels" if self.size is not None else "pyramid")
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """Height and width that the user gave."""
+        if self.size is None:
+            return None
+        if self.kind == "pyramid":
+            raise InputError("--size is for --features pixels: pyramids take pictures of any size.")
+        sides = self.size.lower().split("x")
+        if len(sides) != 2 or not all(s.isascii() and s.isdigit() and 1 <= int(s) <= _LARGEST_SIDE for s in sides):
+            raise InputError(
+                f"--size {self.size}: write height and width in pixels, as in 32x32, each at most {_LARGEST_SIDE}."
+            )
+        return int(sides[0]), int(sides[1])
 
 
 _LABELS = (
@@ -59,30 +90,41 @@ _LABELS = (
         "labels_file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="A file with the classes, one a row of DATA: .npy, or text with one a line.",
+        help="A file with the classes, one for each row of DATA: .npy, or text with one per line.",
     ),
 )
 _TABLE = (
-    click.option("--ignore", metavar="COLUMN", multiple=True, help="Leave a column out. Can be given several times."),
+    click.option("--ignore", metavar="COLUMN", multiple=True, help="Leave out a column. Repeatable."),
     click.option("--array", metavar="NAME", help="The array with the samples in an .npz or .mat file.  [X]"),
-    click.option("--no-header", "header", flag_value=False, default=True, help="The table's first line is a sample."),
-    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values instead of refusing them."),
-    click.option(
-        "--skip-broken", is_flag=True, help="Leave out pictures that cannot be read instead of refusing them."
-    ),
+    click.option("--no-header", "header", flag_value=False, default=True, help="The first line of DATA is a sample."),
+    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values instead of stopping."),
+    click.option("--skip-broken", is_flag=True, help="Leave out pictures that cannot be read instead of stopping."),
 )
 _OF_MODEL = (
-    click.option(
-        "--by-name", is_flag=True, help="Find the model's features by name, in whatever order; ignore others."
-    ),
+    click.option("--by-name", is_flag=True, help="Find the model's features by name, in any order; ignore others."),
 )
 _KEEP = (
-    click.option("--keep", metavar="COLUMN", multiple=True, help="Copy a column to the output, as an id. Repeatable."),
+    click.option(
+        "--keep", metavar="COLUMN", multiple=True, help="Copy a column, such as an id, to the output. Repeatable."
+    ),
+)
+_FEATURES = (
+    click.option(
+        "--features",
+        type=click.Choice(["pixels", "pyramid"]),
+        help="Features of pictures: gray values at one size, or spatial pyramids of visual words.  [pyramid]",
+    ),
+    click.option(
+        "--size", metavar="HxW", help="Size of pictures for --features pixels.  [their own if small, else 32x32]"
+    ),
+    click.option(
+        "--standardize", is_flag=True, help="Shift and scale every column to mean 0 and standard deviation 1."
+    ),
 )
 
 
 def data_options(*, labels: bool = True, model: bool = False, keep: bool = False) -> Callable[[Any], Any]:
-    """The options that say what is in DATA, handed to the command as one argument ``options``.
+    """Add the options that describe DATA; the command gets them as one :class:`ReadOptions`, ``options``.
 
     Parameters
     ----------
@@ -93,46 +135,52 @@ def data_options(*, labels: bool = True, model: bool = False, keep: bool = False
     keep : bool
         Whether columns can be copied to the output.
     """
-    wanted = (*(_LABELS if labels else ()), *_TABLE, *(_OF_MODEL if model else ()), *(_KEEP if keep else ()))
+
+    def build(given: dict[str, Any]) -> ReadOptions:
+        from ..tables import ReadOptions
+
+        return ReadOptions(**given)
+
+    chosen = (*(_LABELS if labels else ()), *_TABLE, *(_OF_MODEL if model else ()), *(_KEEP if keep else ()))
+    return _gather_options(chosen, "options", build)
+
+
+def feature_options(command: Any) -> Any:
+    """Add the options for features; the command gets them as one :class:`FeatureOptions`, ``features``."""
+    return _gather_options(_FEATURES, "features", lambda given: FeatureOptions(**given))(command)
+
+
+def _gather_options(
+    options: Sequence[Callable[[Any], Any]], argument: str, build: Callable[[dict[str, Any]], Any]
+) -> Callable[[Any], Any]:
+    """Return a decorator that adds options to a command and hands it one object built from them."""
 
     def decorate(command: Any) -> Any:
         @functools.wraps(command)
-        def gathered(**given: Any) -> Any:
-            names = [name for name in DataOptions.__dataclass_fields__ if name in given]
-            return command(options=DataOptions(**{name: given.pop(name) for name in names}), **given)
+        def call(**given: Any) -> Any:
+            return command(**{argument: build({name: given.pop(name) for name in names})}, **given)
 
-        for option in reversed(wanted):
-            gathered = option(gathered)
-        return gathered
+        before = {parameter.name for parameter in getattr(command, "__click_params__", ())}
+        for option in reversed(options):
+            call = option(call)
+        names = [p.name for p in getattr(call, "__click_params__", ()) if p.name not in before]
+        return call
 
     return decorate
 
 
-def load_model(path: Path) -> OpenSetClassifier:
-    """The model of a file, or :class:`BadInput`."""
-    from ..model_files import load
-    from .bad_input import refusing
-
-    with refusing():
-        if not path.exists():
-            raise BadInput(f"{path} does not exist: give a model that srosr fit wrote.")
-        if path.is_dir():
-            raise BadInput(f"{path} is a folder: give a model that srosr fit wrote.")
-        return load(path)
-
-
 def is_picture_data(data: str) -> bool:
-    """Whether DATA is a folder, or a picture, rather than a table."""
+    """Return whether DATA is a folder, or a picture, rather than a table."""
     from ..features import is_picture
 
     return data != "-" and (os.path.isdir(data) or is_picture(os.path.basename(data)))
 
 
-def check_kind_of_options(data: str, options: DataOptions) -> None:
-    """Refuse options for tables where DATA holds pictures, and the other way round."""
+def check_options(data: str, options: ReadOptions) -> None:
+    """Raise if options for tables are given and DATA holds pictures, or the other way round."""
     if not is_picture_data(data):
         if options.skip_broken:
-            raise BadInput(f"--skip-broken is for pictures, and {data} is a table; --drop-missing is for tables.")
+            raise InputError(f"--skip-broken is for pictures, and {data} is a table; --drop-missing is for tables.")
         return
     given = {
         "--label": options.label is not None,
@@ -146,44 +194,29 @@ def check_kind_of_options(data: str, options: DataOptions) -> None:
     }
     for option, is_given in given.items():
         if is_given:
-            raise BadInput(f"{option} is for tables, and {data} holds pictures: leave it out.")
+            raise InputError(f"{option} is for tables, and {data} holds pictures: leave it out.")
 
 
-def open_labelled(data: str, options: DataOptions) -> RowSource:
-    """A table, or arrays, with a class for every sample."""
+def choose_shape(shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the height and width to scale pictures to: their own if all have the same and it is small."""
+    same = len(set(shapes)) == 1 and shapes[0][0] * shapes[0][1] <= SMALL_PICTURE
+    return shapes[0] if same else USUAL_SHAPE
+
+
+# -- the samples -------------------------------------------------------------------------------------------
+
+
+def open_labeled(data: str, options: ReadOptions) -> RowSource:
+    """Open a table, or arrays, with a class for every sample."""
     from ..tables import open_rows
 
-    return open_rows(
-        data,
-        labels="required",
-        label=options.label,
-        labels_file=options.labels_file,
-        ignore=options.ignore,
-        drop_missing=options.drop_missing,
-        header=options.header,
-        array=options.array,
-    )
+    return open_rows(data, options, labels="required")
 
 
-def notes_of(source: RowSource) -> list[str]:
-    """What the reader remarked on, as sentences."""
-    return [note[:1].upper() + note[1:].rstrip(".") + "." for note in source.notes]
-
-
-def column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
-    """Mean and standard deviation of every column, or :class:`BadInput` that names one whose numbers are too large."""
-    from ..tables import standard_scale
-
-    try:
-        return standard_scale(X)
-    except OverflowError as error:
-        place, names = error.args[0], source.feature_names
-        column = place if names is None else repr(names[place])
-        raise BadInput(f"{source.name}: the numbers in column {column} are too large to be standardised.") from None
-
-
-def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: Labels = "no") -> RowSource:
-    """Samples with the features that a model was fitted to, not yet scaled (see :func:`scaled_batches`).
+def open_for_model(
+    clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"] = "no"
+) -> RowSource:
+    """Open samples with the features that a model was fitted to, not yet scaled (see :func:`read_batches`).
 
     Parameters
     ----------
@@ -191,51 +224,58 @@ def open_for(clf: OpenSetClassifier, data: str, options: DataOptions, labels: La
         As it was loaded.
     data : str
         A table, ``-`` for standard input, a folder of pictures, or one picture.
-    options : DataOptions
+    options : ReadOptions
     labels : {"no", "optional", "required"}
-        Whether classes are wanted. Where the user names no column it is the one that the model learnt from.
+        Whether classes are wanted. Unless the user names a column it is the one that the model was fitted to.
     """
     from ..tables import open_pictures, open_rows
 
-    intake = clf.feature_recipe_
-    check_kind_of_options(data, options)
+    recipe = clf.feature_recipe_
+    check_options(data, options)
     if getattr(clf, "kernel", None) == "precomputed":
-        raise BadInput(
-            f"{data} cannot be judged: the model was fitted to a Gram matrix, which only Python can give it."
-        )
+        raise InputError(f"{data} cannot be used: the model was fitted to a Gram matrix, which only Python can pass.")
+    of_pictures = recipe is not None and recipe.of_pictures
     if is_picture_data(data):
-        if intake is None or not intake.of_pictures:
-            raise BadInput(
+        if recipe is None or not of_pictures:
+            raise InputError(
                 f"{data} holds pictures, but the model was fitted to a table of {clf.n_features_in_} features."
             )
-        return open_pictures(
-            data, intake.features_of, clf.n_features_in_, labels=labels, skip_broken=options.skip_broken
-        )
-    if intake is not None and intake.of_pictures:
-        raise BadInput(
-            f"{data} is no folder of pictures, and the model was fitted to pictures: give a folder or a picture."
+        return open_pictures(data, recipe.features_of, clf.n_features_in_, replace(options, labels=labels))
+    if of_pictures:
+        raise InputError(
+            f"{data} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."
         )
     names = getattr(clf, "feature_names_in_", None)
-    usual = () if intake is None else (*intake.ignored, *(() if intake.label is None else (intake.label,)))
+    label, ignored = (None, ()) if recipe is None else (recipe.label, recipe.ignored)
     return open_rows(
         data,
+        options,
         labels=labels,
-        label=options.label,
-        usual_label=None if intake is None else intake.label,
-        labels_file=options.labels_file,
+        usual_label=label,
         features=clf.n_features_in_ if names is None else names.tolist(),
-        by_name=options.by_name,
-        ignore=options.ignore,
-        keep=options.keep,
-        passed_over=usual,
-        drop_missing=options.drop_missing,
-        header=options.header,
-        array=options.array,
+        ignore_if_present=(*ignored, *(() if label is None else (label,))),
     )
 
 
-def batch_size(clf: OpenSetClassifier) -> int:
-    """Rows to judge at a time: many, but so few that what is computed for them stays within some 100 MB."""
+def format_notes(source: RowSource) -> list[str]:
+    """Return the remarks of the reader as sentences."""
+    return [note[:1].upper() + note[1:].rstrip(".") + "." for note in source.notes]
+
+
+def compute_column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
+    """Return mean and standard deviation of every column; raise if the numbers of one are too large."""
+    from ..tables import standard_scale
+
+    try:
+        return standard_scale(X)
+    except OverflowError as error:
+        place, names = error.args[0], source.feature_names
+        column = place if names is None else repr(names[place])
+        raise InputError(f"{source.name}: the numbers in column {column} are too large to standardize.") from None
+
+
+def choose_batch_size(clf: OpenSetClassifier) -> int:
+    """Return how many rows to predict at a time, so that what is computed for them stays within some 100 MB."""
     from ..rivals import PairwiseSVM
 
     dictionary = getattr(clf, "dictionary_", None)
@@ -246,20 +286,20 @@ def batch_size(clf: OpenSetClassifier) -> int:
     return int(min(max(2**22 // columns, 64), 16384))
 
 
-def scaled_batches(clf: OpenSetClassifier, source: RowSource, size: int) -> Iterator[tuple[Rows, Any]]:
-    """Batches, and their samples as the classifier takes them."""
-    for rows in source.batches(size):
-        yield rows, as_in_training(clf, rows.X)
+def read_batches(clf: OpenSetClassifier, source: RowSource) -> Iterator[tuple[Rows, Any]]:
+    """Yield batches of rows, and their samples as the classifier takes them."""
+    for rows in source.batches(choose_batch_size(clf)):
+        yield rows, prepare_features(clf, rows.X)
 
 
-def as_in_training(clf: OpenSetClassifier, X: Array) -> Any:
-    """Samples scaled as in training, and under the names that the classifier knows."""
+def prepare_features(clf: OpenSetClassifier, X: Array) -> Any:
+    """Return samples scaled as in training, with the column names that the classifier knows."""
     scaled = X if clf.feature_recipe_ is None else clf.feature_recipe_.scaled(X)
-    return named(scaled, getattr(clf, "feature_names_in_", None))
+    return name_columns(scaled, getattr(clf, "feature_names_in_", None))
 
 
-def named(X: Array, names: Any) -> Any:
-    """Samples with names of their columns, where there are any."""
+def name_columns(X: Array, names: Any) -> Any:
+    """Return samples with names of their columns, if there are any."""
     if names is None:
         return X
     from pandas import DataFrame

@@ -1,4 +1,4 @@
-"""``srosr predict``: a decision for every row of a file of any length."""
+"""``srosr predict``: decide on every row of a file of any length."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from .bad_input import BadInput
-from .console import quiet_option
-from .input_data import DataOptions, data_options
+from .console import jobs_option, quiet_option
+from .errors import InputError
+from .input_data import data_options
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
-    from ..tables import RowSource
+    from ..tables import ReadOptions, RowSource
 
 __all__ = ["predict"]
 
@@ -24,60 +24,61 @@ __all__ = ["predict"]
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", metavar="DATA")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where decisions go.  [standard output, as CSV]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file.  [standard output, as CSV]")
 @data_options(labels=False, model=True, keep=True)
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a row instead of CSV.")
-@click.option("--jobs", type=click.IntRange(1), help="Threads.  [one a core]")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object per row instead of CSV.")
+@jobs_option()
 @quiet_option
 def predict(
-    model: Path, data: str, output: Path | None, options: DataOptions, as_json: bool, jobs: int | None, quiet: bool
+    model: Path, data: str, output: Path | None, options: ReadOptions, as_json: bool, jobs: int | None, quiet: bool
 ) -> None:
-    """Say for every row of DATA which known class it is, or that it is none.
+    """Predict the class of every row of DATA, or "unknown".
 
     DATA has the features of the model's training data, in the same order: a table, arrays, a folder of pictures or one
-    picture; "-" reads CSV from standard input. A column that held the classes, and columns left out when the model was
-    fitted, may be there and are passed over. Files are read and written in parts: they may be larger than memory.
+    picture; "-" reads CSV from standard input. The column of the classes, and columns ignored when the model was
+    fitted, may be present and are ignored. Files are read and written in parts and may be larger than memory.
 
-    Columns of the output: row (from 0), label (a class, or "unknown"), unknown_score (larger is stranger), candidate
-    (the best class, also where it is refused) and verdict (recognised or refused). The ending of -o chooses the format:
-    .csv, .jsonl or .parquet. A file is written whole or not at all.
+    Columns of the output: row (from 0), label (a class, or "unknown"), unknown_score (the larger, the less like a known
+    class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected). The ending of -o
+    chooses the format: .csv, .jsonl or .parquet. A file is written completely or not at all.
 
     \b
     Examples:
-      srosr predict model.srosr new.csv                          decisions on the screen
+      srosr predict model.srosr new.csv                          print the decisions
       srosr predict model.srosr new.parquet -o decisions.parquet
       srosr predict model.srosr new.csv --keep id -o decisions.csv
-      zcat big.csv.gz | srosr predict model.srosr - | grep refused
+      zcat big.csv.gz | srosr predict model.srosr - | grep rejected
       srosr predict model.srosr photos/ --json
     """
     from ..tables import format_of
-    from .bad_input import refusing
-    from .input_data import load_model, open_for
-    from .output_files import check_output_path
+    from .errors import convert_errors
+    from .input_data import open_for_model
+    from .models import load_model
+    from .output_paths import check_output_path
 
     kind = "jsonl" if as_json else "csv"
     if output is not None:
         found = format_of(output.suffix)
         if found is None and not as_json:
-            raise BadInput(f"cannot write decisions to {output}: its name must end in .csv, .jsonl or .parquet.")
+            raise InputError(f"cannot write decisions to {output}: its name must end in .csv, .jsonl or .parquet.")
         if as_json and found not in (None, "jsonl"):
-            raise BadInput(f"--json and {output} do not agree: leave --json out, or let the name end in .jsonl.")
+            raise InputError(f"--json contradicts {output}: leave out --json, or choose a name that ends in .jsonl.")
         kind = found or kind
         check_output_path(output, "decisions", "-o", data, model)
     clf = load_model(model)
     if hasattr(clf, "n_jobs"):
         clf.n_jobs = jobs or -1
-    with refusing():
-        source = open_for(clf, data, options)
+    with convert_errors():
+        source = open_for_model(clf, data, options)
         with _opened(output) as stream:
-            n, refused = _decide(clf, source, stream, kind, shown=not quiet)
+            n, rejected = _decide(clf, source, stream, kind, shown=not quiet)
     if output is not None and not quiet:
         from .._support.messages import count_of
         from .console import err
 
         left_out = f"; {count_of(source.dropped, 'row')} left out" if source.dropped else ""
         err().print(
-            f"{count_of(n, 'row')}: {n - refused:,} recognised, {refused:,} refused{left_out}. Decisions: {output}"
+            f"{count_of(n, 'row')}: {n - rejected:,} recognized, {rejected:,} rejected{left_out}. Decisions: {output}"
         )
 
 
@@ -87,7 +88,7 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
 
     if output is None:
         if sys.stdout is None:
-            raise BadInput("standard output is closed: say with -o where decisions go.")
+            raise InputError("standard output is closed: give a file for the decisions with -o.")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     else:
@@ -96,16 +97,16 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
 
 
 def _decide(clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: str, shown: bool) -> tuple[int, int]:
-    """Decide batch by batch; how many rows there were, and how many were refused."""
+    """Write decisions batch by batch; return the numbers of rows and of rejected rows."""
     from ..tables import DecisionWriter
     from .console import progress
-    from .input_data import batch_size, scaled_batches
+    from .input_data import read_batches
 
     writer = None
     n = refused = 0
-    # On a terminal the decisions themselves show that there is progress.
-    with progress("Deciding", shown=shown and not (sys.stdout is not None and stream is sys.stdout.buffer)) as update:
-        for rows, X in scaled_batches(clf, source, batch_size(clf)):
+    # On a terminal the decisions themselves show the progress.
+    with progress("Predicting", shown=shown and not (sys.stdout is not None and stream is sys.stdout.buffer)) as update:
+        for rows, X in read_batches(clf, source):
             decisions = clf.decide(X)
             if writer is None:
                 writer = DecisionWriter(stream, kind, list(rows.kept))

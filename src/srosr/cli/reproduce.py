@@ -1,4 +1,4 @@
-"""``srosr reproduce``: an experiment from its name to its report."""
+"""``srosr reproduce``: run an experiment and write its report."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .bad_input import BadInput
-from .console import LARGEST_SEED, json_option
+from .console import jobs_option, json_option, seed_option
+from .errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,36 +19,34 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
-#: The paper's experiments, and stand-ins for the last where its pictures are not at hand.
+#: The paper's experiments, and substitutes for the last if its pictures are not available.
 FOUR = ("yaleb", "mnist", "uiuc", "caltech256")
-STAND_INS = ("caltech101", "caltech256-clip")
+SUBSTITUTES = ("caltech101", "caltech256-clip")
 MOST_TRIALS = 1_000_000
 
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1)
-@click.option("--list", "listing", is_flag=True, help="Say which experiments there are, and end.")
+@click.option("--list", "listing", is_flag=True, help="List the experiments and exit.")
 @click.option(
-    "--trials", type=click.IntRange(1, MOST_TRIALS), help="Number of trials.  [the protocol's: 50 for the paper's]"
+    "--trials", type=click.IntRange(1, MOST_TRIALS), help="Number of trials.  [as in the protocol: 50 for the paper's]"
 )
 @click.option("--methods", metavar="METHODS", help="Comma-separated methods of the protocol.  [all]")
-@click.option("--jobs", type=click.IntRange(1), help="Trials at a time, a process and a thread each.  [one a core]")
+@jobs_option("Trials to run in parallel, each in a process with one thread.")
 @click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Run on a Dask cluster instead: tcp://HOST:PORT of its scheduler, or local:N for N workers here.",
+    help="Run on a Dask cluster: tcp://HOST:PORT of its scheduler, or local:N for N workers on this machine.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("srosr-results"),
     show_default=True,
-    help="Where the results go, a folder for each experiment.",
+    help="Folder for the results, with a subfolder for each experiment.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True, help="Of the trials and the methods."
-)
-@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run into the same folder.")
+@seed_option("Seed of the trials and the methods.")
+@click.option("--retry-failed", is_flag=True, help="Repeat what failed in an earlier run into the same folder.")
 @json_option
 def reproduce(
     names: tuple[str, ...],
@@ -64,10 +62,10 @@ def reproduce(
 ) -> None:
     """Run experiments: the paper's by name, "all" of them, or your own from a TOML file.
 
-    Every trial draws known and unknown classes, fits every method to the same samples and measures at every openness.
-    The folder of an experiment gets the results as one table (results.parquet and .csv), times, and report.html with
-    figures and tests. It can be killed at any moment: the same command goes on where it was and ends with the same
-    table. Data sets are looked for in the folder SROSR_DATA_DIR, then in the cache, then downloaded.
+    Every trial draws known and unknown classes, fits every method to the same samples and measures it at every
+    openness. The folder of an experiment gets the results as one table (results.parquet and .csv), the times, and
+    report.html with figures and tests. If the command is interrupted, the same command continues where it stopped and
+    ends with the same table. Data sets are looked for in the folder SROSR_DATA_DIR, then in the cache, then downloaded.
 
     \b
     Examples:
@@ -75,29 +73,29 @@ def reproduce(
       srosr reproduce yaleb --jobs 2
       srosr reproduce yaleb --trials 5 --methods calibrated,paper,w-svm
       srosr reproduce all --cluster tcp://10.0.0.5:8786
-      srosr reproduce mine.toml                       your own data; see docs/experiments.md
+      srosr reproduce mine.toml                       your own data, see docs/experiments.md
       srosr reproduce --list
     """
     from rich.console import Console
 
     from .console import print_json
 
-    # Titles, names and paths are shown as they are, whatever brackets they have.
+    # Titles, names and paths are printed as they are, brackets included.
     plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
     console, err = Console(**plain), Console(stderr=True, **plain)
     if listing:
-        _list(console, as_json)
+        _print_list(console, as_json)
         return
     if not names:
-        raise BadInput("name an experiment, such as yaleb, or all; srosr reproduce --list says which there are.")
-    protocols = _protocols(names, methods)
+        raise InputError("name an experiment, such as yaleb, or all; srosr reproduce --list lists them.")
+    protocols = _load_protocols(names, methods)
     if cluster is not None and jobs is not None:
-        raise BadInput("--jobs and --cluster are two ways to run: a cluster has as many jobs as it has workers.")
+        raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
     _check_cluster(cluster)
     wanted = None if methods is None else _split(methods)
     failed, told = False, []
     for protocol in protocols:
-        optional = "all" in names and protocol.name in STAND_INS and protocol.name not in names
+        optional = "all" in names and protocol.name in SUBSTITUTES and protocol.name not in names
         failure, outcome = _run(protocol, None if as_json else console, err, out, optional, {
             "trials": trials, "methods": wanted, "seed": seed, "retry_failed": retry_failed
         }, jobs or os.cpu_count() or 1, cluster)  # fmt: skip
@@ -110,28 +108,28 @@ def reproduce(
         raise click.exceptions.Exit(1)
 
 
-def _protocols(names: tuple[str, ...], methods: str | None) -> list[Protocol]:
-    """All that was asked for, read and checked before anything runs."""
+def _load_protocols(names: tuple[str, ...], methods: str | None) -> list[Protocol]:
+    """Return the protocols asked for, read and checked before anything runs."""
     from ..experiments import ProtocolError, load_protocol
     from ..reports import chosen_methods
 
-    asked = [one for name in names for one in ((*FOUR, *STAND_INS) if name == "all" else (name,))]
+    asked = [one for name in names for one in ((*FOUR, *SUBSTITUTES) if name == "all" else (name,))]
     try:
         protocols = [load_protocol(name) for name in dict.fromkeys(asked)]
         for protocol in protocols:
             chosen_methods(protocol, None if methods is None else _split(methods))
     except ProtocolError as error:
-        raise BadInput(str(error)) from None
+        raise InputError(str(error)) from None
     twice = {p.name for p in protocols if [q.name for q in protocols].count(p.name) > 1}
     if twice:
-        raise BadInput(f"two of the experiments are called {twice.pop()}: their results would share a folder.")
+        raise InputError(f"two of the experiments are called {twice.pop()}: their results would share a folder.")
     return protocols
 
 
 def _split(methods: str) -> list[str]:
     parts = [part.strip() for part in methods.split(",") if part.strip()]
     if not parts:
-        raise BadInput("--methods names no method; write them with commas, as in calibrated,paper.")
+        raise InputError("--methods is empty: give methods separated by commas, as in calibrated,paper.")
     return parts
 
 
@@ -141,7 +139,7 @@ def _check_cluster(cluster: str | None) -> None:
     try:
         make_executor(1, cluster)
     except ValueError as error:
-        raise BadInput(f"--cluster: {error}") from None
+        raise InputError(f"--cluster: {error}") from None
 
 
 def _run(
@@ -154,17 +152,17 @@ def _run(
     jobs: int,
     cluster: str | None,
 ) -> tuple[bool, Outcome | None]:
-    """Run one experiment and show what came out; whether something failed, and what came out."""
+    """Run one experiment and print its results; return whether something failed, and the results."""
     from rich.text import Text
 
     from ..datasets import DatasetError, DatasetNotFound
     from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, make_executor
     from ..reports import reproduce as run
-    from .trial_progress import trial_progress, writable
+    from .trial_progress import prepare_folder, trial_progress
 
     folder = out / protocol.name
     try:
-        with writable(folder):
+        with prepare_folder(folder):
             with err.status(Text(f"{protocol.title}: loading the data …")):
                 dataset = protocol.dataset()
                 protocol.check(dataset)
@@ -174,21 +172,21 @@ def _run(
                 outcome = run(protocol, folder, executor, dataset=dataset, on_progress=progress, **options)
     except DatasetError as error:
         if optional and isinstance(error, DatasetNotFound):
-            err.print(f"{protocol.name} is left out, its data are not at hand.", soft_wrap=True)
+            err.print(f"{protocol.name} is left out: its data are not available.", soft_wrap=True)
             return False, None
-        # Most errors of data name the set, which is often called as the experiment.
+        # Most errors name the data set, which often has the name of the experiment.
         named = str(error).removeprefix(f"{protocol.name}: ")
         err.print(f"Error: {protocol.name}: {named}", soft_wrap=True)
         return True, None
     except (ProtocolError, ResultsFolderError, ExecutorError, OSError) as error:
-        raise BadInput(str(error)) from None
+        raise InputError(str(error)) from None
     except KeyboardInterrupt:
         begun = os.path.exists(folder / "run.json")
-        kept = f" What is finished is kept in {folder}; the same command goes on from there." if begun else ""
+        kept = f" Finished trials are kept in {folder}; the same command continues from there." if begun else ""
         err.print(f"\nStopped.{kept}")
         raise click.exceptions.Exit(130) from None
     if console is not None:
-        _show(console, protocol, outcome)
+        _print_results(console, protocol, outcome)
         there = len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
         if there > n_trials:
             console.print(f"The folder has {there} trials; all are reported.")
@@ -196,7 +194,7 @@ def _run(
 
 
 def _as_json(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
-    """What came out, in types that JSON has: means over trials at every openness."""
+    """Return a JSON-serializable dict of the means over trials at every openness."""
     results, failures = outcome.tables["results"], outcome.tables["failures"]
     there = results[results["value"].notna()]
     means = there.groupby(["openness", "method", "metric"])["value"].agg(["mean", "count"]).reset_index()
@@ -217,12 +215,12 @@ def _as_json(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
-    """The table at the largest openness, failures, times, and where everything is."""
+def _print_results(console: Console, protocol: Protocol, outcome: Outcome) -> None:
+    """Print the table at the largest openness, failures, times, and the path of the report."""
     from .._support.number_format import duration
     from ..reports import time_spent
 
-    _show_table(console, protocol, outcome)
+    _print_table(console, protocol, outcome)
     failures = outcome.tables["failures"]
     for line in failures.head(10).itertuples():
         console.print(f"FAILED trial {line.trial} {line.method}: {line.reason}")
@@ -230,11 +228,11 @@ def _show(console: Console, protocol: Protocol, outcome: Outcome) -> None:
         console.print(f"… and {len(failures) - 10} more failures, see failures.csv")
     spent, coding = time_spent(outcome.tables["times"])
     if spent > 0:
-        console.print(f"Computed {duration(spent)} in all, {1.0 - coding:.0%} of it not sparse coding.")
+        console.print(f"Computed {duration(spent)} in all, {1.0 - coding:.0%} of it outside sparse coding.")
     console.print(f"Report: {outcome.report}", soft_wrap=True)
 
 
-def _show_table(console: Console, protocol: Protocol, outcome: Outcome) -> None:
+def _print_table(console: Console, protocol: Protocol, outcome: Outcome) -> None:
     from rich.table import Table
 
     from ..experiments import METRIC_INFO, levels, values_at
@@ -262,7 +260,7 @@ def _show_table(console: Console, protocol: Protocol, outcome: Outcome) -> None:
     console.print(table)
     marks = {cell.mark for column in columns for cell in column.cells.values()}
     ahead = "; ^ better than it in the trials that both have" if AHEAD in marks else ""
-    few = "; in brackets, where fewer" if min(trials.values()) < most else ""
+    few = "; in parentheses, the number of trials where it is smaller" if min(trials.values()) < most else ""
     console.print(f"* best of its column{ahead}; {most} trial{'s' if most > 1 else ''}{few}", style="dim")
 
 
@@ -271,7 +269,7 @@ def _cell(cell: Cell, mark: str) -> str:
     return f"{cell.mean}{spread}{mark}"
 
 
-def _list(console: Console, as_json: bool) -> None:
+def _print_list(console: Console, as_json: bool) -> None:
     from rich.table import Table
 
     from ..experiments import load_protocol, protocol_names
@@ -280,7 +278,7 @@ def _list(console: Console, as_json: bool) -> None:
     table = Table(header_style="bold")
     for heading in ("name", "what", "known", "unknown", "openness", "trials"):
         table.add_column(heading)
-    order = [*FOUR, *STAND_INS]
+    order = [*FOUR, *SUBSTITUTES]
     names = sorted(protocol_names(), key=lambda n: order.index(n) if n in order else len(order))
     if as_json:
         found = [load_protocol(name) for name in names]
@@ -301,4 +299,4 @@ def _list(console: Console, as_json: bool) -> None:
             str(p.trials),
         )
     console.print(table)
-    console.print(f"all: {', '.join(FOUR)}, and {' and '.join(STAND_INS)} where their files are at hand")
+    console.print(f"all: {', '.join(FOUR)}, and {' and '.join(SUBSTITUTES)} if their files are available")

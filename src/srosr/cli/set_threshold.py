@@ -1,4 +1,4 @@
-"""``srosr set-threshold``: another threshold for a model, without fitting again."""
+"""``srosr set-threshold``: change the threshold of a model."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .bad_input import BadInput
-from .changed_model import output_option
 from .console import json_option
+from .errors import InputError
+from .models import output_option
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
@@ -23,11 +23,9 @@ __all__ = ["set_threshold"]
     "--target-rejection",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
-    help="Refuse about this share of known samples.",
+    help="Reject about this share of known samples.",
 )
-@click.option(
-    "--threshold", metavar="VALUE", help="A number on the unknown score, or one of risk, f, youden, original."
-)
+@click.option("--threshold", metavar="VALUE", help="A value of the unknown score, or risk, f, youden or original.")
 @click.option("--per-class", is_flag=True, help="With --target-rejection: a threshold for each class.")
 @click.option(
     "--risk-weight", type=float, metavar="W", help="With --threshold risk: the weight of errors on known samples."
@@ -43,10 +41,11 @@ def set_threshold(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Choose anew when a sample is refused. Nothing is learnt again, and no unknown sample is needed.
+    """Change the threshold of a model without fitting it again. No unknown sample is needed.
 
-    A target says how many known samples you can bear to see refused. "f" and "youden" optimise these measures on known
-    classes that were left out in turn, "risk" weighs wrongly accepted strangers against errors on known samples.
+    --target-rejection says how many known samples may be rejected. "f" and "youden" optimize these measures on
+    simulated unknowns, known classes that were left out in turn; "risk" weighs accepted unknowns against errors on
+    known samples; "original" is the threshold that the method was published with.
 
     \b
     Examples:
@@ -55,13 +54,12 @@ def set_threshold(
       srosr set-threshold model.srosr --threshold 0.98
       srosr set-threshold model.srosr --threshold risk --risk-weight 5
     """
-    from .changed_model import save_changed
-    from .console import warnings_shown
-    from .input_data import load_model
-    from .output_files import check_model_path
+    from .console import show_warnings
+    from .models import load_model, save_changed_model
+    from .output_paths import check_model_path
 
     if (threshold is None) == (target_rejection is None):
-        raise BadInput("say which threshold: --target-rejection SHARE or --threshold VALUE, one of the two.")
+        raise InputError("give either --target-rejection SHARE or --threshold VALUE.")
     if output is not None:
         check_model_path(output)
     value: float | str | None = threshold
@@ -72,32 +70,32 @@ def set_threshold(
             value = threshold
     clf = load_model(model)
     if threshold is not None:
-        _check(value, clf, model)
-    with warnings_shown():
+        _check_threshold(value, clf, model)
+    with show_warnings():
         try:
             clf.set_threshold(
                 value, target_rejection=target_rejection, per_class=per_class or None, risk_weight=risk_weight
             )
         except ValueError as error:
-            raise BadInput(f"{model}: {error}") from None
-    save_changed(clf, model, output, as_json)
+            raise InputError(f"{model}: {error}") from None
+    save_changed_model(clf, model, output, as_json)
 
 
-def _check(value: float | str | None, clf: OpenSetClassifier, model: Path) -> None:
-    """Refuse a threshold that is none, in the words of the command line."""
+def _check_threshold(value: float | str | None, clf: OpenSetClassifier, model: Path) -> None:
+    """Raise if the value is not a threshold for the model."""
     from ..rivals import method_name
     from ..thresholds import OBJECTIVES
 
     low, high = clf.score_range
     if value == "original" and clf._original_threshold() is None:
-        raise BadInput(
-            f"--threshold original: {method_name(clf)}, the method of {model}, was published without one that fits all "
-            "data; use --target-rejection, risk, f, youden or a number."
+        raise InputError(
+            f"--threshold original: {method_name(clf)}, the method of {model}, was published without a threshold "
+            "for all data; use --target-rejection, risk, f, youden or a number."
         )
     if isinstance(value, str):
         if value not in (*OBJECTIVES, "original"):
-            raise BadInput(
-                f"--threshold {value}: give a number from {low:g} to {high:g}, or risk, f, youden, original."
+            raise InputError(
+                f"--threshold {value}: give a number from {low:g} to {high:g}, or risk, f, youden or original."
             )
     elif value is None or not low <= value <= high:
-        raise BadInput(f"--threshold {value:g}: the unknown score of {model} goes from {low:g} to {high:g}.")
+        raise InputError(f"--threshold {value:g}: the unknown score of {model} lies between {low:g} and {high:g}.")

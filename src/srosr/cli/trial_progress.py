@@ -1,4 +1,4 @@
-"""What the commands that run trials have in common: the folder of their results, and how far they are."""
+"""Commands that run trials: the folder of their results, and their progress."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["trial_progress", "writable"]
+__all__ = ["prepare_folder", "trial_progress"]
 
 
 @contextmanager
-def writable(folder: Path) -> Iterator[None]:
-    """A folder that is made, and can be written to, before any work; where that fails and leaves nothing, it goes."""
+def prepare_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and check that it is writable, before any work; after an error remove it if it is new and empty."""
     from .._support.atomic_files import make_folder
     from ..experiments import blame_folder
 
@@ -26,7 +26,7 @@ def writable(folder: Path) -> Iterator[None]:
     try:
         with blame_folder(folder, "write to", started=os.path.exists(folder / "run.json")):
             make_folder(folder)
-            with NamedTemporaryFile(dir=folder, prefix=".writable-"):
+            with TemporaryFile(dir=folder):
                 pass
         yield
     except BaseException:
@@ -38,7 +38,7 @@ def writable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], None]]:
-    """Trials done and time left: a bar on a terminal, a line a trial elsewhere."""
+    """Show trials done and time left: a bar on a terminal, lines elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from .._support.number_format import duration
@@ -60,12 +60,12 @@ def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, floa
         if not there:
             there.append(done)
             if done:
-                err.print(f"{name}: {done} of {total} trials are there already", soft_wrap=True)
+                err.print(f"{name}: {done} of {total} trials are done already", soft_wrap=True)
         new = done - there[0]
         left = f"about {duration(seconds / new * (total - done))} left" if new and done < total else ""
         text = left if new else "the first trials take the longest: they load and compile"
         bar.update(task, completed=done, total=total, left=text)
-        # A log needs no line for every one of many quick trials.
+        # At most one line per second, for logs of many quick trials.
         if not err.is_terminal and new and (done == total or time.monotonic() - last[0] > 1.0):
             last[0] = time.monotonic()
             line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")

@@ -25,22 +25,22 @@ class HeldOut:
         Held-out samples, all classes known.
     accuracy : float or None
         Share of them whose candidate is their class.
-    refused : float or None
-        Share of them that is refused.
-    recognised : float or None
-        Share of them that is accepted and named rightly.
-    strangers : int
+    rejected : float or None
+        Share of them that is rejected.
+    recognized : float or None
+        Share of them that is accepted with the correct class.
+    simulated_unknowns : int
         Samples of classes that were left out in turn.
-    strangers_refused : float or None
-        Share of those that is refused.
+    simulated_unknowns_rejected : float or None
+        Share of those that is rejected.
     """
 
     samples: int
     accuracy: float | None
-    refused: float | None
-    recognised: float | None
-    strangers: int
-    strangers_refused: float | None
+    rejected: float | None
+    recognized: float | None
+    simulated_unknowns: int
+    simulated_unknowns_rejected: float | None
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class ModelSummary:
     unknown_label : label
     features : int
     feature_names : list of str or None
-    intake : dict or None
-        How files became features, where the command line fitted it.
+    feature_recipe : dict or None
+        How files became features, if the command line fitted the model.
     problem, kernel : str or None
         Of methods on sparse codes.
     threshold : float or None
@@ -76,7 +76,7 @@ class ModelSummary:
     unknown_label: Any
     features: int
     feature_names: list[str] | None
-    intake: dict[str, Any] | None
+    feature_recipe: dict[str, Any] | None
     problem: str | None
     kernel: str | None
     threshold: float | None
@@ -85,7 +85,7 @@ class ModelSummary:
     held_out: HeldOut
 
     def to_dict(self) -> dict[str, Any]:
-        """In types that JSON has."""
+        """Return a JSON-serializable dict."""
         return asdict(self)
 
 
@@ -108,7 +108,7 @@ def summary_of(clf: OpenSetClassifier) -> ModelSummary:
         unknown_label=clf.unknown_label_,
         features=int(clf.n_features_in_),
         feature_names=None if names is None else [str(name) for name in names],
-        intake=None if clf.feature_recipe_ is None else clf.feature_recipe_.settings(),
+        feature_recipe=None if clf.feature_recipe_ is None else clf.feature_recipe_.settings(),
         problem=problem,
         kernel=kernel,
         threshold=float(clf.thresholds_[0]) if _is_one(clf) else None,
@@ -133,20 +133,20 @@ def threshold_text(thresholds: Sequence[float]) -> str:
 def _held_out(clf: OpenSetClassifier) -> HeldOut:
     found = clf._held_out_scores()
     scores, candidate, truth = found.scores, found.candidate, found.truth
-    aside = clf._calibration_split()
-    if aside is not None:  # kept out of everything: the better witness
-        scores, candidate, truth = aside.scores, aside.candidate, aside.truth
-    refused = scores > clf.thresholds_[candidate]
+    split = clf._calibration_split()
+    if split is not None:  # used in no other step of the fit, so it is the better estimate
+        scores, candidate, truth = split.scores, split.candidate, split.truth
+    rejected = scores > clf.thresholds_[candidate]
     right = candidate == truth
-    # Which class a pretended stranger came nearest to is not kept, so that thresholds by class say nothing of it.
-    strange = found.simulated[found.unknown] > clf.thresholds_[0] if _is_one(clf) else np.empty(0, bool)
+    # The candidate of a simulated unknown is not kept, so thresholds by class cannot be applied to it.
+    unknown_rejected = found.simulated[found.unknown] > clf.thresholds_[0] if _is_one(clf) else np.empty(0, bool)
     return HeldOut(
         samples=len(scores),
         accuracy=_share(right),
-        refused=_share(refused),
-        recognised=_share(right & ~refused),
-        strangers=len(strange),
-        strangers_refused=_share(strange),
+        rejected=_share(rejected),
+        recognized=_share(right & ~rejected),
+        simulated_unknowns=len(unknown_rejected),
+        simulated_unknowns_rejected=_share(unknown_rejected),
     )
 
 

@@ -12,6 +12,7 @@ from .picture_rows import PictureSource as PictureSource
 from .picture_rows import labelled_pictures as labelled_pictures
 from .picture_rows import open_pictures as open_pictures
 from .picture_rows import read_all as read_all
+from .read_options import ReadOptions as ReadOptions
 from .row_source import ReadError as ReadError
 from .row_source import Rows as Rows
 from .row_source import RowSource as RowSource

@@ -12,11 +12,12 @@ import numpy as np
 from .._support.array_types import AnyArray
 from .._support.messages import did_you_mean, join_names, quote_names
 from .cells import NotAClass, array_labels
-from .columns import LABEL_NAMES, Wanted, check_number
+from .columns import LABEL_NAMES, check_number
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
 from .named_arrays import MatArrays, NamedArrays, NpzArrays
 from .npy import NpyHeader, read_header, read_rows
+from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 
 __all__ = ["open_arrays"]
@@ -29,19 +30,19 @@ _CLASS_NAMES = "class_names"
 _Given = GivenLabels | None
 
 
-def open_arrays(file: InputFile, wanted: Wanted, given: _Given) -> RowSource:
+def open_arrays(file: InputFile, options: ReadOptions, given: _Given) -> RowSource:
     """Rows of an npy, npz or mat file."""
-    for option, names in (("--ignore", wanted.ignore), ("--keep", wanted.keep)):
+    for option, names in (("--ignore", options.ignore), ("--keep", options.keep)):
         if names:
             raise ReadError(f"{file.name} has no columns with names, so that {option} {names[0]} cannot be heeded.")
-    if wanted.by_name:
+    if options.by_name:
         raise ReadError(f"{file.name} cannot be read with --by-name: it has no names of features; give them in order.")
     small = file.name.lower()
     if small.endswith(".npy"):
-        return NpyRows(file, wanted, given)
+        return NpyRows(file, options, given)
     with reading(file.name):
         arrays: NamedArrays = NpzArrays(file) if small.endswith(".npz") else MatArrays(file)
-        return HeldRows(file, arrays, wanted, given)
+        return HeldRows(file, arrays, options, given)
 
 
 class ArrayRows(RowSource):
@@ -53,7 +54,7 @@ class ArrayRows(RowSource):
         title: str,
         shape: tuple[int, ...],
         dtype: np.dtype,
-        wanted: Wanted,
+        options: ReadOptions,
         label: str | None,
         given: _Given,
     ) -> None:
@@ -66,9 +67,8 @@ class ArrayRows(RowSource):
             )
         if 0 in shape:
             raise ReadError(f"{name} has no {'rows' if not shape[0] else 'features'}: it has {what}.")
-        if wanted.features is not None:
-            expected = wanted.features if isinstance(wanted.features, int) else len(wanted.features)
-            check_number(name, shape[1], expected, in_columns=False)
+        if options.n_features is not None:
+            check_number(name, shape[1], options.n_features, in_columns=False)
         super().__init__(
             name,
             feature_names=None,
@@ -77,7 +77,7 @@ class ArrayRows(RowSource):
             label_title=f"the labels of {given.path}" if given else f"array {label!r}",
             n_rows=shape[0],
             notes=[],
-            drop_missing=wanted.drop_missing,
+            drop_missing=options.drop_missing,
             given_labels=given.labels if given else None,
         )
         self._n_read = 0
@@ -113,13 +113,13 @@ class ArrayRows(RowSource):
 class NpyRows(ArrayRows):
     """Rows of an npy file, read in parts."""
 
-    def __init__(self, file: InputFile, wanted: Wanted, given: _Given) -> None:
+    def __init__(self, file: InputFile, options: ReadOptions, given: _Given) -> None:
         self._file = file
-        if wanted.looks_for_labels and (wanted.label is not None or wanted.labels == "required"):
+        if options.looks_for_labels and (options.label is not None or options.labels == "required"):
             raise ReadError(f"{file.name} is one array without labels: give them in a file of their own with --labels.")
         with reading(file.name), file.open() as stream:
             self._header: NpyHeader = read_header(stream, file.size)
-        super().__init__(file.name, "", self._header.shape, self._header.dtype, wanted, None, given)
+        super().__init__(file.name, "", self._header.shape, self._header.dtype, options, None, given)
 
     def _opened(self, stack: ExitStack) -> BinaryIO:
         return stack.enter_context(self._file.open())
@@ -134,17 +134,17 @@ class NpyRows(ArrayRows):
 class HeldRows(ArrayRows):
     """Rows of an array among others in a file, held in memory."""
 
-    def __init__(self, file: InputFile, arrays: NamedArrays, wanted: Wanted, given: _Given) -> None:
-        samples = wanted.array if wanted.array is not None else _SAMPLES
+    def __init__(self, file: InputFile, arrays: NamedArrays, options: ReadOptions, given: _Given) -> None:
+        samples = options.array if options.array is not None else _SAMPLES
         if samples not in arrays.names:
             guess = did_you_mean(samples, arrays.names)
             raise ReadError(
                 f"{file.name} has no array {samples!r}: name the one with the samples with --array NAME{guess}; it has "
                 f"{quote_names(arrays.names)}."
             )
-        label = _label(file.name, arrays, samples, wanted)
+        label = _label(file.name, arrays, samples, options)
         X = arrays.get(samples)
-        super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, wanted, label, given)
+        super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, options, label, given)
         self._X = X
         self._labels: AnyArray | None = None
         if label is not None:
@@ -157,24 +157,24 @@ class HeldRows(ArrayRows):
         return self._X[first:last], None if self._labels is None else self._labels[first:last]
 
 
-def _label(file: str, arrays: NamedArrays, samples: str, wanted: Wanted) -> str | None:
-    """The name of the array of the labels, where one is wanted."""
+def _label(file: str, arrays: NamedArrays, samples: str, options: ReadOptions) -> str | None:
+    """The name of the array of the labels, where one is options."""
     others = [name for name in arrays.names if name != samples]
-    if wanted.label is not None and wanted.label not in others:
+    if options.label is not None and options.label not in others:
         raise ReadError(
-            f"{file} has no array {wanted.label!r}, which --label names{did_you_mean(wanted.label, others)}; it has "
+            f"{file} has no array {options.label!r}, which --label names{did_you_mean(options.label, others)}; it has "
             f"{quote_names(others)}."
         )
-    if not wanted.looks_for_labels or wanted.label is not None:
-        return wanted.label if wanted.looks_for_labels else None
-    if wanted.usual_label in others:
-        return wanted.usual_label
+    if not options.looks_for_labels or options.label is not None:
+        return options.label if options.looks_for_labels else None
+    if options.usual_label in others:
+        return options.usual_label
     called = [name for name in others if name.lower() in LABEL_NAMES]
     if len(called) > 1:
         raise ReadError(
             f"{file} has several arrays that may hold the labels ({quote_names(called)}): say which with --label NAME."
         )
-    if not called and wanted.labels == "required":
+    if not called and options.labels == "required":
         raise ReadError(
             f"{file} has no array called {join_names(LABEL_NAMES, last='or')}: say where the labels are "
             f"with --label NAME (arrays: {quote_names(others)})."

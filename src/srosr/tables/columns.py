@@ -4,38 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from .._support.messages import count_of, did_you_mean, join_names, quote_names
+from .read_options import ReadOptions
 from .row_source import ReadError
 
-__all__ = ["LABEL_NAMES", "Roles", "Wanted", "assign_roles", "check_number"]
+__all__ = ["LABEL_NAMES", "Roles", "assign_roles", "check_number"]
 
 #: Names by which a column or array of labels is known, in any case.
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the caller wants from a file; :func:`srosr.tables.open_rows` explains each."""
-
-    labels: Literal["required", "optional", "no"] = "optional"
-    label: str | None = None
-    usual_label: str | None = None
-    has_label_file: bool = False
-    features: tuple[str, ...] | int | None = None
-    by_name: bool = False
-    ignore: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    passed_over: tuple[str, ...] = ()
-    drop_missing: bool = False
-    header: bool = True
-    array: str | None = None
-
-    @property
-    def looks_for_labels(self) -> bool:
-        """Whether labels are to be found in the file itself."""
-        return self.labels != "no" and not self.has_label_file
 
 
 @dataclass(frozen=True)
@@ -51,7 +28,7 @@ class Roles:
 def assign_roles(
     file: str,
     names: Sequence[str],
-    wanted: Wanted,
+    options: ReadOptions,
     text_columns: Callable[[], Collection[int]],
     *,
     numbering: int | None = None,
@@ -65,8 +42,7 @@ def assign_roles(
         The file, for messages.
     names : sequence of str
         Names of the columns, all different.
-    wanted : Wanted
-        What the caller wants.
+    options : ReadOptions
     text_columns : callable
         Gives the places of the columns of text; called only where the label is to be guessed.
     numbering : int, optional
@@ -75,27 +51,27 @@ def assign_roles(
         Whether the names are the file's own; if not, features are matched by their number.
     """
     place = {name: number for number, name in enumerate(names) if number != numbering}
-    for option, chosen in (("--ignore", wanted.ignore), ("--keep", wanted.keep), ("--label", _one(wanted.label))):
+    for option, chosen in (("--ignore", options.ignore), ("--keep", options.keep), ("--label", _one(options.label))):
         for name in chosen:
             if name not in place:
                 raise ReadError(_absent(file, name, option, list(place)))
-    if wanted.label is not None and wanted.label in wanted.ignore:
+    if options.label is not None and options.label in options.ignore:
         raise ReadError(
-            f"{file} cannot have its labels in a column that is left out: {wanted.label!r} is --ignore too."
+            f"{file} cannot have its labels in a column that is left out: {options.label!r} is --ignore too."
         )
-    expected = wanted.features if named and isinstance(wanted.features, tuple) else ()
-    kept = tuple(place[name] for name in wanted.keep)
-    label = _label(file, names, place, wanted, set(expected), text_columns)
-    aside = {numbering, label, *kept, *(place[name] for name in wanted.ignore)}
-    aside |= {place[name] for name in wanted.passed_over if name in place and name not in expected}
-    if wanted.label is not None:
-        aside.add(place[wanted.label])
+    expected = (options.feature_names if named else None) or ()
+    kept = tuple(place[name] for name in options.keep)
+    label = _label(file, names, place, options, set(expected), text_columns)
+    aside = {numbering, label, *kept, *(place[name] for name in options.ignore)}
+    aside |= {place[name] for name in options.ignore_if_present if name in place and name not in expected}
+    if options.label is not None:
+        aside.add(place[options.label])
     rest = tuple(number for number in range(len(names)) if number not in aside)
-    features, notes = _features(file, names, rest, wanted, named)
+    features, notes = _features(file, names, rest, options, named)
     if not features:
         hint = ": put a comma, semicolon, tab or | between values" if len(names) == 1 else ""
         raise ReadError(f"{file} has no column of numbers left for the features{hint}.")
-    return Roles(features, label if wanted.looks_for_labels else None, kept, notes)
+    return Roles(features, label if options.looks_for_labels else None, kept, notes)
 
 
 def _one(name: str | None) -> tuple[str, ...]:
@@ -114,17 +90,17 @@ def _label(
     file: str,
     names: Sequence[str],
     place: dict[str, int],
-    wanted: Wanted,
+    options: ReadOptions,
     expected: set[str],
     text_columns: Callable[[], Collection[int]],
 ) -> int | None:
-    if wanted.label is not None:
-        return place[wanted.label]
-    if not wanted.looks_for_labels:
+    if options.label is not None:
+        return place[options.label]
+    if not options.looks_for_labels:
         return None
-    possible = [name for name in place if name not in expected and name not in wanted.ignore]
-    if wanted.usual_label in possible:
-        return place[wanted.usual_label]
+    possible = [name for name in place if name not in expected and name not in options.ignore]
+    if options.usual_label in possible:
+        return place[options.usual_label]
     called = [name for name in possible if name.lower() in LABEL_NAMES]
     if len(called) > 1:
         raise ReadError(
@@ -134,13 +110,13 @@ def _label(
     if called:
         return place[called[0]]
     texts = text_columns()
-    of_text = [name for name in possible if place[name] in texts and name not in wanted.keep]
-    passed_over = [name for name in of_text if name in wanted.passed_over]
-    if wanted.labels != "required" or len(passed_over) < len(of_text):
-        of_text = [name for name in of_text if name not in passed_over]
+    of_text = [name for name in possible if place[name] in texts and name not in options.keep]
+    ignore_if_present = [name for name in of_text if name in options.ignore_if_present]
+    if options.labels != "required" or len(ignore_if_present) < len(of_text):
+        of_text = [name for name in of_text if name not in ignore_if_present]
     if len(of_text) == 1:
         return place[of_text[0]]
-    if wanted.labels == "required":
+    if options.labels == "required":
         why = f"several columns of text ({quote_names(of_text)})" if of_text else "no column of text"
         raise ReadError(
             f"{file} has no column called {join_names(LABEL_NAMES, last='or')} and {why}: say where the "
@@ -157,17 +133,16 @@ def check_number(file: str, found: int, expected: int, *, in_columns: bool = Tru
 
 
 def _features(
-    file: str, names: Sequence[str], rest: tuple[int, ...], wanted: Wanted, named: bool
+    file: str, names: Sequence[str], rest: tuple[int, ...], options: ReadOptions, named: bool
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Places of the features in the order of the model, and notes."""
-    expected = wanted.features
-    if wanted.by_name and not (named and isinstance(expected, tuple)):
+    expected = options.feature_names
+    if options.by_name and not (named and expected is not None):
         who = "the model" if named else file
         raise ReadError(f"{file} cannot be read with --by-name: {who} has no names of features; give them in order.")
-    if expected is None:
-        return rest, ()
-    if isinstance(expected, int) or not named:
-        check_number(file, len(rest), expected if isinstance(expected, int) else len(expected))
+    if expected is None or not named:
+        if options.n_features is not None:
+            check_number(file, len(rest), options.n_features)
         return rest, ()
     there = {names[number]: number for number in rest}
     lacking = [name for name in expected if name not in there]
@@ -181,7 +156,7 @@ def _features(
         )
     wished = set(expected)
     extra = [name for name in there if name not in wished]
-    if wanted.by_name:
+    if options.by_name:
         notes = (f"left out by --by-name: {quote_names(extra, 5)}",) if extra else ()
         return tuple(there[name] for name in expected), notes
     if extra:

@@ -106,7 +106,7 @@ class Overview:
         if self.spread > UNEVEN and not scaled and not pictures:
             out.append(
                 f"The widest column spreads {self.spread:,.0f} times as far as the middle one and decides almost "
-                "alone; --standardise lets all columns count the same: try both."
+                "alone; --standardize lets all columns count the same: try both."
             )
         return out
 

@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "DecisionWriter", "format_of"]
 
 #: Formats by the endings of their files.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
-RECOGNISED, REFUSED = "recognised", "refused"
+RECOGNIZED, REJECTED = "recognized", "rejected"
 
 
 def format_of(ending: str) -> str | None:
@@ -75,7 +75,7 @@ class DecisionWriter:
         """
         import pyarrow as pa
 
-        verdict = [REFUSED if refused else RECOGNISED for refused in decisions.rejected.tolist()]
+        verdict = [REJECTED if rejected else RECOGNIZED for rejected in decisions.rejected.tolist()]
         columns: list[Any] = [
             numbers,
             *(kept[name] for name in self._kept),

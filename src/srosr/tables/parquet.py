@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 from .._support.array_types import AnyArray, Array
 from .._support.messages import quote_names
 from .cells import NotAClass, text_labels, typed
-from .columns import Wanted, assign_roles
+from .columns import assign_roles
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
+from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 
 __all__ = ["ParquetRows"]
@@ -29,7 +30,7 @@ _INDEX = "__index_level_0__"
 class ParquetRows(RowSource):
     """Rows of a Parquet file."""
 
-    def __init__(self, file: InputFile, wanted: Wanted, given: GivenLabels | None = None) -> None:
+    def __init__(self, file: InputFile, options: ReadOptions, given: GivenLabels | None = None) -> None:
         self._file = file
         with reading(file.name), file.open() as stream:
             table = pq.ParquetFile(stream)
@@ -46,7 +47,7 @@ class ParquetRows(RowSource):
         roles = assign_roles(
             file.name,
             names,
-            wanted,
+            options,
             lambda: [place for place, kind in enumerate(kinds) if _is_text(kind)],
             numbering=numbering,
         )
@@ -72,7 +73,7 @@ class ParquetRows(RowSource):
             label_title=f"the labels of {given.path}" if given else f"column {column!r}",
             n_rows=n_rows,
             notes=notes,
-            drop_missing=wanted.drop_missing,
+            drop_missing=options.drop_missing,
             given_labels=given.labels if given else None,
         )
         self._n_read = 0

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array
 from ..features import is_picture, list_pictures
+from .read_options import ReadOptions
 from .row_source import Block, ReadError, Rows, RowSource
 
 __all__ = ["PictureSource", "labelled_pictures", "open_pictures", "read_all"]
@@ -80,9 +81,7 @@ def open_pictures(
     path: str | os.PathLike[str],
     features: Features,
     n_features: int,
-    *,
-    labels: str = "no",
-    skip_broken: bool = False,
+    options: ReadOptions,
 ) -> PictureSource:
     """Pictures as rows of features.
 
@@ -93,35 +92,31 @@ def open_pictures(
     features : callable
         From paths to features (n, n_features); a ValueError says that one cannot be read.
     n_features : int
-    labels : {"no", "optional", "required"}
-        Classes are the names of the sub-folders.
-    skip_broken : bool
-        Leave out pictures that cannot be read.
+    options : ReadOptions
+        ``labels`` and ``skip_broken`` count; classes are the names of the sub-folders.
 
     Raises
     ------
     ReadError
         If there is no picture, or classes are required and a picture lies in no sub-folder.
     """
-    return PictureSource(path, features, n_features, labels, skip_broken)
+    return PictureSource(path, features, n_features, options)
 
 
 class PictureSource(RowSource):
     """The pictures of a folder, see :func:`open_pictures`; the name of each is kept as the column ``file``."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], features: Features, n_features: int, labels: str, skip_broken: bool
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], features: Features, n_features: int, options: ReadOptions) -> None:
         self.paths = _found(Path(path))
         folder = Path(path) if os.path.isdir(path) else Path(path).parent
         self.names = [_name(picture, folder) for picture in self.paths]
         self._features, self._done = features, 0
         given: AnyArray | None = None
         inside = [picture.parent != folder for picture in self.paths]
-        if labels == "required" and not all(inside):
+        if options.labels == "required" and not all(inside):
             stray = self.names[inside.index(False)]
             raise ReadError(f"{os.fspath(path)}: {stray} lies in no sub-folder, and sub-folders name the classes.")
-        if labels != "no" and all(inside):
+        if options.labels != "no" and all(inside):
             given = np.array([picture.parent.name for picture in self.paths], dtype=object)
         super().__init__(
             os.fspath(path),
@@ -131,7 +126,7 @@ class PictureSource(RowSource):
             label_title="folder",
             n_rows=len(self.paths),
             notes=[],
-            drop_missing=skip_broken,
+            drop_missing=options.skip_broken,
             given_labels=given,
         )
 
@@ -142,7 +137,7 @@ class PictureSource(RowSource):
 
     def only(self, row: int) -> PictureSource:
         """One of the pictures alone."""
-        return PictureSource(self.paths[row], self._features, self.n_features, "no", False)
+        return PictureSource(self.paths[row], self._features, self.n_features, ReadOptions(labels="no"))
 
     def batches(self, size: int) -> Iterator[Rows]:
         """The pictures in batches of at most 32."""

@@ -23,9 +23,10 @@ import pyarrow.csv as pa_csv
 
 from .._support.messages import count_of, quote_names, quote_text
 from .cells import MISSING, NotAClass, is_number, label_texts, text_labels, to_number, typed
-from .columns import Roles, Wanted, assign_roles
+from .columns import Roles, assign_roles
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
+from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 from .text_blocks import SEPARATORS, TextBlock, count_lines, first_line, text_blocks
 
@@ -48,10 +49,10 @@ class TextRows(RowSource):
     """Rows of a text file, or of a stream, which can be read once."""
 
     def __init__(
-        self, source: InputFile | BinaryIO, name: str, wanted: Wanted, given: GivenLabels | None = None
+        self, source: InputFile | BinaryIO, name: str, options: ReadOptions, given: GivenLabels | None = None
     ) -> None:
         self._source = source
-        self._has_header = wanted.header
+        self._has_header = options.header
         self._share = 0.0
         layout, blocks = self._start(name)
         first = next(blocks, None)
@@ -66,10 +67,10 @@ class TextRows(RowSource):
         roles = assign_roles(
             name,
             layout.names,
-            wanted,
+            options,
             lambda: _text_columns(first, layout),
             numbering=layout.numbering,
-            named=wanted.header,
+            named=options.header,
         )
         self._layout: _Layout = layout
         self._roles: Roles = roles
@@ -79,13 +80,13 @@ class TextRows(RowSource):
             notes.insert(0, "the first column has no name and is taken for a row index")
         super().__init__(
             name,
-            feature_names=tuple(layout.names[place] for place in roles.features) if wanted.header else None,
+            feature_names=tuple(layout.names[place] for place in roles.features) if options.header else None,
             n_features=len(roles.features),
             label=given.path if given else column,
             label_title=f"the labels of {given.path}" if given else f"column {column!r}",
             n_rows=None,
             notes=notes,
-            drop_missing=wanted.drop_missing,
+            drop_missing=options.drop_missing,
             given_labels=given.labels if given else None,
         )
 
