@@ -224,7 +224,7 @@ def test_a_poor_model_says_so(tmp_path):
     table = pd.DataFrame(rng.normal(size=(90, 5)), columns=list("abcde")).assign(label=["x", "y", "z"] * 30)
     table.to_csv(tmp_path / "noise.csv", index=False)
     output = right("fit", tmp_path / "noise.csv", "-o", tmp_path / "m", *QUICK)
-    assert "the wrong one for" in output and "srosr compare" in output
+    assert "the wrong class for" in output and "srosr compare" in output
     table[table["label"] != "z"].to_csv(tmp_path / "two.csv", index=False)
     assert "With two classes" in right("fit", tmp_path / "two.csv", "-o", tmp_path / "m", *QUICK)
 
@@ -452,11 +452,11 @@ def test_labels_are_found_where_a_later_file_has_them(folder, tmp_path):
 
 @pytest.mark.parametrize("arguments, words", [
     (("set-threshold", "M"), "--target-rejection"),
-    (("set-threshold", "M", "--threshold", "f", "--target-rejection", "0.1"), "one of the two"),
+    (("set-threshold", "M", "--threshold", "f", "--target-rejection", "0.1"), "give either"),
     (("set-threshold", "M", "--threshold", "2"), "2"),
     (("set-threshold", "M", "--threshold", "wild"), "wild"),
     (("set-threshold", "M", "--target-rejection", "1.5"), "--target-rejection"),
-    (("remove-class", "M", "d9"), "it knows d0, d1"),
+    (("remove-class", "M", "d9"), "its classes are d0, d1"),
     (("add-class", "M", "T", "--name", "d1", "--label", "digit"), "is a class already"),
     (("add-class", "M", "T", "--name", "d7", "--label", "digit"), "no sample of the class d7"),
 ])  # fmt: skip
@@ -668,7 +668,7 @@ def test_a_bad_table_is_named_and_nothing_is_written(what, tmp_path):
     (("predict", "M", "absent.csv"), "absent.csv"),
     (("predict", "M", "short.csv"), "short.csv"),
     (("predict", "M", "T", "-o", "out.xlsx"), ".parquet"),
-    (("predict", "M", "T", "--json", "-o", "out.csv"), "do not agree"),
+    (("predict", "M", "T", "--json", "-o", "out.csv"), "--json contradicts"),
     (("predict", "M", "T", "--keep", "digits"), "'digit'"),
     (("explain", "M", "T", "--out", "why.txt"), ".png"),
     (("explain", "M", "T", "--file", "a.png"), "give --row"),

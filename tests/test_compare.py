@@ -420,7 +420,7 @@ def test_ctrl_c_stops_it_and_says_what_is_kept(table, tmp_path):
     python, _, _, *arguments = command(table, out, "--rounds", "500", "--jobs", "1")
     listening = [python, "-c", f"{LISTEN}; from srosr.cli.app import main; main(prog_name='srosr')", *arguments]
     done = stopped(listening, out, signal.SIGINT)
-    assert done.returncode == 130 and "Stopped. What is finished is kept in" in done.stderr
+    assert done.returncode == 130 and "Stopped. Finished trials are kept in" in done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
     assert not list(out.glob("samples-*")) and not (out / "report.html").exists()
 
@@ -538,4 +538,4 @@ def test_a_broken_picture_is_an_error_or_left_out(pictures):
     with pytest.raises(ReadError, match=r"0\.png"):
         read(pictures)
     left = read(pictures, skip_broken=True, features="pixels")
-    assert len(left.dataset.y) == 14 and "1 pictures" in left.notes[0]
+    assert len(left.dataset.y) == 14 and "1 unreadable picture left out" in left.notes[0]

@@ -148,7 +148,7 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     assert "threshold = one that refuses 5 % of known samples (by default)" in page
     fewer = run(folder, "grown", "--trials", "1", "--methods", "knn", "--jobs", "1")
     assert fewer.returncode == 0, fewer.stderr
-    assert "1 of 1 trials are there already" in fewer.stderr
+    assert "1 of 1 trials are done already" in fewer.stderr
     assert "The folder has 2 trials; all are reported." in fewer.stdout
     done = run(folder, "grown", "--jobs", "1")
     assert done.returncode == 0, done.stderr
@@ -358,7 +358,7 @@ def test_progress_counts_on_from_what_is_there_and_reckons_with_what_is_new():
         progress(5, 6, 60.0)
         progress(6, 6, 120.0)
     assert shown.getvalue().splitlines() == [
-        "some: 4 of 6 trials are there already",
+        "some: 4 of 6 trials are done already",
         "some: 5 of 6 trials, 1 min, about 1 min left",
         "some: 6 of 6 trials, 2 min",
         "some: writing tables, figures and report",
@@ -383,7 +383,7 @@ def test_stand_ins_that_are_nowhere_are_left_out_of_all(stand_ins, tmp_path):
     done = CliRunner().invoke(main, ["reproduce", "all", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     for name in ("caltech101", "caltech256-clip"):
-        assert f"{name} is left out, its data are not at hand." in done.output
+        assert f"{name} is left out: its data are not available." in done.output
     assert not (tmp_path / "out").exists()
 
 

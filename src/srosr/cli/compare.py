@@ -108,6 +108,7 @@ def compare(
     from .comparison_data import read_comparison_data
     from .console import err
     from .errors import convert_errors
+    from .trial_progress import stop
 
     out = out or Path("srosr-compare-standardized" if features.standardize else "srosr-compare")
     wanted = _parse_methods(methods)
@@ -130,10 +131,7 @@ def compare(
                 "methods": wanted, "seed": seed, "retry_failed": retry_failed
             })  # fmt: skip
     except KeyboardInterrupt:
-        begun = os.path.exists(out / "run.json")
-        kept = f" Finished trials are kept in {out}; the same command continues from there." if begun else ""
-        console.print(f"\nStopped.{kept}")
-        raise click.exceptions.Exit(130) from None
+        raise stop(console, out) from None
     ranking, advice = _advice(rotation, found, outcome.tables, by)
     command = None if advice is None else fit(advice.method)
     if as_json:

@@ -146,7 +146,7 @@ def _read_pictures(
     if not kept:
         raise ReadError(f"{data} has no picture that can be read.")
     if len(kept) < len(X):
-        notes.append(f"{count_of(len(X) - len(kept), 'picture')} left out because they cannot be read.")
+        notes.append(f"{count_of(len(X) - len(kept), 'unreadable picture')} left out.")
     X, labels = X[kept], labels[kept]
     made = "spatial pyramids of visual words, learned on the training pictures of each trial"
     if kind == "pixels":

@@ -95,6 +95,10 @@ def _parse_digits(text: str) -> tuple[int, ...]:
 
 def _render(result: DemoResult) -> list[RenderableType]:
     """Return a table of digits, one of rules, and a summary."""
+    return [_tabulate_digits(result), _tabulate_rules(result), _summarize(result)]
+
+
+def _tabulate_digits(result: DemoResult) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
@@ -130,6 +134,11 @@ def _render(result: DemoResult) -> list[RenderableType]:
             style="bold",
             end_section=True,
         )
+    return table
+
+
+def _tabulate_rules(result: DemoResult) -> RenderableType:
+    from rich.table import Table
 
     rules = Table(header_style="bold", caption=_CAPTION.format(result), caption_justify="left", caption_style="dim")
     for heading in ("rule", "known, correct", "unknown rejected", "AUROC", "F-measure"):
@@ -143,6 +152,11 @@ def _render(result: DemoResult) -> list[RenderableType]:
             f"{rule.f_measure:.3f}",
             style="bold" if rule is result.calibrated else "",
         )
+    return rules
+
+
+def _summarize(result: DemoResult) -> RenderableType:
+    from rich.table import Table
 
     summary = Table.grid(padding=(0, 2))
     summary.add_column()
@@ -159,4 +173,4 @@ def _render(result: DemoResult) -> list[RenderableType]:
         ("time to predict", f"{result.seconds_recognise:.1f} s", f"{result.n_test:,} samples"),
     ):
         summary.add_row(*row)
-    return [table, rules, summary]
+    return summary

@@ -110,7 +110,7 @@ def fit(
         print_json({"model": str(output), "data": training.found.to_dict(), **summary.to_dict()})
     elif not quiet:
         from .console import out, print_facts
-        from .info import held_out_facts
+        from .models import held_out_facts
 
         print_facts(held_out_facts(summary))
         for note in _advise(summary, data):

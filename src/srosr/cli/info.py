@@ -12,7 +12,7 @@ from .console import json_option
 if TYPE_CHECKING:
     from ..inspection import ModelSummary
 
-__all__ = ["classes_fact", "held_out_facts", "info"]
+__all__ = ["info"]
 
 
 @click.command()
@@ -28,7 +28,7 @@ def info(model: Path, as_json: bool) -> None:
     """
     from ..inspection import summary_of
     from .console import print_facts, print_json
-    from .models import load_model
+    from .models import held_out_facts, load_model
 
     summary = summary_of(load_model(model))
     size = model.stat().st_size
@@ -40,6 +40,8 @@ def info(model: Path, as_json: bool) -> None:
 
 def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
     """Return method, coding, classes and features."""
+    from .models import classes_fact
+
     coding = [("coding", f"{summary.problem}, kernel {summary.kernel}")] if summary.problem is not None else []
     return [
         ("method", f"{summary.method} ({summary.estimator})"),
@@ -49,17 +51,6 @@ def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
         ("features", _features(summary)),
         ("file", f"{size / 1e6:.1f} MB"),
     ]
-
-
-def classes_fact(summary: ModelSummary) -> tuple[str, str]:
-    """Return the classes, with the number of their samples if the model keeps them."""
-    from .._support.messages import list_names
-    from .._support.unknown_label import format_label
-
-    sizes = summary.class_sizes or {}
-    labels = [format_label(label) for label in summary.classes]
-    named = list_names((f"{label} {sizes[label]:,}" if label in sizes else label for label in labels), 20)
-    return "classes", f"{len(labels)}: {named}"
 
 
 def _features(summary: ModelSummary) -> str:
@@ -73,19 +64,3 @@ def _features(summary: ModelSummary) -> str:
     if names is None:
         return f"{summary.features:,}, without names"
     return f"{summary.features:,}: {list_names(names, 12)}"
-
-
-def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
-    """Return the threshold, and how held-out samples and simulated unknowns were classified."""
-    from ..inspection import threshold_text
-    from .console import percent
-
-    held = summary.held_out
-    facts = [("threshold", f"{threshold_text(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
-    if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
-        text = f"{held.samples:,}: correct candidate {percent(held.accuracy)}, rejected {percent(held.rejected)}, "
-        facts.append(("held-out samples", f"{text}correct and accepted {percent(held.recognized)}"))
-    if held.simulated_unknowns_rejected is not None:
-        text = f"{held.simulated_unknowns:,}: rejected {percent(held.simulated_unknowns_rejected)}"
-        facts.append(("simulated unknowns", f"{text} (samples of classes left out in turn)"))
-    return facts

@@ -1,4 +1,4 @@
-"""Load a model file; save a model that a command changed."""
+"""Load a model file, save a model that a command changed, and print facts about a model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from .errors import InputError
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier, SROSRClassifier
+    from ..inspection import ModelSummary
 
-__all__ = ["load_model", "load_srosr_classifier", "output_option", "save_changed_model"]
+__all__ = [
+    "classes_fact",
+    "held_out_facts",
+    "load_model",
+    "load_srosr_classifier",
+    "output_option",
+    "save_changed_model",
+]
 
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Where to write the changed model.  [the model file itself]"
@@ -51,7 +59,6 @@ def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None,
     from ..inspection import summary_of
     from .console import out, print_facts, print_json
     from .errors import convert_errors
-    from .info import classes_fact, held_out_facts
 
     target = model if output is None else output
     with convert_errors():
@@ -62,3 +69,30 @@ def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None,
         return
     print_facts([classes_fact(summary), *held_out_facts(summary)])
     out().print(f"Model: {target}")
+
+
+def classes_fact(summary: ModelSummary) -> tuple[str, str]:
+    """Return the classes, with the number of their samples if the model keeps them."""
+    from .._support.messages import list_names
+    from .._support.unknown_label import format_label
+
+    sizes = summary.class_sizes or {}
+    labels = [format_label(label) for label in summary.classes]
+    named = list_names((f"{label} {sizes[label]:,}" if label in sizes else label for label in labels), 20)
+    return "classes", f"{len(labels)}: {named}"
+
+
+def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
+    """Return the threshold, and how held-out samples and simulated unknowns were classified."""
+    from ..inspection import threshold_text
+    from .console import percent
+
+    held = summary.held_out
+    facts = [("threshold", f"{threshold_text(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
+    if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
+        text = f"{held.samples:,}: correct candidate {percent(held.accuracy)}, rejected {percent(held.rejected)}, "
+        facts.append(("held-out samples", f"{text}correct and accepted {percent(held.recognized)}"))
+    if held.simulated_unknowns_rejected is not None:
+        text = f"{held.simulated_unknowns:,}: rejected {percent(held.simulated_unknowns_rejected)}"
+        facts.append(("simulated unknowns", f"{text} (samples of classes left out in turn)"))
+    return facts

@@ -158,7 +158,7 @@ def _run(
     from ..datasets import DatasetError, DatasetNotFound
     from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, make_executor
     from ..reports import reproduce as run
-    from .trial_progress import prepare_folder, trial_progress
+    from .trial_progress import prepare_folder, stop, trial_progress
 
     folder = out / protocol.name
     try:
@@ -181,10 +181,7 @@ def _run(
     except (ProtocolError, ResultsFolderError, ExecutorError, OSError) as error:
         raise InputError(str(error)) from None
     except KeyboardInterrupt:
-        begun = os.path.exists(folder / "run.json")
-        kept = f" Finished trials are kept in {folder}; the same command continues from there." if begun else ""
-        err.print(f"\nStopped.{kept}")
-        raise click.exceptions.Exit(130) from None
+        raise stop(err, folder) from None
     if console is not None:
         _print_results(console, protocol, outcome)
         there = len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})

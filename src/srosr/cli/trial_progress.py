@@ -10,10 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["prepare_folder", "trial_progress"]
+__all__ = ["prepare_folder", "stop", "trial_progress"]
 
 
 @contextmanager
@@ -34,6 +36,14 @@ def prepare_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # not empty, or never made
                 path.rmdir()
         raise
+
+
+def stop(err: Console, folder: Path) -> click.exceptions.Exit:
+    """Print that Ctrl-C ended the command and where finished trials are; return the exit."""
+    begun = os.path.exists(folder / "run.json")
+    kept = f" Finished trials are kept in {folder}; the same command continues from there." if begun else ""
+    err.print(f"\nStopped.{kept}")
+    return click.exceptions.Exit(130)
 
 
 @contextmanager
