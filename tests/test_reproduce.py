@@ -233,9 +233,9 @@ def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_reque
     [
         (["yalb"], "did you mean 'yaleb'?"),
         (["digits", "--methods", "wsvm"], "did you mean 'w-svm'?"),
-        (["digits", "--methods", ","], "names no method"),
+        (["digits", "--methods", ","], "--methods is empty"),
         (["digits", "--cluster", "here"], "is no cluster"),
-        (["digits", "--cluster", "local:2", "--jobs", "2"], "two ways to run"),
+        (["digits", "--cluster", "local:2", "--jobs", "2"], "exclude each other"),
         (["nothing.toml"], "cannot read the protocol nothing.toml"),
         ([], "name an experiment"),
         (["digits", "--trials", "1000001"], "1000001 is not in the range 1<=x<=1000000"),

@@ -127,20 +127,20 @@ def compare(
                 for note in notes:
                     console.print(f"Note: {note}", style="yellow")
             fit = partial(_fit_command, data, options, features, rotation)
-            outcome = _run(rotation, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
+            outcome = _run_trials(rotation, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
                 "methods": wanted, "seed": seed, "retry_failed": retry_failed
             })  # fmt: skip
     except KeyboardInterrupt:
         raise stop(console, out) from None
-    ranking, advice = _advice(rotation, found, outcome.tables, by)
+    ranking, advice = _rank_and_recommend(rotation, found, outcome.tables, by)
     command = None if advice is None else fit(advice.method)
     if as_json:
         from .console import print_json
 
-        print_json(_as_json(rotation, found, outcome, ranking, advice, notes, by, command))
+        print_json(_to_dict(rotation, found, outcome, ranking, advice, notes, by, command))
     elif not quiet:
-        _show(rotation, outcome, ranking, advice, by, command)
-    if not _failures(rotation, outcome).empty:
+        _print_results(rotation, outcome, ranking, advice, by, command)
+    if not _find_failures(rotation, outcome).empty:
         raise click.exceptions.Exit(1)
 
 
@@ -179,7 +179,7 @@ def _note_small_classes(found: ComparisonData) -> list[str]:
 # -- the run -----------------------------------------------------------------------------------------------
 
 
-def _run(
+def _run_trials(
     rotation: Rotation,
     found: ComparisonData,
     out: Path,
@@ -199,11 +199,11 @@ def _run(
     def advise(tables: dict[str, Any]) -> list[str]:
         from ..reports import rule_text
 
-        advice = _advice(rotation, found, tables, by)[1]
+        advice = _rank_and_recommend(rotation, found, tables, by)[1]
         if advice is None:
             return ["No method finished a trial, so none can be recommended."]
-        told = [*advice.sentences, " ".join(advice.cautions), rule_text(by), f"To fit it: {fit(advice.method)}"]
-        return [part for part in told if part]
+        parts = [*advice.sentences, " ".join(advice.cautions), rule_text(by), f"To fit it: {fit(advice.method)}"]
+        return [part for part in parts if part]
 
     with prepare_folder(out):
         made = not file.exists()
@@ -236,7 +236,7 @@ def _write_samples(file: Path, found: ComparisonData) -> None:
     write_atomically(file, content.getvalue())
 
 
-def _advice(
+def _rank_and_recommend(
     rotation: Rotation, found: ComparisonData, tables: dict[str, Any], by: str
 ) -> tuple[list[Standing], Recommendation | None]:
     from ..reports import recommend, standings
@@ -249,7 +249,7 @@ def _advice(
     return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=rotation.folds)
 
 
-def _failures(rotation: Rotation, outcome: Outcome) -> Any:
+def _find_failures(rotation: Rotation, outcome: Outcome) -> Any:
     """Return the failures of the methods that were asked for."""
     failures = outcome.tables["failures"]
     return failures[failures["method"].isin([setting.name for setting in rotation.methods])]
@@ -258,7 +258,7 @@ def _failures(rotation: Rotation, outcome: Outcome) -> Any:
 # -- output ------------------------------------------------------------------------------------------------
 
 
-def _show(
+def _print_results(
     rotation: Rotation,
     outcome: Outcome,
     ranking: list[Standing],
@@ -273,26 +273,26 @@ def _show(
     if advice is None:
         console.print("No method finished a trial, so none can be recommended.")
     else:
-        console.print(_table(rotation, outcome, ranking, advice, by))
+        console.print(_tabulate(rotation, outcome, ranking, advice, by))
         first, *rest = advice.sentences
         console.print(first, style="bold")
         for sentence in (*rest, *advice.cautions, rule_text(by)):
             console.print(sentence)
-    failures = _failures(rotation, outcome)
+    failures = _find_failures(rotation, outcome)
     for method, own in failures.groupby("method", sort=False):
         console.print(
-            f"FAILED {method} in {len(own)} of {_n_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
+            f"FAILED {method} in {len(own)} of {_count_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
         )
     if fit is not None:
         console.print(f"Fit it: {fit}")
     console.print(f"Report: {outcome.report}")
 
 
-def _n_trials(outcome: Outcome) -> int:
+def _count_trials(outcome: Outcome) -> int:
     return len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
 
 
-def _table(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice: Recommendation, by: str) -> Any:
+def _tabulate(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice: Recommendation, by: str) -> Any:
     from rich import box
     from rich.table import Table
 
@@ -316,24 +316,26 @@ def _table(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice
         cells = [number(s.values[metric].mean) for metric in means]
         cells[0] += f"±{number(half)}" if half == half else ""
         cells += [f"{100 * s.values[metric].mean:.1f} %" for metric in ("known_refused", "rejection_accuracy")]
-        cells += [_seconds(s.fit_seconds), _seconds(s.predict_seconds)]
+        cells += [_format_seconds(s.fit_seconds), _format_seconds(s.predict_seconds)]
         few = f" ({s.n_trials})" if s.n_trials < n else ""
         table.add_row(s.method + few, *cells, style="bold" if s.method == advice.method else "")
     what = "Means over trials" if n > 1 else "One trial"
     interval = ", ± half of the 95 % interval" if spread else ""
     is_incomplete = any(s.n_trials < n for s in ranking)
     fewer = "; in parentheses, the number of finished trials where it is smaller" if is_incomplete else ""
-    table.caption = f"{what}{interval}; {100 * _target(rotation):g} % of known samples were to be rejected{fewer}."
+    table.caption = (
+        f"{what}{interval}; {100 * _get_target_rejection(rotation):g} % of known samples were to be rejected{fewer}."
+    )
     return table
 
 
-def _seconds(value: float) -> str:
+def _format_seconds(value: float) -> str:
     from .._support.number_format import number, seconds
 
     return number(value) if not value >= 10 else seconds(value)
 
 
-def _target(rotation: Rotation) -> float:
+def _get_target_rejection(rotation: Rotation) -> float:
     return float(rotation.methods[0].parameters["target_rejection"])
 
 
@@ -367,12 +369,12 @@ def _fit_command(
     }
     words += [flag for flag, given in flags.items() if given]
     words += ["--method", method]
-    if _target(rotation) != 0.05:
-        words += ["--target-rejection", f"{_target(rotation):g}"]
+    if _get_target_rejection(rotation) != 0.05:
+        words += ["--target-rejection", f"{_get_target_rejection(rotation):g}"]
     return shlex.join(words)
 
 
-def _as_json(
+def _to_dict(
     rotation: Rotation,
     found: ComparisonData,
     outcome: Outcome,
@@ -390,15 +392,17 @@ def _as_json(
     data = found.dataset
     methods = []
     for s in ranking:
-        metrics = {name: {"mean": i.mean, "half_width": _or_none(i.half_width)} for name, i in s.values.items()}
+        metrics = {name: {"mean": i.mean, "half_width": _nan_to_none(i.half_width)} for name, i in s.values.items()}
         methods.append({
             "method": s.method, "trials": s.n_trials, "metrics": metrics,
-            "fit_seconds": _or_none(s.fit_seconds), "predict_seconds": _or_none(s.predict_seconds),
+            "fit_seconds": _nan_to_none(s.fit_seconds), "predict_seconds": _nan_to_none(s.predict_seconds),
         })  # fmt: skip
-    told: dict[str, Any] | None = None
+    recommendation: dict[str, Any] | None = None
     if advice is not None:
-        rivals = [{k: v if isinstance(v, str) else _or_none(v) for k, v in asdict(r).items()} for r in advice.rivals]
-        told = {
+        rivals = [
+            {k: v if isinstance(v, str) else _nan_to_none(v) for k, v in asdict(r).items()} for r in advice.rivals
+        ]
+        recommendation = {
             "method": advice.method,
             "reason": " ".join(advice.sentences),
             "not_distinguishable": [r.method for r in advice.rivals if r.even],
@@ -407,17 +411,17 @@ def _as_json(
             "rule": rule_text(by),
             "fit": fit,
         }
-    failures = _failures(rotation, outcome)
+    failures = _find_failures(rotation, outcome)
     return {
         "data": {
             "name": data.name, "samples": found.n_seen, "samples_used": len(data.y),
             "classes": list(data.class_names), "label": found.label,
         },
         "by": by,
-        "trials": _n_trials(outcome),
+        "trials": _count_trials(outcome),
         "folds": rotation.folds,
-        "target_rejection": _target(rotation),
-        "recommendation": told,
+        "target_rejection": _get_target_rejection(rotation),
+        "recommendation": recommendation,
         "methods": methods,
         "failures": [{"trial": int(f.trial), "method": f.method, "reason": f.reason} for f in failures.itertuples()],
         "notes": notes,
@@ -425,5 +429,5 @@ def _as_json(
     }  # fmt: skip
 
 
-def _or_none(value: float) -> float | None:
+def _nan_to_none(value: float) -> float | None:
     return value if value == value else None

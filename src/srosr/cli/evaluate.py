@@ -183,7 +183,10 @@ def _render_files(
         files[out / "evaluation.json"] = text.encode("utf-8", "backslashreplace")
         files[out / "figure.png"] = evaluation_figure(found, title=" on ".join(names))
         files[out / "report.html"] = render_evaluation(
-            found, title="How well {} does on {}".format(*names), facts=_facts(found, whole, clf), notes=whole["notes"]
+            found,
+            title="How well {} does on {}".format(*names),
+            facts=_describe_evaluation(found, whole, clf),
+            notes=whole["notes"],
         )
     return files
 
@@ -205,21 +208,21 @@ def _write_files(files: Mapping[Path, bytes]) -> None:
             raise
 
 
-def _facts(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) -> list[tuple[str, str]]:
+def _describe_evaluation(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) -> list[tuple[str, str]]:
     from .._support.messages import list_names
 
     facts = [
         ("model", whole["model"]),
         ("method", whole["method"]),
         ("data", whole["data"]),
-        *_samples(found),
-        ("threshold", _threshold(whole)),
+        *_describe_samples(found),
+        ("threshold", _describe_threshold(whole)),
         ("classes", f"{len(found.names):,}: {list_names(found.names, _MOST_NAMES)}"),
     ]
     return [(name, text) for name, text in facts if text]
 
 
-def _threshold(whole: Mapping[str, Any]) -> str:
+def _describe_threshold(whole: Mapping[str, Any]) -> str:
     from ..inspection import threshold_text
 
     if whole["class_thresholds"] is not None:
@@ -230,23 +233,23 @@ def _threshold(whole: Mapping[str, Any]) -> str:
     return f"{score_text(whole['threshold'])} on the unknown score: {whole['threshold_from']}"
 
 
-def _samples(found: Evaluation) -> list[tuple[str, str]]:
+def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
     """Return the numbers of known and unknown samples, and the unknown labels."""
-    from .._support.messages import list_names
+    from .._support.messages import count_of, list_names
 
-    met = sum(line.samples > 0 for line in found.lines if line.known)
-    of = f" of {met:,} classes" if met != 1 else " of 1 class"
-    strange = f": {list_names(found.strangers, _MOST_NAMES)}" if found.strangers else ""
+    n_classes = sum(line.samples > 0 for line in found.lines if line.known)
+    of = f" of {count_of(n_classes, 'class', 'classes')}" if n_classes else ""
+    labels = f": {list_names(found.strangers, _MOST_NAMES)}" if found.strangers else ""
     return [
-        ("known", f"{found.n_known:,} samples" + (of if met else "")),
-        ("unknown", f"{found.n_unknown:,} samples{strange}"),
+        ("known", f"{found.n_known:,} samples" + of),
+        ("unknown", f"{found.n_unknown:,} samples{labels}"),
     ]
 
 
 # -- output -----------------------------------------------------------------------------------------------
 
 
-def _console() -> Console:
+def _wide_console() -> Console:
     """Return standard output as a console, so wide that no line of a table is folded in a file or a pipe."""
     from .console import out
 
@@ -262,10 +265,10 @@ def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]
     from ..reports import between_text, sentences, value_text
     from .console import err, print_facts
 
-    console, said = _console(), err()
+    console = _wide_console()
     for note in notes:
-        said.print(f"Note: {note}", style="yellow")
-    print_facts([*_samples(found), ("method", whole["method"]), ("threshold", _threshold(whole))])
+        err().print(f"Note: {note}", style="yellow")
+    print_facts([*_describe_samples(found), ("method", whole["method"]), ("threshold", _describe_threshold(whole))])
     console.print()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
@@ -273,8 +276,8 @@ def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]
     table.add_column("95 % interval", justify="right", no_wrap=True)
     table.add_column("meaning", style="dim", overflow="fold")
     for measure in found.measures.values():
-        told = measure.remark or measure.kind.meaning
-        table.add_row(measure.kind.label, value_text(measure), between_text(measure), told)
+        meaning = measure.remark or measure.kind.meaning
+        table.add_row(measure.kind.label, value_text(measure), between_text(measure), meaning)
     console.print(table)
     console.print()
     _print_classes(found)
@@ -286,7 +289,7 @@ def _print_classes(found: Evaluation) -> None:
     """Print a table of known classes and one of unknown labels; of many, those with the most mistakes."""
     from rich.table import Table
 
-    console = _console()
+    console = _wide_console()
     for known in (True, False):
         lines = [line for line in found.lines if line.known is known and line.samples]
         shown = lines

@@ -1,4 +1,4 @@
-"""``srosr explain``: why a row was recognised, or refused."""
+"""``srosr explain``: explain why a row is recognized or rejected."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ def info(model: Path, as_json: bool) -> None:
     if as_json:
         print_json({"model": str(model), "bytes": size, **summary.to_dict()})
         return
-    print_facts([*_facts(summary, size), *held_out_facts(summary)])
+    print_facts([*_describe_model(summary, size), *held_out_facts(summary)])
 
 
-def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
+def _describe_model(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
     """Return method, coding, classes and features."""
     from .models import classes_fact
 
@@ -48,12 +48,12 @@ def _facts(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
         *coding,
         classes_fact(summary),
         ("unknown label", str(summary.unknown_label)),
-        ("features", _features(summary)),
+        ("features", _describe_features(summary)),
         ("file", f"{size / 1e6:.1f} MB"),
     ]
 
 
-def _features(summary: ModelSummary) -> str:
+def _describe_features(summary: ModelSummary) -> str:
     from .._support.messages import list_names
 
     recipe, names = summary.feature_recipe, summary.feature_names

@@ -70,8 +70,8 @@ def predict(
         clf.n_jobs = jobs or -1
     with convert_errors():
         source = open_for_model(clf, data, options)
-        with _opened(output) as stream:
-            n, rejected = _decide(clf, source, stream, kind, shown=not quiet)
+        with _open_output(output) as stream:
+            n, rejected = _write_decisions(clf, source, stream, kind, shown=not quiet)
     if output is not None and not quiet:
         from .._support.messages import count_of
         from .console import err
@@ -83,7 +83,7 @@ def predict(
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[BinaryIO]:
+def _open_output(output: Path | None) -> Iterator[BinaryIO]:
     from .._support.atomic_files import open_atomically
 
     if output is None:
@@ -96,14 +96,16 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def _decide(clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: str, shown: bool) -> tuple[int, int]:
+def _write_decisions(
+    clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: str, shown: bool
+) -> tuple[int, int]:
     """Write decisions batch by batch; return the numbers of rows and of rejected rows."""
     from ..tables import DecisionWriter
     from .console import progress
     from .input_data import read_batches
 
     writer = None
-    n = refused = 0
+    n = rejected = 0
     # On a terminal the decisions themselves show the progress.
     with progress("Predicting", shown=shown and not (sys.stdout is not None and stream is sys.stdout.buffer)) as update:
         for rows, X in read_batches(clf, source):
@@ -111,8 +113,8 @@ def _decide(clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: s
             if writer is None:
                 writer = DecisionWriter(stream, kind, list(rows.kept))
             writer.write(rows.numbers, decisions, rows.kept)
-            n, refused = n + len(decisions), refused + int(decisions.rejected.sum())
+            n, rejected = n + len(decisions), rejected + int(decisions.rejected.sum())
             update(n, source.fraction)
         if writer is not None:
             writer.close()
-    return n, refused
+    return n, rejected

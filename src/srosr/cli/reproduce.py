@@ -92,18 +92,18 @@ def reproduce(
     if cluster is not None and jobs is not None:
         raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
     _check_cluster(cluster)
-    wanted = None if methods is None else _split(methods)
-    failed, told = False, []
+    wanted = None if methods is None else _split_methods(methods)
+    failed, results = False, []
     for protocol in protocols:
         optional = "all" in names and protocol.name in SUBSTITUTES and protocol.name not in names
-        failure, outcome = _run(protocol, None if as_json else console, err, out, optional, {
+        failure, outcome = _run_experiment(protocol, None if as_json else console, err, out, optional, {
             "trials": trials, "methods": wanted, "seed": seed, "retry_failed": retry_failed
         }, jobs or os.cpu_count() or 1, cluster)  # fmt: skip
         failed |= failure
         if outcome is not None:
-            told.append(_as_json(protocol, outcome))
+            results.append(_to_dict(protocol, outcome))
     if as_json:
-        print_json(told)
+        print_json(results)
     if failed:
         raise click.exceptions.Exit(1)
 
@@ -117,7 +117,7 @@ def _load_protocols(names: tuple[str, ...], methods: str | None) -> list[Protoco
     try:
         protocols = [load_protocol(name) for name in dict.fromkeys(asked)]
         for protocol in protocols:
-            chosen_methods(protocol, None if methods is None else _split(methods))
+            chosen_methods(protocol, None if methods is None else _split_methods(methods))
     except ProtocolError as error:
         raise InputError(str(error)) from None
     twice = {p.name for p in protocols if [q.name for q in protocols].count(p.name) > 1}
@@ -126,7 +126,7 @@ def _load_protocols(names: tuple[str, ...], methods: str | None) -> list[Protoco
     return protocols
 
 
-def _split(methods: str) -> list[str]:
+def _split_methods(methods: str) -> list[str]:
     parts = [part.strip() for part in methods.split(",") if part.strip()]
     if not parts:
         raise InputError("--methods is empty: give methods separated by commas, as in calibrated,paper.")
@@ -142,7 +142,7 @@ def _check_cluster(cluster: str | None) -> None:
         raise InputError(f"--cluster: {error}") from None
 
 
-def _run(
+def _run_experiment(
     protocol: Protocol,
     console: Console | None,
     err: Console,
@@ -190,7 +190,7 @@ def _run(
     return not outcome.tables["failures"].empty, outcome
 
 
-def _as_json(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
+def _to_dict(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
     """Return a JSON-serializable dict of the means over trials at every openness."""
     results, failures = outcome.tables["results"], outcome.tables["failures"]
     there = results[results["value"].notna()]
@@ -252,7 +252,7 @@ def _print_table(console: Console, protocol: Protocol, outcome: Outcome) -> None
     for name in ranked(results, list(trials)):
         cells = [column.cells.get(name) for column in columns]
         fewer = f" ({trials[name]})" if trials[name] < most else ""
-        row = ["" if c is None else _cell(c, {BEST: "*", AHEAD: "^"}.get(c.mark, " ")) for c in cells]
+        row = ["" if c is None else _format_cell(c, {BEST: "*", AHEAD: "^"}.get(c.mark, " ")) for c in cells]
         table.add_row(name + fewer, *row, style="bold" if name == OURS else "")
     console.print(table)
     marks = {cell.mark for column in columns for cell in column.cells.values()}
@@ -261,7 +261,7 @@ def _print_table(console: Console, protocol: Protocol, outcome: Outcome) -> None
     console.print(f"* best of its column{ahead}; {most} trial{'s' if most > 1 else ''}{few}", style="dim")
 
 
-def _cell(cell: Cell, mark: str) -> str:
+def _format_cell(cell: Cell, mark: str) -> str:
     spread = f"±{cell.half_width}" if cell.half_width else ""
     return f"{cell.mean}{spread}{mark}"
 
