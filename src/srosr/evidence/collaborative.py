@@ -41,9 +41,10 @@ class DecayingSimilarity:
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
+        gram, n = dictionary.gram, dictionary.n_atoms
+        # Once the Gram matrix has been computed these are its diagonal, to the bit; before, they are not.
         self.squares = dictionary.squared_norms
-        n = dictionary.n_atoms
-        total = 2.0 * (n * self.squares.sum() - dictionary.gram.sum())
+        total = 2.0 * (n * self.squares.sum() - gram.sum())
         mean = float(total) / max(n * (n - 1), 1)
         self.width = mean if mean > 0 else 1.0
 

@@ -130,8 +130,8 @@ def calibrate(
     if (sizes == 1).all():
         if rule != "calibrated":
             raise ValueError(
-                f"rule={rule!r} fits tails to held-out samples, and every class has one sample; give a class "
-                'two, or use rule="calibrated".'
+                f"rule={rule!r} fits tails to held-out samples, which takes a class with two samples; give one, or use "
+                'rule="calibrated".'
             )
         if not left_out:
             raise ValueError(
