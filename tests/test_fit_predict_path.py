@@ -1,4 +1,4 @@
-"""The way of a fit and of a prediction: as CONTRIBUTING has it, each step once, in one thread where that suffices."""
+"""The call paths of fit and predict: as CONTRIBUTING has it, each step once, in one thread where that suffices."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ def find_missing_step(steps, calls):
     return None
 
 
-def test_the_documented_way_of_a_fit_is_the_one_taken(world):
+def test_the_documented_call_path_of_fit_is_the_one_taken(world):
     X, y, _ = world
     clf = SROSRClassifier(n_repeats=2, random_state=0, calibration="split")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # too few samples for a guarantee
         calls = trace_calls(lambda: clf.fit(X, y))
-    steps = documented_steps("The way of a fit")
+    steps = documented_steps("The call path of `fit`")
     assert len(steps) > 10
     assert find_missing_step(steps, calls) is None
 
 
-def test_the_documented_way_of_a_prediction_is_the_one_taken(world, fitted):
-    steps = documented_steps("The way of a prediction")
+def test_the_documented_call_path_of_predict_is_the_one_taken(world, fitted):
+    steps = documented_steps("The call path of `predict`")
     assert len(steps) > 10
     assert find_missing_step(steps, trace_calls(lambda: fitted.predict(world[2].tolist()))) is None
 
