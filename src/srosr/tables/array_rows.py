@@ -31,7 +31,7 @@ _Given = GivenLabels | None
 
 
 def open_arrays(file: InputFile, options: ReadOptions, given: _Given) -> RowSource:
-    """Rows of an npy, npz or mat file."""
+    """Open an npy, npz or mat file as rows."""
     for option, names in (("--ignore", options.ignore), ("--keep", options.keep)):
         if names:
             raise ReadError(f"{file.name} has no columns with names, so that {option} {names[0]} cannot be heeded.")
@@ -158,7 +158,7 @@ class HeldRows(ArrayRows):
 
 
 def _label(file: str, arrays: NamedArrays, samples: str, options: ReadOptions) -> str | None:
-    """The name of the array of the labels, where one is options."""
+    """Return the name of the array of the labels, None if there is none or none is wanted."""
     others = [name for name in arrays.names if name != samples]
     if options.label is not None and options.label not in others:
         raise ReadError(

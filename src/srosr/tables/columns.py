@@ -61,13 +61,13 @@ def assign_roles(
         )
     expected = (options.feature_names if named else None) or ()
     kept = tuple(place[name] for name in options.keep)
-    label = _label(file, names, place, options, set(expected), text_columns)
-    aside = {numbering, label, *kept, *(place[name] for name in options.ignore)}
-    aside |= {place[name] for name in options.ignore_if_present if name in place and name not in expected}
+    label = _find_label(file, names, place, options, set(expected), text_columns)
+    left_out = {numbering, label, *kept, *(place[name] for name in options.ignore)}
+    left_out |= {place[name] for name in options.ignore_if_present if name in place and name not in expected}
     if options.label is not None:
-        aside.add(place[options.label])
-    rest = tuple(number for number in range(len(names)) if number not in aside)
-    features, notes = _features(file, names, rest, options, named)
+        left_out.add(place[options.label])
+    rest = tuple(number for number in range(len(names)) if number not in left_out)
+    features, notes = _find_features(file, names, rest, options, named)
     if not features:
         hint = ": put a comma, semicolon, tab or | between values" if len(names) == 1 else ""
         raise ReadError(f"{file} has no column of numbers left for the features{hint}.")
@@ -86,7 +86,7 @@ def _absent(file: str, name: str, option: str, names: Sequence[str]) -> str:
     return f"{file} has no column {name!r}, which {option} names{guess}; it has {quote_names(names)}."
 
 
-def _label(
+def _find_label(
     file: str,
     names: Sequence[str],
     place: dict[str, int],
@@ -111,9 +111,9 @@ def _label(
         return place[called[0]]
     texts = text_columns()
     of_text = [name for name in possible if place[name] in texts and name not in options.keep]
-    ignore_if_present = [name for name in of_text if name in options.ignore_if_present]
-    if options.labels != "required" or len(ignore_if_present) < len(of_text):
-        of_text = [name for name in of_text if name not in ignore_if_present]
+    others = [name for name in of_text if name not in options.ignore_if_present]
+    if options.labels != "required" or others:
+        of_text = others
     if len(of_text) == 1:
         return place[of_text[0]]
     if options.labels == "required":
@@ -132,10 +132,10 @@ def check_number(file: str, found: int, expected: int, *, in_columns: bool = Tru
         raise ReadError(f"{file} has {count_of(found, 'feature')}, but the model was fitted with {expected}{hint}.")
 
 
-def _features(
+def _find_features(
     file: str, names: Sequence[str], rest: tuple[int, ...], options: ReadOptions, named: bool
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Places of the features in the order of the model, and notes."""
+    """Return the places of the features in the order of the model, and notes."""
     expected = options.feature_names
     if options.by_name and not (named and expected is not None):
         who = "the model" if named else file

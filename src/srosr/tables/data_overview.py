@@ -105,8 +105,8 @@ class Overview:
             out.append(f"Constant columns tell nothing of the class and can be left out with --ignore: {shown}.")
         if self.spread > UNEVEN and not scaled and not pictures:
             out.append(
-                f"The widest column spreads {self.spread:,.0f} times as far as the middle one and decides almost "
-                "alone; --standardize lets all columns count the same: try both."
+                f"The widest column has {self.spread:,.0f} times the median spread and dominates all others; "
+                "--standardize gives all columns the same weight: try both."
             )
         return out
 

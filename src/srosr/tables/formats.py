@@ -38,12 +38,12 @@ def open_rows(
         - ``.csv``, ``.tsv``, ``.txt``, also with ``.gz``: text in UTF-8, a line a sample, with a comma, semicolon, tab
           or | between values;
         - ``.parquet``, ``.pq``;
-        - ``.npz``, ``.mat`` (version 5 to 7): arrays with names, one of which has a row a sample;
-        - ``.npy``: an array with a row a sample.
+        - ``.npz``, ``.mat`` (version 5 to 7): named arrays, one of which has one row per sample;
+        - ``.npy``: an array with one row per sample.
     options : ReadOptions, optional
         What the file holds, and which part of it is wanted.
     stdin : binary stream, optional
-        What ``"-"`` stands for; by default that of the process.
+        What ``"-"`` reads from; by default the standard input of the process.
     **changes
         Attributes of :class:`ReadOptions`, instead of ``options`` or over it.
 

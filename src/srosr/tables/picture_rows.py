@@ -136,7 +136,7 @@ class PictureSource(RowSource):
         return self._done / len(self.paths)
 
     def only(self, row: int) -> PictureSource:
-        """One of the pictures alone."""
+        """Return a source of one of the pictures alone."""
         return PictureSource(self.paths[row], self._features, self.n_features, ReadOptions(labels="no"))
 
     def batches(self, size: int) -> Iterator[Rows]:

@@ -23,7 +23,7 @@ class ReadOptions:
         The column (or array) of the labels; by default the one called label, labels, class, target or y, in any case,
         or else the only column of text.
     labels_file : path, optional
-        A file with the labels: ``.npy``, or text with a label a line.
+        A file with the labels: ``.npy``, or text with one label per line.
     array : str, optional
         The array of the samples in an npz or mat file; by default X.
     ignore, keep : sequences of str
@@ -33,13 +33,13 @@ class ReadOptions:
     drop_missing : bool
         Leave out rows with missing values instead of raising.
     by_name : bool
-        Take the expected features by name, in whatever order they are, and leave other columns out.
+        Take the expected features by name, in any order, and leave other columns out.
     skip_broken : bool
         Leave out pictures that cannot be read instead of raising.
     labels : {"required", "optional", "no"}
         Whether there must be labels, may be, or none are read.
     usual_label : str, optional
-        Without ``label``: the column (or array) to take if it is there, before any is guessed.
+        Without ``label``: the column (or array) to take if it exists, before any is guessed.
     features : sequence of str or int, optional
         What a model expects: the names of the features in order, or their number.
     ignore_if_present : sequence of str
