@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from benchmarks import report
-from srosr.datasets.errors import DatasetError
+from srosr.datasets import DatasetError
 from srosr.experiments.executors import make_executor
 from srosr.experiments.protocol_file import load_protocol
 from srosr.reports.reproduction import reproduce

@@ -32,8 +32,9 @@ from scale import examples
 from srosr.datasets import DatasetError, caltech, letter, load_dataset
 from srosr.datasets import download as download_module
 from srosr.datasets.archives import unpack_pictures
-from srosr.datasets.array_files import read_idx, read_npz
 from srosr.datasets.fetch import DataFile, find_or_fetch
+from srosr.datasets.mnist import read_idx
+from srosr.tables import read_npz
 from srosr.tables.matlab import read_mat
 
 BODY = b"the content of the file " * 1000

@@ -20,8 +20,7 @@ from sklearn.datasets import load_digits
 from srosr.cli import reproduce as reproduce_command
 from srosr.cli.app import main
 from srosr.cli.trial_progress import trial_progress
-from srosr.datasets import DatasetError, load_dataset
-from srosr.datasets.errors import DatasetNotFound
+from srosr.datasets import DatasetError, DatasetNotFound, load_dataset
 from srosr.experiments.protocol import Protocol
 from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.result_tables import read_results

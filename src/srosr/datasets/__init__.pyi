@@ -1,9 +1,9 @@
 from .caltech import load_caltech101 as load_caltech101
 from .caltech import load_caltech256 as load_caltech256
 from .dataset import Dataset as Dataset
+from .dataset import DatasetError as DatasetError
+from .dataset import DatasetNotFound as DatasetNotFound
 from .digits import load_digits_bundled as load_digits_bundled
-from .errors import DatasetError as DatasetError
-from .errors import DatasetNotFound as DatasetNotFound
 from .letter import load_letter as load_letter
 from .mnist import load_mnist as load_mnist
 from .registry import DATASETS as DATASETS

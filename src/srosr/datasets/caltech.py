@@ -10,8 +10,8 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from ..features import list_pictures
+from ..tables import read_npz
 from .archives import unpack_pictures
-from .array_files import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, reading
 

@@ -11,12 +11,22 @@ from pathlib import Path
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
-from .errors import DatasetError
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "DatasetError", "DatasetNotFound"]
 
 #: Kinds of number (NumPy's letters) a sample can be made of: truth values, integers, floating point numbers.
 _NUMBERS = "buif"
+
+
+class DatasetError(RuntimeError):
+    """A data set cannot be had: the message says which, which file, what happened and what to do.
+
+    Wrong arguments are a `ValueError` instead.
+    """
+
+
+class DatasetNotFound(DatasetError):
+    """A file of a data set is neither at hand nor to be downloaded; what is at hand but damaged is another error."""
 
 
 @dataclass(frozen=True, eq=False)

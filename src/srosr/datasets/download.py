@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._support.atomic_files import make_folder, open_atomically
-from .errors import DatasetError
+from .dataset import DatasetError
 
 __all__ = ["TIMEOUT", "download", "has_checksum"]
 

@@ -12,10 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from .dataset import Dataset
+from .dataset import Dataset, DatasetError, DatasetNotFound
 from .download import download as download_file
 from .download import has_checksum
-from .errors import DatasetError, DatasetNotFound
 
 __all__ = [
     "DataFile",

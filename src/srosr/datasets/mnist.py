@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import math
+from pathlib import Path
+
 import numpy as np
 
-from .array_files import read_idx
-from .dataset import Dataset
-from .errors import DatasetError
+from .._support.array_types import AnyArray
+from .dataset import Dataset, DatasetError
 from .fetch import DataFile, find_or_fetch, verified
 
 __all__ = ["load_mnist"]
@@ -68,3 +71,29 @@ def load_mnist(*, download: bool = True) -> Dataset:
     except (ValueError, DatasetError) as error:
         reason = str(error).rstrip(".")
         raise DatasetError(f"mnist: the four files are not MNIST: {reason}. {FILES['train'][0].advice()}") from error
+
+
+def read_idx(path: Path) -> AnyArray:
+    """An idx file of bytes, gzipped or not.
+
+    Two zero bytes, the type (8 for bytes), the number of axes, the sizes as big-endian 32-bit integers, the bytes.
+    """
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if packed else open(path, "rb") as stream:
+        head = stream.read(4)
+        if len(head) < 4 or head[:3] != b"\0\0\x08" or not 1 <= head[3] <= 4:
+            raise ValueError("it is not an idx file of bytes")
+        sizes = stream.read(4 * head[3])
+        if len(sizes) < 4 * head[3]:
+            raise ValueError("it ends within its header")
+        shape = tuple(np.frombuffer(sizes, ">u4").tolist())
+        # Read to the end and not beyond the bytes announced, for a wrong header may announce anything.
+        content = bytearray()
+        wanted = math.prod(shape)
+        while len(content) <= wanted and (chunk := stream.read(min(1 << 20, wanted + 1 - len(content)))):
+            content += chunk
+    if len(content) != wanted:
+        amount = "fewer" if len(content) < wanted else "more"
+        raise ValueError(f"its header announces {wanted} bytes, but it has {amount}")
+    return np.frombuffer(content, np.uint8).reshape(shape)

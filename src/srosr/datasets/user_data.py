@@ -1,20 +1,18 @@
-"""A user's own data: an npz file, a table of comma-separated values or a folder of pictures."""
+"""A user's own data: any table or arrays that ``srosr fit`` reads, or a folder of pictures."""
 
 from __future__ import annotations
 
-import csv
 import os
-from array import array
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from .._support.array_types import AnyArray, IntArray
 from .._support.messages import join_names
 from ..features import list_pictures
-from .array_files import read_npz
-from .dataset import Dataset
-from .errors import DatasetError
+from ..tables import ReadError, numbered, open_plain_csv, open_rows, read_npz
+from .dataset import Dataset, DatasetError
 from .fetch import reading
 
 __all__ = ["list_pictures", "read_dataset"]
@@ -23,16 +21,23 @@ _LABEL_COLUMNS = ("label", "class", "y")
 _PART_COLUMN = "part"
 
 
+class _NotPlainCsv(ValueError):
+    """The header has no commas."""
+
+
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Read samples and classes from a file or a folder.
 
     Parameters
     ----------
     path : path
-        - ``.npz``: ``X`` (n_samples, n_features), ``y`` (n_samples,) and, if you like, ``class_names`` and ``part``.
+        - ``.csv`` with a header and commas: the column called ``label``, ``class`` or ``y`` has the classes, or else
+          the last one; a column ``part`` has the parts; all others are features.
+        - ``.npz`` with ``X`` (n_samples, n_features), ``y`` (n_samples,) and optionally ``class_names`` and ``part``.
           With ``class_names``, ``y`` has places in it; without, ``y`` has the classes themselves, names or numbers.
-        - ``.csv``: a header, then a line a sample, with commas between values. The column called ``label``, ``class``
-          or ``y`` has the classes, or else the last one; a column ``part`` the parts; all others numbers.
+        - any other table or arrays that :func:`srosr.tables.open_rows` reads, and files of the two kinds above that do
+          not follow their rule: the classes are where ``srosr fit`` finds them, in the column (or array) called label,
+          labels, class, target or y, in any case, or else in the only column of text. A column ``part`` has the parts.
         - a folder: a subfolder of pictures for each class.
 
     Returns
@@ -43,7 +48,7 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     Raises
     ------
     DatasetError
-        If there is no such file, or it is not of that form.
+        If there is no such file, or it cannot be read in this way.
 
     Examples
     --------
@@ -57,22 +62,37 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     (<Dataset pets: 3 × 2 float64, 2 classes>, ('cat', 'dog'), [0, 1, 0])
     """
     path = Path(path)
-    kind = path.suffix.lower()
     if not path.exists():
-        raise DatasetError(f"{path} does not exist: give an .npz or .csv file or a folder of pictures.")
+        raise DatasetError(f"{path} does not exist: give a table, a file of arrays or a folder of pictures.")
     with reading("own data", path):
         if path.is_dir():
             paths, y, class_names = list_pictures(path)
             full = np.array([str(picture.absolute()) for picture in paths])
             return Dataset(path.resolve().name, full, y, class_names, f"pictures in {path.name}")
-        if kind == ".npz":
-            return _from_npz(path)
-        if kind == ".csv":
-            return _from_csv(path)
-        raise ValueError(f"it ends in {kind!r}, but must be an .npz or .csv file or a folder of pictures")
+        try:
+            return _read_file(path)
+        except ReadError as error:
+            raise DatasetError(_without_options(error, path)) from error
 
 
-def _from_npz(path: Path) -> Dataset:
+def _read_file(path: Path) -> Dataset:
+    """Read by the rule of the file's kind or, where that fails, as ``srosr fit`` does."""
+    read = {".npz": _read_own_npz, ".csv": _read_own_csv}.get(path.suffix.lower())
+    if read is None:
+        return _read_as_fit_does(path)
+    try:
+        return read(path)
+    except _NotPlainCsv:
+        return _read_as_fit_does(path)
+    except Exception:  # a damaged file can raise nearly anything
+        try:
+            return _read_as_fit_does(path)
+        except ReadError:
+            pass  # the first reason is the better one: it is about the rule for this kind of file
+        raise
+
+
+def _read_own_npz(path: Path) -> Dataset:
     found = read_npz(path, "X", "y", optional=("class_names", "part"))
     y = found["y"]
     if "class_names" in found:
@@ -80,45 +100,40 @@ def _from_npz(path: Path) -> Dataset:
     else:
         if y.ndim != 1 or y.dtype.kind not in "iuU":
             raise ValueError(f"y must be a row of names or whole numbers, but is {y.dtype} of shape {y.shape}")
-        y, class_names = _numbered([str(label) for label in y.tolist()])
+        y, class_names = numbered([str(label) for label in y.tolist()])
     return Dataset(path.stem, found["X"], y, class_names, f"read from {path.name}", found.get("part"))
 
 
-def _from_csv(path: Path) -> Dataset:
-    with open(path, encoding="utf-8-sig", newline="") as stream:
-        lines = csv.reader(stream, strict=True)
-        header = [name.strip() for name in next(lines, [])]
-        label, part, features = _columns(header)
-        numbers, labels, parts = array("d"), [], []
-        for cells in lines:
-            if not cells:
-                continue  # an empty line
-            if len(cells) != len(header):
-                raise ValueError(f"line {lines.line_num} has {len(cells)} values, the header has {len(header)}")
-            try:
-                numbers.extend(float(cells[column]) for column in features)
-            except ValueError:
-                wrong = _not_a_number(cells, header, features, lines.line_num)
-                raise ValueError(f"{wrong}; the classes were read from the column {header[label]!r}") from None
-            labels.append(cells[label].strip())
-            parts.append(cells[part].strip() if part is not None else "")
-    if not labels:
-        raise ValueError("it has a header, but no samples")
+def _read_own_csv(path: Path) -> Dataset:
+    header: Sequence[str] = ()
+    label, part = 0, None
+
+    def find_columns(names: Sequence[str]) -> tuple[Sequence[int], Sequence[int]]:
+        nonlocal header, label, part
+        header, (label, part, features) = names, _find_columns(names)
+        return features, [label] if part is None else [label, part]
+
+    try:
+        rows = open_plain_csv(path, find_columns).read()
+    except ReadError as error:
+        if not header:
+            raise
+        reason = _without_options(error, path)
+        raise ValueError(f"{reason}; the classes were read from the column {header[label]!r}") from error
+    labels = [cell.strip() for cell in rows.kept[header[label]]]
     if "" in labels:
         raise ValueError(f"sample {labels.index('') + 1} has no class in the column {header[label]!r}")
-    y, class_names = _numbered(labels)
-    X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(features))
+    y, class_names = numbered(labels)
+    parts = None if part is None else np.array([cell.strip() for cell in rows.kept[header[part]]])
     source = f"read from {path.name}, classes from its column {header[label]!r}"
-    return Dataset(path.stem, X, y, class_names, source, None if part is None else np.array(parts))
+    return Dataset(path.stem, rows.X, y, class_names, source, parts)
 
 
-def _columns(header: list[str]) -> tuple[int, int | None, list[int]]:
-    """Places of the class, of the part (if there is one) and of the numbers."""
+def _find_columns(header: Sequence[str]) -> tuple[int, int | None, list[int]]:
+    """Return the places of the class, of the part (if there is one) and of the features."""
     small = [name.lower() for name in header]
     if len(header) < 2:
-        signs = [name for sign, name in ((";", "semicolons"), ("\t", "tabs")) if sign in "".join(header)]
-        found = f"with {signs[0]} between them" if signs else "with a single column"
-        raise ValueError(f"its first line must be a header with commas between the names, but it is one {found}")
+        raise _NotPlainCsv
     if all(_is_number(name) for name in header):
         raise ValueError("its first line must be a header with the names of the columns, but it has only numbers")
     labels = [place for place, name in enumerate(small) if name in _LABEL_COLUMNS]
@@ -142,16 +157,22 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _not_a_number(cells: list[str], header: list[str], features: list[int], line: int) -> str:
-    column = next(column for column in features if not _is_number(cells[column]))
-    return f"line {line} has {cells[column]!r} in the column {header[column]!r}, which is not a number"
+def _read_as_fit_does(path: Path) -> Dataset:
+    try:
+        source = open_rows(path, labels="required", keep=(_PART_COLUMN,))
+    except ReadError:  # most files have no such column
+        source = open_rows(path, labels="required")
+    rows = source.read()
+    assert rows.labels is not None
+    y, class_names = numbered(rows.labels.tolist())
+    kind = "array" if source.feature_names is None else "column"
+    read = f"read from {path.name}, classes from its {kind} {source.label!r}"
+    parts = rows.kept.get(_PART_COLUMN)
+    name = path.name.removesuffix(".gz")
+    return Dataset(Path(name).stem, rows.X, y, class_names, read, None if parts is None else np.array(parts))
 
 
-def _numbered(labels: list[str]) -> tuple[IntArray, tuple[str, ...]]:
-    """Places of labels among the sorted classes, and the classes."""
-    distinct = sorted(set(labels))
-    if all(label.lstrip("-").isdecimal() and label.isascii() for label in distinct):
-        distinct.sort(key=int)
-    place = {label: number for number, label in enumerate(distinct)}
-    y: AnyArray = np.array([place[label] for label in labels], dtype=np.int64)
-    return y, tuple(distinct)
+def _without_options(error: ReadError, path: Path) -> str:
+    """Return the message without the name of the file and without advice to use an option of the command line."""
+    message = re.split(r"[:;] (?=[^:;]*--)", str(error))[0]
+    return message.rstrip(".").replace(f"{path} ", "it ", 1)

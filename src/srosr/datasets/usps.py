@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 
 from .._support.array_types import AnyArray
-from ..tables import read_mat
-from .array_files import read_npz
+from ..tables import read_mat, read_npz
 from .dataset import Dataset
 from .fetch import DataFile, find_file, find_or_fetch, verified
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..tables import read_mat
-from .array_files import read_npz
+from ..tables import read_mat, read_npz
 from .dataset import Dataset
 from .fetch import DataFile, find_or_fetch, verified
 

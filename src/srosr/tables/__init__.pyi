@@ -1,3 +1,4 @@
+from .arrays import read_npz as read_npz
 from .data_overview import Overview as Overview
 from .data_overview import overview_of as overview_of
 from .decision_files import DecisionWriter as DecisionWriter
@@ -18,3 +19,4 @@ from .row_source import Rows as Rows
 from .row_source import RowSource as RowSource
 from .sampled_classes import SampledClasses as SampledClasses
 from .sampled_classes import numbered as numbered
+from .text_table import open_plain_csv as open_plain_csv

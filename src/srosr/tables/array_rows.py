@@ -11,12 +11,11 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.messages import did_you_mean, join_names, quote_names
+from .arrays import MatArrays, NamedArrays, NpyHeader, NpzArrays, read_header, read_rows
 from .cells import NotAClass, array_labels
 from .columns import LABEL_NAMES, check_number
 from .input_file import InputFile, reading
 from .label_file import GivenLabels
-from .named_arrays import MatArrays, NamedArrays, NpzArrays
-from .npy import NpyHeader, read_header, read_rows
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 

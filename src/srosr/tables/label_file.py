@@ -6,9 +6,9 @@ import os
 from typing import NamedTuple
 
 from .._support.array_types import AnyArray
+from .arrays import read_array, read_header
 from .cells import NotAClass, array_labels, text_labels
 from .input_file import InputFile, reading
-from .npy import read_array, read_header
 from .row_source import ReadError
 
 __all__ = ["GivenLabels", "read_label_file"]

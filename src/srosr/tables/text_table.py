@@ -10,12 +10,13 @@ import csv
 import gzip
 import io
 import math
+import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain, islice
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 from .text_blocks import SEPARATORS, TextBlock, count_lines, first_line, text_blocks
 
-__all__ = ["TextRows"]
+__all__ = ["TextRows", "open_plain_csv"]
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+\Z")
 #: How many rows are looked at to tell columns of text from columns of numbers.
@@ -45,14 +46,35 @@ class _Layout(NamedTuple):
     numbering: int | None
 
 
+#: From the names of the columns to the places of the features and of those carried along as text.
+FindColumns: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int]]]
+
+
+def open_plain_csv(path: str | os.PathLike[str], find_columns: FindColumns) -> RowSource:
+    """Open a table with commas and a header, without guessing.
+
+    Names of columns can be anything, blank, numbers or several times the same, and none is taken for a label or an
+    index: ``find_columns`` says which columns are features and which are carried along as text. What it raises goes
+    to the caller.
+    """
+    file = InputFile(os.fsdecode(path))
+    return TextRows(file, file.name, ReadOptions(labels="no"), find_columns=find_columns)
+
+
 class TextRows(RowSource):
     """Rows of a text file, or of a stream, which can be read once."""
 
     def __init__(
-        self, source: InputFile | BinaryIO, name: str, options: ReadOptions, given: GivenLabels | None = None
+        self,
+        source: InputFile | BinaryIO,
+        name: str,
+        options: ReadOptions,
+        given: GivenLabels | None = None,
+        find_columns: FindColumns | None = None,
     ) -> None:
         self._source = source
         self._has_header = options.header
+        self._is_plain = find_columns is not None
         self._share = 0.0
         layout, blocks = self._start(name)
         first = next(blocks, None)
@@ -64,14 +86,18 @@ class TextRows(RowSource):
             self._share = 0.0
         else:
             self._pending = chain([first], blocks)
-        roles = assign_roles(
-            name,
-            layout.names,
-            options,
-            lambda: _text_columns(first, layout),
-            numbering=layout.numbering,
-            named=options.header,
-        )
+        if find_columns is not None:
+            features, kept = find_columns(layout.names)
+            roles = Roles(tuple(features), None, tuple(kept))
+        else:
+            roles = assign_roles(
+                name,
+                layout.names,
+                options,
+                lambda: _text_columns(first, layout),
+                numbering=layout.numbering,
+                named=options.header,
+            )
         self._layout: _Layout = layout
         self._roles: Roles = roles
         column = None if roles.label is None else layout.names[roles.label]
@@ -106,7 +132,7 @@ class TextRows(RowSource):
             if isinstance(source, InputFile) and name.lower().endswith(".gz"):
                 stream = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
             head, rest = first_line(stream, name)
-            layout = _read_layout(head, name, self._has_header)
+            layout = _read_plain_header(head, name) if self._is_plain else _read_layout(head, name, self._has_header)
             line = head.line + count_lines(head.data)
             if not self._has_header:
                 rest, line = head.data + rest, head.line
@@ -278,6 +304,11 @@ def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
             "its own."
         )
     return _Layout(separator, tuple(names), numbering)
+
+
+def _read_plain_header(head: TextBlock, file: str) -> _Layout:
+    _, cells = next(_records(head, file, ","), (0, [""]))
+    return _Layout(",", tuple(cell.strip() for cell in cells), None)
 
 
 def _separator(line: bytes, header: bool) -> str:

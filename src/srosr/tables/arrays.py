@@ -1,18 +1,30 @@
-"""NumPy's npy format, read without a memory map: a map of a file that is cut meanwhile ends the whole process."""
+"""Arrays from npy, npz and mat files, every length checked against the bytes there are.
+
+The npy format is read without a memory map: a map of a file that is cut meanwhile ends the whole process.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
+import os
 import re
-from typing import IO, Any, NamedTuple
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._support.array_types import AnyArray
+from .input_file import InputFile
+from .matlab import list_mat, read_mat
 
-__all__ = ["NpyHeader", "read_array", "read_header", "read_rows"]
+__all__ = ["MatArrays", "NamedArrays", "NpyHeader", "NpzArrays", "read_array", "read_header", "read_npz", "read_rows"]
 
+_CHUNK = 2**20
+#: An array that unpacks to more than this many bytes, and to more than this many times its own, is taken for an attack.
+_LARGE, _DENSE = 256 * 1024**2, 200
 _LONGEST_HEADER = 10_000
 _TYPE = re.compile(r"[<>|=]?[?a-zA-Z][0-9]*\Z")
 
@@ -71,10 +83,12 @@ def _parsed(text: bytes, start: int) -> NpyHeader:
 
 def read_array(stream: IO[bytes], header: NpyHeader) -> AnyArray:
     """All values, from a stream that stands after the header."""
-    content = stream.read(header.n_bytes)
+    content = bytearray()
+    while chunk := stream.read(min(_CHUNK, header.n_bytes - len(content))):
+        content += chunk
     if len(content) != header.n_bytes:
         raise ValueError("it was cut short")
-    values = np.frombuffer(content, header.dtype)
+    values = np.ndarray(math.prod(header.shape), header.dtype, content)
     return values.reshape(header.shape, order="F" if header.by_columns else "C")
 
 
@@ -95,3 +109,70 @@ def _values(stream: IO[bytes], header: NpyHeader, first: int, number: int) -> An
     if len(content) != number * header.dtype.itemsize:
         raise ValueError("it was cut short")
     return np.frombuffer(content, header.dtype)
+
+
+class NamedArrays(Protocol):
+    """What npz and mat files have in common; what libraries raise goes to the caller."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the arrays."""
+
+    def get(self, name: str) -> AnyArray:
+        """One of the arrays."""
+
+
+class NpzArrays:
+    """The arrays of an npz file."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        with file.open() as stream, zipfile.ZipFile(stream) as archive:
+            self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+    def get(self, name: str) -> AnyArray:
+        """One of the arrays."""
+        with self._file.open() as stream, zipfile.ZipFile(stream) as archive:
+            info = archive.getinfo(f"{name}.npy")
+            if info.file_size > _LARGE and info.file_size > _DENSE * info.compress_size:
+                raise ValueError(
+                    f"its array {name!r} would unpack from {info.compress_size} to {info.file_size} bytes, as no "
+                    "measurements do"
+                )
+            with archive.open(info) as member:
+                array = read_array(member, read_header(member, info.file_size))
+                if member.read(1):  # reads to the end, where the checksum is compared
+                    raise ValueError(f"its array {name!r} has more bytes than it says")
+            self._file.check_unchanged(stream)
+        return array
+
+
+def read_npz(path: str | os.PathLike[str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, AnyArray]:
+    """Read some arrays of an npz file; ``optional`` ones only where they are there.
+
+    Raises
+    ------
+    ValueError, zipfile.BadZipFile
+        If it is not an npz file, is damaged, lacks an array or holds pickled objects.
+    """
+    arrays = NpzArrays(InputFile(os.fspath(path)))
+    missing = [name for name in names if name not in arrays.names]
+    if missing:
+        there = ", ".join(arrays.names) or "none"
+        raise ValueError(f"it has no array {' and no array '.join(missing)}; its arrays: {there}")
+    return {name: arrays.get(name) for name in (*names, *optional) if name in arrays.names}
+
+
+class MatArrays:
+    """The variables of a Matlab file of version 5 to 7."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        self._path = Path(file.name)
+        self.names = [name for name in list_mat(self._path) if name]
+
+    def get(self, name: str) -> AnyArray:
+        """One of the arrays."""
+        with self._file.open() as stream:
+            self._file.check_unchanged(stream)
+        return read_mat(self._path, name)[name]
