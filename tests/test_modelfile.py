@@ -27,7 +27,7 @@ from srosr import __version__
 from srosr._support import atomic_files
 from srosr.exceptions import ModelFileError
 from srosr.model_files import file_format as modelfile
-from srosr.model_files.file_format import FORMAT_VERSION, ModelState, blame_file, read_model, write_model
+from srosr.model_files.file_format import FORMAT_VERSION, ModelState, raise_as_model_file_error, read_model, write_model
 
 STORED = Path(__file__).parent / "model-files"
 FEW = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -593,9 +593,9 @@ def test_superfluous_text_in_the_metadata_is_refused(small, refused, key):
         ("null", "kind, settings and encodings"),
         ('{"kind":"K","settings":{}}', "kind, settings and encodings"),
         ('{"kind":"K","settings":{},"encodings":{},"more":1}', "kind, settings and encodings"),
-        ('{"kind":3,"settings":{},"encodings":{}}', "kind is no name"),
+        ('{"kind":3,"settings":{},"encodings":{}}', "kind is not a name"),
         ('{"kind":"os.system","settings":[],"encodings":{}}', "objects"),
-        ('{"kind":"a b","settings":{},"encodings":{}}', "kind is no name"),
+        ('{"kind":"a b","settings":{},"encodings":{}}', "kind is not a name"),
         ('{"kind":"K","settings":{},"encodings":[]}', "objects"),
         ('{"kind":"K","settings":{"a":1,"a":2},"encodings":{}}', "twice"),
         ('{"kind":"K","settings":{"a":NaN},"encodings":{}}', "NaN"),
@@ -603,7 +603,7 @@ def test_superfluous_text_in_the_metadata_is_refused(small, refused, key):
         ('{"kind":"K","settings":{"a":' + "9" * 400 + '},"encodings":{}}', "bits"),
         ('{"kind":"K","settings":{"a":' + "[" * 40 + "]" * 40 + '},"encodings":{}}', "deep"),
         ('{"kind":"K","settings":{"a":' + "[" * 10**5 + "]" * 10**5 + '},"encodings":{}}', "deep"),
-        ('{"kind":"K","settings":{},"encodings":{"nobody":{"as":"text"}}}', "no such array"),
+        ('{"kind":"K","settings":{},"encodings":{"nobody":{"as":"text"}}}', "which does not exist"),
     ],
     ids=lambda value: value[:60],
 )
@@ -970,11 +970,14 @@ def test_a_name_as_long_as_can_be_is_written(tmp_path, monkeypatch):
 
 
 def test_what_goes_wrong_with_the_contents_is_the_files_fault():
-    with pytest.raises(ModelFileError, match=r"'m\.x' is not a valid model file: IndexError: "), blame_file("m.x"):
+    with (
+        pytest.raises(ModelFileError, match=r"'m\.x' is not a valid model file: IndexError: "),
+        raise_as_model_file_error("m.x"),
+    ):
         np.zeros(3)[7]
-    with pytest.raises(KeyboardInterrupt), blame_file("m.x"):
+    with pytest.raises(KeyboardInterrupt), raise_as_model_file_error("m.x"):
         raise KeyboardInterrupt
-    with pytest.raises(ModelFileError, match=r"^mine$"), blame_file("m.x"):
+    with pytest.raises(ModelFileError, match=r"^mine$"), raise_as_model_file_error("m.x"):
         raise ModelFileError("mine")
 
 

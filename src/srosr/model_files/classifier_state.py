@@ -1,4 +1,4 @@
-"""What the states of all open set classifiers have in common: parameters, labels, dictionary and threshold."""
+"""The parts of a state that all open set classifiers share: parameters, labels, dictionary and threshold."""
 
 from __future__ import annotations
 
@@ -15,63 +15,63 @@ from ..thresholds import Threshold
 
 __all__ = [
     "LARGEST",
-    "count",
-    "dictionary_arrays",
-    "expect",
-    "plain",
-    "problem_of",
-    "problem_state",
+    "check",
+    "check_count",
+    "get_arrays",
+    "get_dictionary_arrays",
+    "get_problem_state",
+    "get_settings",
     "restore_decision",
+    "restore_dictionary",
     "restore_parameters",
-    "restored_dictionary",
-    "shared_arrays",
-    "shared_settings",
+    "restore_problem",
+    "to_python",
 ]
 
-#: Numbers beyond this are no model of ours: sums and products of them would not be finite.
+#: No model of ours has numbers beyond this: their sums and products would not be finite.
 LARGEST = 1e100
-_OF_DICTIONARY = ("kernel", "normalize", "gamma", "degree", "coef0")
+_DICTIONARY_PARAMETERS = ("kernel", "normalize", "gamma", "degree", "coef0")
 
 
 # -- from a classifier -----------------------------------------------------------------------------------
 
 
-def shared_settings(clf: OpenSetClassifier) -> dict[str, Any]:
-    """Parameters, number of features, and how the threshold was chosen."""
+def get_settings(clf: OpenSetClassifier) -> dict[str, Any]:
+    """Return the parameters, the number of features, and how the threshold was chosen."""
     parameters = clf.get_params(deep=False)
-    # What a generator would draw next is no part of a fitted model.
+    # The state of a random generator is not part of a fitted model.
     seed = parameters["random_state"]
     parameters["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     del parameters["unknown_label"]
     if isinstance(clf, DictionaryClassifier):
         if not isinstance(clf.dictionary_.kernel, str):
             raise ValueError(
-                "a kernel that is a function cannot be saved: files hold nothing that runs. Name a kernel."
+                "a kernel that is a function cannot be saved, because files hold no code: choose a kernel by its name."
             )
-        parameters["problem"] = None if clf.problem is None else problem_state(clf.problem)
-        # Parameters may have been set since; the model is what was fitted.
-        parameters |= {name: getattr(clf.dictionary_, name) for name in _OF_DICTIONARY}
+        parameters["problem"] = None if clf.problem is None else get_problem_state(clf.problem)
+        # Parameters may have been set since; what was fitted is saved.
+        parameters |= {name: getattr(clf.dictionary_, name) for name in _DICTIONARY_PARAMETERS}
     threshold = clf.threshold_info_
     return {
-        "parameters": {name: plain(value) for name, value in parameters.items()},
+        "parameters": {name: to_python(value) for name, value in parameters.items()},
         "n_features_in": int(clf.n_features_in_),
         "threshold": {"kind": threshold.kind, "detail": threshold.detail},
-        "choice": {name: plain(value) for name, value in clf._threshold_arguments.items()},
+        "choice": {name: to_python(value) for name, value in clf._threshold_arguments.items()},
     }
 
 
-def plain(value: Any) -> Any:
-    """A NumPy number as Python's."""
+def to_python(value: Any) -> Any:
+    """Return a NumPy number as a Python number, anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def problem_state(problem: Problem) -> dict[str, Any]:
-    """A coding problem as values."""
+def get_problem_state(problem: Problem) -> dict[str, Any]:
+    """Return a coding problem as a JSON-serializable dict."""
     return {"name": type(problem).__name__, **asdict(problem)}
 
 
-def shared_arrays(clf: OpenSetClassifier) -> dict[str, AnyArray]:
-    """Labels and thresholds."""
+def get_arrays(clf: OpenSetClassifier) -> dict[str, AnyArray]:
+    """Return the labels and thresholds."""
     threshold = clf.threshold_info_
     out: dict[str, AnyArray] = {
         "unknown_label": np.asarray(clf.unknown_label_),
@@ -85,8 +85,8 @@ def shared_arrays(clf: OpenSetClassifier) -> dict[str, AnyArray]:
     return out
 
 
-def dictionary_arrays(d: Dictionary, *, gram: bool) -> dict[str, AnyArray]:
-    """Atoms and labels; the Gram matrix where it cannot be had from them."""
+def get_dictionary_arrays(d: Dictionary, *, gram: bool) -> dict[str, AnyArray]:
+    """Return atoms and labels, and the Gram matrix if ``gram``, where it cannot be computed from them."""
     out: dict[str, AnyArray] = {
         "dictionary/values": d._values,
         "dictionary/scale": d._scale,
@@ -96,48 +96,48 @@ def dictionary_arrays(d: Dictionary, *, gram: bool) -> dict[str, AnyArray]:
     return out | {"dictionary/gram": d.gram} if gram else out
 
 
-# -- back to one -----------------------------------------------------------------------------------------
+# -- to a classifier --------------------------------------------------------------------------------------
 
 
-def expect(holds: bool, what: str) -> None:
-    """Refuse what makes no sense."""
+def check(holds: bool, what: str) -> None:
+    """Raise an error that names ``what`` is invalid in a model file unless ``holds``."""
     if not holds:
-        raise ValueError(f"the {what} in it make no sense.")
+        raise ValueError(f"invalid {what} in model file.")
 
 
-def count(value: Any) -> int:
-    """A number of things."""
-    expect(isinstance(value, int) and not isinstance(value, bool) and value >= 1, "counts")
+def check_count(value: Any) -> int:
+    """Return a positive integer, checked."""
+    check(isinstance(value, int) and not isinstance(value, bool) and value >= 1, "counts")
     return int(value)
 
 
-def problem_of(state: dict[str, Any]) -> Problem:
-    """What :func:`problem_state` was given."""
+def restore_problem(state: dict[str, Any]) -> Problem:
+    """Rebuild a coding problem from its saved dict."""
     values = dict(state)
     return PROBLEMS[values.pop("name")](**values)
 
 
 def restore_parameters(clf: OpenSetClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
-    """Parameters, number and names of features."""
+    """Restore the parameters, and the number and names of features."""
     parameters = dict(settings["parameters"])
     if isinstance(clf, DictionaryClassifier):
-        parameters["problem"] = None if parameters["problem"] is None else problem_of(parameters["problem"])
+        parameters["problem"] = None if parameters["problem"] is None else restore_problem(parameters["problem"])
     if "parameters/unknown_label" in arrays:
         parameters["unknown_label"] = arrays["parameters/unknown_label"].item()
     known = clf.get_params(deep=False)
-    # A parameter of a later version is none of ours; one it did not have keeps its default.
+    # A parameter of a later version is ignored; one that the file does not have keeps its default.
     clf.set_params(**{name: value for name, value in parameters.items() if name in known})
     clf._check_parameters()
-    clf.n_features_in_ = count(settings["n_features_in"])
+    clf.n_features_in_ = check_count(settings["n_features_in"])
     if "feature_names_in" in arrays:
         clf.feature_names_in_ = arrays["feature_names_in"]
-        expect(clf.feature_names_in_.shape == (clf.n_features_in_,), "feature names")
+        check(clf.feature_names_in_.shape == (clf.n_features_in_,), "feature names")
 
 
-def restored_dictionary(clf: DictionaryClassifier, arrays: dict[str, AnyArray]) -> Dictionary:
-    """The dictionary of a classifier whose parameters have been restored."""
+def restore_dictionary(clf: DictionaryClassifier, arrays: dict[str, AnyArray]) -> Dictionary:
+    """Rebuild the dictionary of a classifier whose parameters have been restored."""
     if not isinstance(clf.kernel, str):
-        raise ValueError("the kernel has no name.")
+        raise ValueError("the kernel must be a name.")
     return Dictionary._rebuild(
         arrays["dictionary/values"],
         arrays["dictionary/scale"],
@@ -156,16 +156,16 @@ def restored_dictionary(clf: DictionaryClassifier, arrays: dict[str, AnyArray]) 
 def restore_decision(
     clf: OpenSetClassifier, classes: AnyArray, settings: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
-    """Classes, the label of what is none of them, and thresholds."""
-    expect(classes.ndim == 1 and len(classes) >= 2, "classes")
+    """Restore the classes, the unknown label and the thresholds."""
+    check(classes.ndim == 1 and len(classes) >= 2, "classes")
     clf.classes_ = classes
     clf.unknown_label_ = arrays["unknown_label"].item()
-    expect(clf.unknown_label_ not in classes.tolist(), "unknown label")
+    check(clf.unknown_label_ not in classes.tolist(), "unknown label")
     clf._threshold_arguments = dict(settings["choice"])
     value, per_class = arrays["threshold/value"], arrays["threshold/per_class"]
-    expect(value.shape == () and per_class.shape == (len(classes),), "thresholds")
+    check(value.shape == () and per_class.shape == (len(classes),), "thresholds")
     lowest, highest = clf.score_range
-    expect(bool(((per_class >= lowest) & (per_class <= highest)).all() and lowest <= value <= highest), "thresholds")
+    check(bool(((per_class >= lowest) & (per_class <= highest)).all() and lowest <= value <= highest), "thresholds")
     words = settings["threshold"]
     clf.threshold_info_ = Threshold(float(value), per_class, str(words["kind"]), str(words["detail"]))
     clf.threshold_, clf.thresholds_ = clf.threshold_info_.value, per_class

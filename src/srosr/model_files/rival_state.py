@@ -1,4 +1,4 @@
-"""Fitted rivals as values and arrays, and back."""
+"""The states of fitted rivals as values and arrays, and back."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ..rivals import RIVALS, CrossFittedClassifier, Model, Shape, SparseRejectio
 from ..scoring import HeldOutScores
 from .classifier_state import (
     LARGEST,
-    dictionary_arrays,
-    expect,
-    plain,
-    problem_of,
-    problem_state,
+    check,
+    get_arrays,
+    get_dictionary_arrays,
+    get_problem_state,
+    get_settings,
     restore_decision,
+    restore_dictionary,
     restore_parameters,
-    restored_dictionary,
-    shared_arrays,
-    shared_settings,
+    restore_problem,
+    to_python,
 )
 from .file_format import ModelState
 
-__all__ = ["KINDS", "restored", "state_of"]
+__all__ = ["KINDS", "get_state", "restore"]
 
-#: Classifiers by the names they have in files.
+#: Classifiers by their names in files.
 KINDS: dict[str, type[OpenSetClassifier]] = {rival.__name__: rival for rival in RIVALS}
-# Arrays of models that are not of floating-point numbers.
+# Arrays of models that do not hold floating-point numbers.
 _TYPES: dict[str, type] = {"members": np.int64, "short": np.bool_}
 # Arrays of the held-out scores by their names in files, which keep the word of format version 1.
 _HELD_OUT = {name: name for name in ("scores", "candidate", "truth", "simulated")} | {
@@ -41,20 +41,20 @@ _HELD_OUT = {name: name for name in ("scores", "candidate", "truth", "simulated"
 }
 
 
-def state_of(clf: OpenSetClassifier) -> ModelState:
-    """The state of a fitted rival."""
+def get_state(clf: OpenSetClassifier) -> ModelState:
+    """Return the state of a fitted rival."""
     if KINDS.get(type(clf).__name__) is not type(clf):
-        raise ValueError(f"a {type(clf).__name__} cannot be saved: files hold classifiers of srosr itself.")
-    settings, arrays = shared_settings(clf), shared_arrays(clf)
+        raise ValueError(f"a {type(clf).__name__} cannot be saved: model files hold only classifiers of srosr.")
+    settings, arrays = get_settings(clf), get_arrays(clf)
     arrays |= {f"held_out/{name}": getattr(clf._held_out_scores(), field) for name, field in _HELD_OUT.items()}
     if isinstance(clf, SparseRejection):
-        settings["problem"] = problem_state(clf.problem_)
-        arrays |= dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
+        settings["problem"] = get_problem_state(clf.problem_)
+        arrays |= get_dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
     else:
         assert isinstance(clf, CrossFittedClassifier)
         _check_declared(clf)
         settings["parameters"] |= clf._fitted_parameters()
-        settings["tuned"] = {name: plain(value) for name, value in clf.tuned_.items()}
+        settings["tuned"] = {name: to_python(value) for name, value in clf.tuned_.items()}
         settings["numbers"] = {}
         arrays["classes"] = clf.classes_
         if clf.samples_ is not None:
@@ -64,12 +64,12 @@ def state_of(clf: OpenSetClassifier) -> ModelState:
             if isinstance(value, np.ndarray):
                 arrays[f"model/{f.name}"] = value
             else:
-                settings["numbers"][f.name] = plain(value)
+                settings["numbers"][f.name] = to_python(value)
     return ModelState(type(clf).__name__, settings, arrays)
 
 
 def _check_declared(clf: CrossFittedClassifier) -> None:
-    """Refuse to write what could not be read: a model that does not declare its type, or the shapes of its arrays."""
+    """Check that what is written can be read: a model must declare its type and the shapes of its arrays."""
     name, model = type(clf).__name__, clf.model_
     if type(model) is not getattr(clf, "model_type", None):
         raise TypeError(f"{name}.model_type must be {type(model).__name__}, the type of its models, to save one.")
@@ -78,72 +78,72 @@ def _check_declared(clf: CrossFittedClassifier) -> None:
         raise TypeError(f"{type(model).__name__}.shapes must have the arrays {', '.join(sorted(arrays))}, to save one.")
 
 
-def restored(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> OpenSetClassifier:
-    """The rival of a state."""
+def restore(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> OpenSetClassifier:
+    """Rebuild the rival of a state."""
     clf = KINDS[kind]()
     restore_parameters(clf, settings, arrays)
     if isinstance(clf, SparseRejection):
-        clf.problem_ = problem_of(settings["problem"])
-        clf.dictionary_ = restored_dictionary(clf, arrays)
+        clf.problem_ = restore_problem(settings["problem"])
+        clf.dictionary_ = restore_dictionary(clf, arrays)
         if gram_wanted(clf.dictionary_):
             with one_blas_thread():
                 _ = clf.dictionary_.gram
         restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)
-        clf._held_out = _held_out(clf, arrays)
+        clf._held_out = _restore_held_out(clf, arrays)
         return clf
     assert isinstance(clf, CrossFittedClassifier)
     classes = arrays["classes"]
-    expect(classes.ndim == 1 and len(np.unique(classes)) == len(classes), "classes")
+    check(classes.ndim == 1 and len(np.unique(classes)) == len(classes), "classes")
     restore_decision(clf, classes, settings, arrays)
     clf.tuned_, clf._normalize = dict(settings["tuned"]), bool(clf.normalize)
-    clf._held_out = _held_out(clf, arrays)
+    clf._held_out = _restore_held_out(clf, arrays)
     clf.samples_ = arrays.get("samples")
     if clf.samples_ is not None:
-        expect(clf.samples_.ndim == 2 and clf.samples_.shape[1] == clf.n_features_in_, "samples")
-        expect(len(clf.samples_) > 0 and clf.samples_.dtype == np.float64 and _are_numbers(clf.samples_), "samples")
-    clf.model_ = _model(clf, settings, arrays)
+        check(clf.samples_.ndim == 2 and clf.samples_.shape[1] == clf.n_features_in_, "samples")
+        check(len(clf.samples_) > 0 and clf.samples_.dtype == np.float64 and _are_numbers(clf.samples_), "samples")
+    clf.model_ = _restore_model(clf, settings, arrays)
     return clf
 
 
-def _model(clf: CrossFittedClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> Model:
-    """The learnt model, when its arrays have the shapes, and all of it the numbers, that a model has."""
+def _restore_model(clf: CrossFittedClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> Model:
+    """Rebuild the learned model after checking the shapes of its arrays and all its numbers."""
     n_columns = clf.n_features_in_ if clf.samples_ is None else len(clf.samples_)
     shapes = clf.model_type.shapes(len(clf.classes_), n_columns)
     values: dict[str, Any] = {}
     for f in fields(clf.model_type):
         if f.name in shapes:
             values[f.name] = arrays[f"model/{f.name}"]
-            expect(values[f.name].dtype == _TYPES.get(f.name, np.float64), f.name)
-            expect(_fits(values[f.name].shape, shapes[f.name]) and _are_numbers(values[f.name]), f.name)
+            check(values[f.name].dtype == _TYPES.get(f.name, np.float64), f.name)
+            check(_has_shape(values[f.name].shape, shapes[f.name]) and _are_numbers(values[f.name]), f.name)
         else:
             values[f.name] = settings["numbers"][f.name]
             right = isinstance(values[f.name], (int, float)) and not isinstance(values[f.name], bool)
-            expect(right and abs(values[f.name]) < LARGEST, f.name)
+            check(right and abs(values[f.name]) < LARGEST, f.name)
     model = clf.model_type(**values)
-    expect(model.is_sound(len(clf.classes_)), "numbers of the model")
+    check(model.is_sound(len(clf.classes_)), "numbers of the model")
     return model
 
 
-def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
-    """Whether a shape is one of those allowed, where −1 is any length."""
+def _has_shape(shape: tuple[int, ...], allowed: Shape) -> bool:
+    """Return whether a shape is one of those allowed, where −1 is any length."""
     choices = allowed if isinstance(allowed, list) else [allowed]
     return any(len(shape) == len(c) and all(n in (m, -1) for m, n in zip(shape, c, strict=True)) for c in choices)
 
 
 def _are_numbers(values: AnyArray) -> bool:
-    """Whether all numbers of an array are finite, and not so large that their products would not be."""
+    """Return whether all numbers of an array are finite, and small enough for finite products."""
     return values.dtype.kind == "b" or bool((np.abs(values) < LARGEST).all())
 
 
-def _held_out(clf: OpenSetClassifier, arrays: dict[str, AnyArray]) -> HeldOutScores:
+def _restore_held_out(clf: OpenSetClassifier, arrays: dict[str, AnyArray]) -> HeldOutScores:
     parts: dict[str, Any] = {name: arrays[f"held_out/{name}"] for name in _HELD_OUT}
     n, m = len(parts["scores"]), len(parts["simulated"])
     for name, dtype in zip(_HELD_OUT, ("f8", "i8", "i8", "f8", "?", "?"), strict=True):
         length = n if name in ("scores", "candidate", "truth") else m
-        expect(parts[name].shape == (length,) and parts[name].dtype == np.dtype(dtype), "held-out scores")
+        check(parts[name].shape == (length,) and parts[name].dtype == np.dtype(dtype), "held-out scores")
     for name in ("candidate", "truth"):
-        expect(n == 0 or (parts[name].min() >= 0 and parts[name].max() < len(clf.classes_)), "held-out samples")
+        check(n == 0 or (parts[name].min() >= 0 and parts[name].max() < len(clf.classes_)), "held-out samples")
     lowest, highest = clf.score_range
     for name in ("scores", "simulated"):
-        expect(bool(((parts[name] >= lowest) & (parts[name] <= highest)).all()), "held-out scores")
+        check(bool(((parts[name] >= lowest) & (parts[name] <= highest)).all()), "held-out scores")
     return HeldOutScores(**{_HELD_OUT[name]: part for name, part in parts.items()}, lowest=lowest, highest=highest)

@@ -1,4 +1,4 @@
-"""Fitted open set classifiers to and from model files."""
+"""Save fitted open set classifiers to model files, and load them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from ..classifiers import OpenSetClassifier
+from ..classifiers import OpenSetClassifier, SROSRClassifier
 from ..exceptions import ModelFileError
-from .file_format import ModelState, blame_file, read_model, write_model
+from ..tables import FeatureRecipe
+from . import rival_state, srosr_state
+from .file_format import ModelState, raise_as_model_file_error, read_model, write_model
 
 __all__ = ["load", "save"]
 
 
 def save(clf: OpenSetClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a model file."""
-    write_model(path, _state_of(clf))
+    write_model(path, _get_state(clf))
 
 
-def _state_of(clf: OpenSetClassifier) -> ModelState:
-    from ..classifiers import SROSRClassifier
-    from . import rival_state
-    from . import srosr_state as recognizer_state
-
-    state = recognizer_state.state_of(clf) if type(clf) is SROSRClassifier else rival_state.state_of(clf)
+def _get_state(clf: OpenSetClassifier) -> ModelState:
+    state = srosr_state.get_state(clf) if type(clf) is SROSRClassifier else rival_state.get_state(clf)
     if clf.feature_recipe_ is None:
         return state
     recipe = clf.feature_recipe_.padded(clf._n_rows) if hasattr(clf, "_n_rows") else clf.feature_recipe_
@@ -31,17 +29,13 @@ def _state_of(clf: OpenSetClassifier) -> ModelState:
     return replace(state, settings=settings, arrays=state.arrays | recipe.arrays())
 
 
-def _restored(state: ModelState) -> OpenSetClassifier | None:
-    """The classifier of a state; None where its kind is not known."""
-    from ..tables import FeatureRecipe
-    from . import rival_state
-    from . import srosr_state as recognizer_state
-
+def _restore(state: ModelState) -> OpenSetClassifier | None:
+    """Rebuild the classifier of a state; return None if its kind is not known."""
     clf: OpenSetClassifier
-    if state.kind == recognizer_state.KIND:
-        clf = recognizer_state.restored(state.settings, state.arrays)
+    if state.kind == srosr_state.KIND:
+        clf = srosr_state.restore(state.settings, state.arrays)
     elif state.kind in rival_state.KINDS:
-        clf = rival_state.restored(state.kind, state.settings, state.arrays)
+        clf = rival_state.restore(state.kind, state.settings, state.arrays)
     else:
         return None
     if state.settings.get("intake") is not None:
@@ -57,17 +51,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
-        Written by :meth:`SROSRClassifier.save`, or that of any other open set classifier here.
+        Written by the method ``save`` of any open set classifier of srosr.
 
     Returns
     -------
     SROSRClassifier or one of :mod:`srosr.rivals`
-        Which predicts what the saved one did, bit for bit.
+        It predicts what the saved one did, bit for bit.
 
     Raises
     ------
     ModelFileError
-        If the file is not a model file, is damaged, or is too new. Nothing in a file is ever run.
+        If the file is not a model file, is damaged, or is too new. Nothing in a file is ever executed.
 
     Examples
     --------
@@ -83,8 +77,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     True
     """
     state = read_model(path)
-    with blame_file(path):
-        clf = _restored(state)
+    with raise_as_model_file_error(path):
+        clf = _restore(state)
         if clf is None:
-            raise ModelFileError(f"{os.fspath(path)} holds a {state.kind}, which this version of srosr does not know.")
+            raise ModelFileError(
+                f"{os.fspath(path)} holds a {state.kind}, which this version of srosr does not know: upgrade srosr."
+            )
         return clf

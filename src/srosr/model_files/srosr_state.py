@@ -1,4 +1,4 @@
-"""A fitted recogniser as values and arrays, and back."""
+"""The state of a fitted :class:`SROSRClassifier` as values and arrays, and back."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
 from ..tails import GPDTail, SplicedDistribution
 from .classifier_state import (
     LARGEST,
-    count,
-    dictionary_arrays,
-    expect,
-    problem_of,
-    problem_state,
+    check,
+    check_count,
+    get_arrays,
+    get_dictionary_arrays,
+    get_problem_state,
+    get_settings,
     restore_decision,
+    restore_dictionary,
     restore_parameters,
-    restored_dictionary,
-    shared_arrays,
-    shared_settings,
+    restore_problem,
 )
 from .file_format import ModelState
 
-__all__ = ["KIND", "restored", "state_of"]
+__all__ = ["KIND", "get_state", "restore"]
 
 KIND = "SROSRClassifier"
-# Scales below this are no scales of ours.
+# No scale of ours is below this.
 _SMALLEST = 1e-100
 _PASSES = ("known", "simulated", "held_out")
 # Names of the columns of a cross-test in files, which keep the word of format version 1.
@@ -40,33 +40,33 @@ _CROSS_TEST_KEYS = {f.name: f.name for f in fields(CrossTest)} | {"unknown": "st
 _TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
 
 
-def state_of(clf: SROSRClassifier) -> ModelState:
-    """The state of a fitted recogniser."""
-    return ModelState(KIND, _settings(clf), _arrays(clf))
+def get_state(clf: SROSRClassifier) -> ModelState:
+    """Return the state of a fitted recognizer."""
+    return ModelState(KIND, _get_settings(clf), _get_arrays(clf))
 
 
-# -- from a recogniser -----------------------------------------------------------------------------------
+# -- from a recognizer -----------------------------------------------------------------------------------
 
 
-def _settings(clf: SROSRClassifier) -> dict[str, Any]:
-    calibration, aside = clf.calibration_, clf._calibration_samples
-    out = shared_settings(clf)
+def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
+    calibration, held_out = clf.calibration_, clf._calibration_samples
+    out = get_settings(clf)
     out["parameters"]["rule"] = clf.rule_
     return out | {
-        "problem": problem_state(clf.problem_),
+        "problem": get_problem_state(clf.problem_),
         "calibrated": isinstance(calibration.rule, CalibratedRule),
         "has_tails": calibration.tails is not None,
         "weight": None if calibration.tails is None else float(calibration.tails.weight),
-        "aside": None if aside is None else "similarities" if isinstance(aside, Queries) else "features",
+        "aside": None if held_out is None else "similarities" if isinstance(held_out, Queries) else "features",
         "grown": bool(clf._grown),
         "n_rows": int(clf._n_rows),
     }
 
 
-def _arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
+def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
     d, calibration = clf.dictionary_, clf.calibration_
-    # A Gram matrix that grew is not the one its atoms would give, to the last bit.
-    out = shared_arrays(clf) | dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
+    # A Gram matrix that grew differs in the last bits from the one computed from its atoms.
+    out = get_arrays(clf) | get_dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
     out |= {
         "pooled": np.asarray(calibration.pooled, dtype=np.bool_),
         "training_rows": np.asarray(clf.training_rows_, dtype=np.int64),
@@ -91,15 +91,15 @@ def _arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
             "distribution/body": rule.distribution.body,
             "distribution/levels": rule.distribution.levels,
             "distribution/joint": np.asarray(rule.distribution.joint),
-            **_tail_arrays("distribution/tail", (rule.distribution.tail,)),
+            **_get_tail_arrays("distribution/tail", (rule.distribution.tail,)),
         }
     if calibration.tails is not None:
-        out |= _tail_arrays("tails/matched", calibration.tails.matched)
-        out |= _tail_arrays("tails/nonmatched", calibration.tails.nonmatched)
+        out |= _get_tail_arrays("tails/matched", calibration.tails.matched)
+        out |= _get_tail_arrays("tails/nonmatched", calibration.tails.nonmatched)
     return out
 
 
-def _tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArray]:
+def _get_tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArray]:
     return {
         f"{name}/numbers": np.array([[getattr(t, field) for field in _TAIL_NUMBERS] for t in tails]),
         f"{name}/n_excesses": np.array([t.n_excesses for t in tails], dtype=np.int64),
@@ -107,93 +107,95 @@ def _tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArray]:
     }
 
 
-# -- back to one -----------------------------------------------------------------------------------------
+# -- to a recognizer --------------------------------------------------------------------------------------
 
 
-def restored(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClassifier:
-    """The recogniser of a state."""
+def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClassifier:
+    """Rebuild the recognizer of a state."""
     clf = SROSRClassifier()
     restore_parameters(clf, settings, arrays)
-    clf.problem_, clf.rule_ = problem_of(settings["problem"]), clf.rule
-    dictionary = restored_dictionary(clf, arrays)
+    clf.problem_, clf.rule_ = restore_problem(settings["problem"]), clf.rule
+    dictionary = restore_dictionary(clf, arrays)
     restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
     clf.training_rows_ = arrays["training_rows"]
-    clf._n_rows = count(settings["n_rows"])
+    clf._n_rows = check_count(settings["n_rows"])
     rows = clf.training_rows_
-    expect(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
-    expect(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
-    _restore_aside(clf, settings["aside"], arrays, dictionary)
+    check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
+    check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
+    _restore_calibration_split(clf, settings["aside"], arrays, dictionary)
     clf._grown = bool(settings["grown"])
-    clf._adopt(dictionary, _calibration(settings, arrays, dictionary))
+    clf._adopt(dictionary, _restore_calibration(settings, arrays, dictionary))
     return clf
 
 
-def _restore_aside(clf: SROSRClassifier, kind: str | None, arrays: dict[str, AnyArray], dictionary: Dictionary) -> None:
+def _restore_calibration_split(
+    clf: SROSRClassifier, kind: str | None, arrays: dict[str, AnyArray], dictionary: Dictionary
+) -> None:
     clf._calibration_samples = None
     clf._calibration_labels = arrays.get("aside/labels", np.asarray(dictionary.labels)[:0])
     if kind == "similarities":
         clf._calibration_samples = Queries(arrays["aside/cross"], arrays["aside/squared_norms"])
-        expect(clf._calibration_samples.cross.shape[1] == dictionary.n_atoms, "samples set aside")
+        check(clf._calibration_samples.cross.shape[1] == dictionary.n_atoms, "calibration split")
     elif kind == "features":
         clf._calibration_samples = dictionary.check_features(arrays["aside/features"])
     if clf._calibration_samples is not None:
-        expect(clf._calibration_labels.shape == (len(clf._calibration_samples),), "samples set aside")
+        check(clf._calibration_labels.shape == (len(clf._calibration_samples),), "calibration split")
 
 
-def _calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
+def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
     n_classes = len(dictionary.class_slices)
-    known, simulated, held_out = (_cross_test(name, arrays, dictionary) for name in _PASSES)
+    known, simulated, held_out = (_restore_cross_test(name, arrays, dictionary) for name in _PASSES)
     pooled = arrays["pooled"]
-    expect(pooled.shape == (n_classes,) and pooled.dtype == np.bool_, "pooled classes")
+    check(pooled.shape == (n_classes,) and pooled.dtype == np.bool_, "pooled classes")
     tails = None
     if settings["has_tails"]:
-        matched, nonmatched = _tails("tails/matched", arrays), _tails("tails/nonmatched", arrays)
-        expect(len(matched) == len(nonmatched) == n_classes, "tails")
+        matched, nonmatched = _restore_tails("tails/matched", arrays), _restore_tails("tails/nonmatched", arrays)
+        check(len(matched) == len(nonmatched) == n_classes, "tails")
         weight = check_positive("weight", settings["weight"], zero=True)
         tails = TailRule(matched, nonmatched, tuple(map(bool, pooled)), weight)
     if not settings["calibrated"]:
-        expect(tails is not None, "tails")
+        check(tails is not None, "tails")
         assert tails is not None
         return Calibration(known, simulated, held_out, tails, tails, pooled)
-    fusion, elsewhere = (
-        Fusion(*(_vector(arrays[f"{name}/{f.name}"], len(EVIDENCE)) for f in fields(Fusion)))
+    fusion, simulated_fusion = (
+        Fusion(*(_check_vector(arrays[f"{name}/{f.name}"], len(EVIDENCE)) for f in fields(Fusion)))
         for name in ("fusion", "simulated_fusion")
     )
-    for part in (fusion, elsewhere):
-        expect(bool((part.scale > _SMALLEST).all() and (part.weights >= 0).all()), "scales or weights")
-        expect(bool((np.abs([part.mean, part.scale, part.weights]) < LARGEST).all()), "scales or weights")
-    (tail,) = _tails("distribution/tail", arrays)
+    for part in (fusion, simulated_fusion):
+        check(bool((part.scale > _SMALLEST).all() and (part.weights >= 0).all()), "scales or weights")
+        check(bool((np.abs([part.mean, part.scale, part.weights]) < LARGEST).all()), "scales or weights")
+    (tail,) = _restore_tails("distribution/tail", arrays)
     distribution = SplicedDistribution(
         arrays["distribution/body"], arrays["distribution/levels"], tail, float(arrays["distribution/joint"])
     )
-    rule = CalibratedRule(fusion, elsewhere, distribution)
+    rule = CalibratedRule(fusion, simulated_fusion, distribution)
     return Calibration(known, simulated, held_out, rule, tails, pooled)
 
 
-def _vector(values: AnyArray, n: int) -> AnyArray:
-    expect(values.shape == (n,) and values.dtype == np.float64 and bool(np.isfinite(values).all()), "numbers")
+def _check_vector(values: AnyArray, n: int) -> AnyArray:
+    check(values.shape == (n,) and values.dtype == np.float64 and bool(np.isfinite(values).all()), "numbers")
     return values
 
 
-def _cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) -> CrossTest:
+def _restore_cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) -> CrossTest:
     rows = CrossTest(**{field: arrays[f"{name}/{key}"] for field, key in _CROSS_TEST_KEYS.items()})
     n, n_classes = len(rows.sample), len(dictionary.class_slices)
     for field, most in (("sample", dictionary.n_atoms), ("truth", n_classes), ("candidate", n_classes)):
         numbers = getattr(rows, field)
         right = numbers.shape == (n,) and numbers.dtype == np.int64
-        expect(right and (n == 0 or (numbers.min() >= 0 and numbers.max() < most)), "held-out samples")
+        check(right and (n == 0 or (numbers.min() >= 0 and numbers.max() < most)), "held-out samples")
     for field in ("repeat", "matched", "nonmatched", "unknown"):
-        expect(getattr(rows, field).shape == (n,), "held-out samples")
-    expect(rows.values.shape == (n, len(EVIDENCE)) and rows.unknown.dtype == np.bool_, "held-out samples")
+        check(getattr(rows, field).shape == (n,), "held-out samples")
+    check(rows.values.shape == (n, len(EVIDENCE)) and rows.unknown.dtype == np.bool_, "held-out samples")
     for numbers in (rows.values, rows.matched, rows.nonmatched):
-        expect(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.unknown]) < LARGEST).all()), "errors")
-    expect(bool((np.abs(rows.values) < LARGEST).all()), "held-out samples")
+        check(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.unknown]) < LARGEST).all()), "errors")
+    check(bool((np.abs(rows.values) < LARGEST).all()), "held-out samples")
     return rows
 
 
-def _tails(name: str, arrays: dict[str, AnyArray]) -> tuple[GPDTail, ...]:
+def _restore_tails(name: str, arrays: dict[str, AnyArray]) -> tuple[GPDTail, ...]:
     numbers, counts, outcomes = (arrays[f"{name}/{part}"] for part in ("numbers", "n_excesses", "outcome"))
-    expect(numbers.shape == (len(counts), len(_TAIL_NUMBERS)) and len(outcomes) == len(counts), "tails")
+    check(numbers.shape == (len(counts), len(_TAIL_NUMBERS)) and len(outcomes) == len(counts), "tails")
     return tuple(
         GPDTail(**dict(zip(_TAIL_NUMBERS, map(float, row), strict=True)), n_excesses=int(count), outcome=str(outcome))
         for row, count, outcome in zip(numbers, counts, outcomes, strict=True)
