@@ -71,7 +71,7 @@ def test_held_out_scores_are_those_of_samples_coded_over_the_others(name):
         assert np.abs(possible - score).min() < 1e-6
 
 
-def test_matched_only_is_the_recognisers_rule():
+def test_matched_only_is_the_recognizers_rule():
     """The paper's ablation is no class of its own: the tail of the matched residual, without the other."""
     world = World(5)
     clf = SROSRClassifier(rule="matched", n_repeats=5, random_state=0).fit(*world.known(15))

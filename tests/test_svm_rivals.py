@@ -26,10 +26,10 @@ from srosr.rivals import pisvm as pisvm_module
 from srosr.rivals import wsvm as wsvm_module
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.distances import squared_distances
-from srosr.rivals.kernel_machines import kernel_scale, lowest_tails
-from srosr.rivals.one_vs_rest_svm import calibrated
+from srosr.rivals.kernel_machines import compute_scale, fit_lowest_tails
+from srosr.rivals.one_vs_rest_svm import fit_calibrated
 from srosr.rivals.one_vs_set import place_planes
-from srosr.rivals.pairwise_svm import coupled, pair_weights, sigmoids
+from srosr.rivals.pairwise_svm import couple_probabilities, extract_pair_weights, fit_sigmoids
 from srosr.tails.weibull import Weibull
 
 KERNEL = (WSVM, PISVM, OneVsRestSVM, PairwiseSVM)
@@ -37,7 +37,7 @@ ALL = (*KERNEL, OneVsSet)
 
 
 def blobs(seed=0, n_classes=3, n=30, spread=1.0, dims=2):
-    """Overlapping classes around corners, and samples to judge, some far away."""
+    """Overlapping classes around corners, and samples to predict, some far away."""
     rng = np.random.default_rng(seed)
     centres = 3.0 * rng.normal(size=(n_classes, dims))
     X = np.concatenate([rng.normal(c, spread, (n, dims)) for c in centres])
@@ -69,10 +69,10 @@ def tail_of(values, size, end=None):
 
 def test_scale_of_gamma_is_one_over_the_total_variance():
     X = np.random.default_rng(0).normal(size=(50, 4)) * [1, 2, 3, 4] + [5, -7, 0, 100]
-    assert kernel_scale(squared_distances(X, X)) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
+    assert compute_scale(squared_distances(X, X)) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    assert kernel_scale(squared_distances(X, X)) == pytest.approx(1 / (X.shape[1] * X.var()), rel=1e-12)
-    assert kernel_scale(np.zeros((3, 3))) == 1.0
+    assert compute_scale(squared_distances(X, X)) == pytest.approx(1 / (X.shape[1] * X.var()), rel=1e-12)
+    assert compute_scale(np.zeros((3, 3))) == 1.0
 
 
 def test_chosen_parameters_are_the_most_accurate_of_scikit_learns_machines():
@@ -147,19 +147,19 @@ def test_distances_are_computed_once_and_the_kernel_once_a_fit(method, monkeypat
 
 def test_a_tail_by_hand():
     values = np.array([5.0, 1.0, 2.0, 1.5])
-    (tails, short) = lowest_tails([values], [3])
+    (tails, short) = fit_lowest_tails([values], [3])
     expected = stats.weibull_min.fit([2.0, 2.5, 3.0], floc=0)
     assert tails[0, 0] == -1.0 and not short[0]
     np.testing.assert_allclose(tails[1:, 0], [expected[0], expected[2]], rtol=1e-3)
     # One asked for, three taken.
-    again, short = lowest_tails([values], [1])
+    again, short = fit_lowest_tails([values], [1])
     np.testing.assert_array_equal(again, tails)
     assert short[0]
 
 
 def test_a_tail_on_the_margin_is_lengthened_until_scores_differ():
     values = np.array([1.0, 1.001, 0.999, 1.0, 2.0, 3.0, 4.0, 5.0])
-    (three, short), (six, _) = lowest_tails([values], [3]), lowest_tails([values], [6])
+    (three, short), (six, _) = fit_lowest_tails([values], [3]), fit_lowest_tails([values], [6])
     np.testing.assert_array_equal(three, six)
     assert not short[0]
 
@@ -167,13 +167,13 @@ def test_a_tail_on_the_margin_is_lengthened_until_scores_differ():
 def test_a_tail_too_short_has_the_shape_of_the_others_and_a_scale_of_its_own():
     fitted = [np.linspace(0, 1, 9), np.linspace(0, 2, 9), np.linspace(0, 3, 9)]
     values = [*fitted, np.array([1.0, 2.0]), np.array([1.0, 1.0004, 0.9997, 1.0])]
-    tails, short = lowest_tails(values, [9] * 5)
-    shape = np.median(lowest_tails(fitted, [9] * 3)[0][1])
+    tails, short = fit_lowest_tails(values, [9] * 5)
+    shape = np.median(fit_lowest_tails(fitted, [9] * 3)[0][1])
     assert short.tolist() == [False, False, False, True, True]
     assert tails[1, 3] == tails[1, 4] == shape
     assert tails[2, 3] == pytest.approx(((2**shape + 3**shape) / 2) ** (1 / shape))
     # Alone: shape 2; a score like all the others has the probability 1 - 1/e.
-    tails, short = lowest_tails(values[3:], [9, 9])
+    tails, short = fit_lowest_tails(values[3:], [9, 9])
     assert tails[1].tolist() == [2.0, 2.0] and tails[2, 0] == pytest.approx(np.sqrt((4 + 9) / 2)) and short.all()
     assert Weibull(*tails[1:, 1]).cdf(1.0 - tails[0, 1]) == pytest.approx(1 - np.exp(-1), abs=1e-3)
 
@@ -214,7 +214,7 @@ def test_wsvm_is_the_formulas_of_its_docstring():
     assert np.mean(clf.candidate(samples)[sure & ~unclear] == expected.argmax(axis=1)[sure & ~unclear]) > 0.99
 
 
-def test_wsvm_refuses_what_is_far_though_the_machine_is_sure_of_it():
+def test_wsvm_rejects_far_samples_that_the_machine_is_sure_of():
     """Far from all samples the larger class has a positive decision value; only the gate knows that it is far."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(0, 1, (90, 2)), rng.normal(2, 1, (10, 2))])
@@ -339,7 +339,7 @@ def test_a_sigmoid_that_would_fall_is_fitted_to_training_samples():
     settings = {"method": "sigmoid", "ensemble": False}
     held_out = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=2, **settings).fit(kernel, y)
     assert held_out.calibrated_classifiers_[0].calibrators[0].a_ > 0
-    machine, slopes, _ = calibrated(SVC(kernel="precomputed"), kernel, y)
+    machine, slopes, _ = fit_calibrated(SVC(kernel="precomputed"), kernel, y)
     assert slopes < 0 and machine.support_.size
     on_features = FrozenEstimator(SVC(gamma=1.0).fit(X, y))
     inside = CalibratedClassifierCV(on_features, method="sigmoid", cv=2).fit(X, y)
@@ -351,7 +351,7 @@ def test_a_sigmoid_that_would_fall_is_fitted_to_training_samples():
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_pairwise_probabilities_agree_best_with_scikit_learns_sigmoids_of_pairs(n_classes):
-    """Each pair fitted and calibrated by scikit-learn in the same folds; the sum of squares minimised by SciPy."""
+    """Each pair fitted and calibrated by scikit-learn in the same folds; the sum of squares minimized by SciPy."""
     X, y, samples = blobs(n_classes, n_classes, spread=1.8)
     samples = samples[::7]
     clf = PairwiseSVM(C=2.0, gamma=0.3).fit(X, y)
@@ -387,7 +387,7 @@ def test_sigmoids_are_as_likely_as_scikit_learns_or_more():
     decisions, first = rng.normal(size=(60, 8)) * np.logspace(-6, 6, 8), rng.random((60, 8)) < 0.4
     decisions += np.where(first, 1.0, -1.0) * np.logspace(-6, 6, 8) * np.linspace(0, 4, 8)  # from noise to separable
     counts = rng.random((60, 8)) < 0.9
-    a, b = sigmoids(decisions, first, counts)
+    a, b = fit_sigmoids(decisions, first, counts)
 
     def loss(k, a, b):
         f, t = decisions[counts[:, k], k], first[counts[:, k], k]
@@ -406,7 +406,7 @@ def test_weights_of_pairs_give_scikit_learns_decision_values(n_classes):
     X, y, samples = blobs(0, n_classes, spread=1.8)
     machine = SVC(gamma=0.3, decision_function_shape="ovo").fit(X, y)
     expected = machine.decision_function(samples).reshape(len(samples), -1) * (-1 if n_classes == 2 else 1)
-    weights, intercepts = pair_weights(machine, y)
+    weights, intercepts = extract_pair_weights(machine, y)
     found = np.exp(-0.3 * squared_distances(samples, X)) @ weights.T + intercepts
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
@@ -416,13 +416,15 @@ def test_coupling_gives_back_probabilities_that_pairs_were_made_of(n_classes, se
     p = np.random.default_rng(seed).dirichlet(np.ones(n_classes), 5) + 1e-3
     p /= p.sum(axis=1, keepdims=True)
     first, second = np.triu_indices(n_classes, 1)
-    np.testing.assert_allclose(coupled(p[:, first] / (p[:, first] + p[:, second]), n_classes), p, atol=1e-6)
+    np.testing.assert_allclose(
+        couple_probabilities(p[:, first] / (p[:, first] + p[:, second]), n_classes), p, atol=1e-6
+    )
 
 
 def test_coupling_survives_pairs_that_are_certain():
     """One class against all; and a circle in which everybody beats the next."""
-    np.testing.assert_allclose(coupled(np.array([[1.0, 1.0, 0.5]]), 3), [[1.0, 0.0, 0.0]], atol=1e-5)
-    np.testing.assert_allclose(coupled(np.array([[1.0, 0.0, 1.0]]), 3), np.full((1, 3), 1 / 3), atol=1e-5)
+    np.testing.assert_allclose(couple_probabilities(np.array([[1.0, 1.0, 0.5]]), 3), [[1.0, 0.0, 0.0]], atol=1e-5)
+    np.testing.assert_allclose(couple_probabilities(np.array([[1.0, 0.0, 1.0]]), 3), np.full((1, 3), 1 / 3), atol=1e-5)
 
 
 # 1-vs-Set
@@ -470,7 +472,7 @@ def test_planes_by_hand():
     assert place_planes(np.array([-1.0, 1.0]), np.array([False, True])) == (1.0, 1.0)
 
 
-def test_one_vs_set_refuses_both_sides_of_a_slab():
+def test_one_vs_set_rejects_both_sides_of_a_slab():
     X = np.array([[0.0], [0.5], [1.0], [4.0], [4.5], [5.0]])
     clf = quiet(OneVsSet(threshold="original", C=10.0), X, ["a"] * 3 + ["b"] * 3)
     assert clf.predict(X).tolist() == ["a"] * 3 + ["b"] * 3
@@ -526,7 +528,7 @@ def test_little_and_repeated_data_are_survived(method, X, y):
 
 
 @pytest.mark.parametrize("method", ALL)
-def test_one_class_is_refused(method):
+def test_one_class_raises(method):
     with pytest.raises(ValueError, match="one class"):
         method().fit(np.eye(3), [1, 1, 1])
 

@@ -1,23 +1,24 @@
 r"""Open set classifiers whose held-out scores come from fitting again without some of the samples.
 
-A method says how samples are compared (``_related``: nothing, or squared distances to training samples), what it
-chooses by cross-validation on known samples (``_tuned``), and how it learns (``_learn``). Comparisons are made once: a
-fit without some samples takes rows and columns of the same matrix.
+A method says what its models take as input (``_compute_inputs``: features, or squared distances to training samples),
+which parameters it chooses by cross-validation on known samples (``_choose_parameters``), and how it learns
+(``_learn``). Inputs are computed once: a fit without some samples takes rows and columns of the same matrix.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_count, check_flag
+from .._support.parameter_checks import check_count, check_positive
 from .._support.threads import one_blas_thread
 from ..classifiers import OpenSetClassifier, RawPrediction
 from ..dictionary import normalize_rows
@@ -30,96 +31,152 @@ __all__ = [
     "N_FOLDS",
     "ComparingClassifier",
     "CrossFittedClassifier",
+    "Learned",
     "Model",
+    "SamplesOfClasses",
     "Shape",
-    "are_classes",
-    "class_starts",
-    "stratified_folds",
+    "Tuned",
+    "check_choice",
+    "check_cost",
+    "find_folds",
 ]
 
 Shape: TypeAlias = tuple[int, ...] | list[tuple[int, ...]]
+#: Parameters that were chosen or given, by name.
+Tuned: TypeAlias = dict[str, Any]
 
-# Comparisons with training samples held at once while judging, in bytes.
+# Bytes of inputs held at once in a prediction.
 _BLOCK_BYTES = 256 * 2**20
-# Sizes of features whose squares are numbers.
+# Range of feature sizes whose squares are representable.
 _SMALLEST, _LARGEST = 1e-100, 1e100
-#: What methods choose C from, and the folds over the known samples that choose it.
+#: Values of C that methods choose from, and the number of folds over the known samples that the choice uses.
 COSTS = (0.1, 1.0, 10.0, 100.0)
 N_FOLDS = 3
 
 
+def check_choice(*choices: str) -> Callable[[str, Any], None]:
+    """Return a check that a parameter is one of several names."""
+
+    def check(name: str, value: Any) -> None:
+        if value not in choices:
+            wanted = " or ".join(f'"{choice}"' for choice in choices)
+            raise ValueError(f"{name} must be {wanted}, got {value!r}.")
+
+    return check
+
+
+def check_cost(name: str, value: Any) -> None:
+    """Check that a parameter is a positive number, or None for a choice by the data."""
+    if value is not None:
+        check_positive(name, value)
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
 @dataclass(frozen=True, eq=False)
 class Model(ABC):
-    """What a method has learnt: arrays and numbers, so that it can be written to a file and read back."""
+    """What a method has learned: arrays and numbers, so that it can be written to a file and read back."""
 
     def __post_init__(self) -> None:
-        # As they come back from a file: the order of the numbers in memory is that of a matrix product's sums.
+        # The memory layout decides the order of a matrix product's sums: use the one that reading a file gives.
         for f in fields(self):
             value = getattr(self, f.name)
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, f.name, np.ascontiguousarray(value).reshape(value.shape))
 
     @abstractmethod
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        """Candidate (class numbers), unknown score and class scores of samples.
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        """Return candidate (class numbers), unknown score and class scores of samples.
 
         Parameters
         ----------
-        related : ndarray (n_samples, n_columns)
-            Features; or what the method compares by, a column for each training sample that it kept.
+        inputs : ndarray (n_samples, n_columns)
+            Features; or squared distances, one column for each training sample that the method kept.
         """
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        """The shape of every array of a model; -1 for a length that is its own, a list where there is a choice."""
+        """Return the shape of every array of a model; -1 for any length, a list for a choice of shapes."""
         return {}
 
     def is_sound(self, n_classes: int) -> bool:
-        """Whether numbers that came from a file, of the right shapes and finite, can be a model."""
+        """Return whether finite numbers of the right shapes, read from a file, can be a model."""
         return True
 
 
-class CrossFittedClassifier(OpenSetClassifier):
-    """Base of the methods that are fitted again to see what held-out samples score.
+@dataclass(frozen=True, eq=False)
+class SamplesOfClasses(Model):
+    """Training samples that new ones are compared with: the class number of each, sorted."""
 
-    Held-out scores come from ``cv`` folds; simulated openness from half as many fits that leave 30 % of the classes out
-    as well. What the method chooses by cross-validation is chosen once, on all training samples, so those that are held
-    out, and the classes that are left out, have a part in it.
+    members: IntArray
+
+    @property
+    def starts(self) -> IntArray:
+        """Where each class begins."""
+        return np.flatnonzero(np.diff(self.members, prepend=-1))
+
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {"members": (n_columns,)}
+
+    def is_sound(self, n_classes: int) -> bool:
+        is_sorted = bool((np.diff(self.members) >= 0).all())
+        return is_sorted and np.array_equal(np.unique(self.members), np.arange(n_classes))
+
+
+#: A model, and the training samples that its inputs compare with, or None for features.
+Learned: TypeAlias = tuple[Model, IntArray | None]
+
+
+class CrossFittedClassifier(OpenSetClassifier):
+    """Base of the methods that are fitted again without samples to obtain held-out scores.
+
+    Held-out scores come from ``cv`` folds; simulated openness comes from half as many fits that leave 30 % of the
+    classes out as well. Parameters chosen by cross-validation are chosen once, on all training samples, so the samples
+    that are held out, and the classes that are left out, have a part in that choice.
 
     Parameters
     ----------
     normalize : bool, default False
-        Scale samples to unit length; samples of length zero are then refused.
+        Scale samples to unit length; samples of length zero are then rejected.
     cv : int, default 10
         Folds that held-out scores come from; half as many fits leave classes out.
     threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score, above which a sample is refused; or what simulated openness is to optimise; or the
-        threshold of the method's paper, where it has one. None: by ``target_rejection``.
+        Reject samples whose unknown score is above this number; or the objective to optimize under simulated openness;
+        or the threshold of the method's paper, if it has one. None: by ``target_rejection``.
     target_rejection : float, default 0.05
-        Share of known samples that may be refused.
+        Share of known samples that may be rejected.
     per_class : bool, default False
-        A threshold for each candidate class that has enough held-out samples, instead of one for all.
+        Use one threshold for each candidate class that has enough held-out samples, instead of one for all.
     risk_weight : float, default 1.0
-        The weight of errors on known samples for ``threshold="risk"``.
+        Weight of errors on known samples for ``threshold="risk"``.
     unknown_label : label, optional
-        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text (where those are classes:
-        the smallest number minus one, "__unknown__").
+        Label that ``predict`` returns for rejected samples; None is −1 for numbers and "unknown" for text (if those are
+        classes: the smallest number minus one, "__unknown__").
     random_state : int, RandomState or None
-        Of the folds.
+        Seed of the folds.
 
     Attributes
     ----------
     model_ : Model
-        What was learnt.
+        What was learned.
     samples_ : ndarray (n_kept, n_features) or None
         Training samples that new ones are compared with.
     tuned_ : dict
-        What was chosen by cross-validation on known samples, or given.
+        Parameters chosen by cross-validation on known samples, or given.
     """
 
     score_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     #: The type of ``model_``.
     model_type: ClassVar[type[Model]]
+    #: Checks of the parameters that a class adds to those of its bases, by name.
+    _checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {
+        "cv": partial(check_count, least=2),
+        "normalize": _check_flag,
+    }
 
     model_: Model
     samples_: Array | None
@@ -148,32 +205,30 @@ class CrossFittedClassifier(OpenSetClassifier):
         self.unknown_label = unknown_label
         self.random_state = random_state
 
-    # -- what a method has to say ------------------------------------------------------------------------
+    # -- what a method defines ---------------------------------------------------------------------------
 
-    def _related(self, X: Array, samples: Array | None) -> Array:
-        """How samples compare with training samples, (n_samples, n_training); the features themselves by default."""
+    def _compute_inputs(self, X: Array, samples: Array | None) -> Array:
+        """Return what models take: the features by default, or a matrix (n_samples, n_training)."""
         return X
 
-    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
-        """Parameters that the data choose, by cross-validation on known samples."""
+    def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
+        """Choose parameters by cross-validation on known samples."""
         return {}
 
     @abstractmethod
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         """Learn from some of the training samples.
 
         Parameters
         ----------
-        related : ndarray
-            What :meth:`_related` gives for all training samples.
+        inputs : ndarray
+            What :meth:`_compute_inputs` returns for all training samples.
         rows : ndarray of int (n,)
             The samples to learn from.
         members : ndarray of int (n,)
             Their classes, numbered from 0 without gaps.
         tuned : dict
-            What :meth:`_tuned` chose.
+            What :meth:`_choose_parameters` returned.
 
         Returns
         -------
@@ -187,33 +242,31 @@ class CrossFittedClassifier(OpenSetClassifier):
     def _fit(self, X: Array, y: AnyArray) -> None:
         members = np.unique(y, return_inverse=True)[1]
         rng, self._normalize = check_random_state(self.random_state), bool(self.normalize)
-        X, empty = self._scaled(X)
-        if empty.any():  # nothing can be learnt from them
+        X, empty = self._scale(X)
+        if empty.any():  # nothing can be learned from them
             X, members = X[~empty], members[~empty]
             gone = np.setdiff1d(np.arange(len(self.classes_)), members)
             if len(gone):
                 label = self.classes_[gone[0]]
-                raise ValueError(f"X: all samples of class {label} are zero; there is nothing to recognise it by.")
+                raise ValueError(f"X: all samples of class {label} are zero, so it cannot be learned.")
         largest = float(np.abs(X).max())
         if not _SMALLEST <= largest <= _LARGEST and largest > 0:
             raise ValueError(
-                f"X has entries of size {largest:.0e}, whose squares are beyond the numbers a computer has; divide the "
-                "features by a constant, or use normalize=True."
+                f"X has entries of size {largest:.0e}, whose squares overflow or underflow; divide the features by a "
+                "constant, or use normalize=True."
             )
         with one_blas_thread():
-            related = self._related(X, X)
-            tuned = self._tuned(related, members, rng)
-            model, columns = self._learn(related, np.arange(len(X)), members, tuned)
-            held_out = self._cross_fit(related, members, tuned, rng)
+            inputs = self._compute_inputs(X, X)
+            tuned = self._choose_parameters(inputs, members, rng)
+            model, columns = self._learn(inputs, np.arange(len(X)), members, tuned)
+            held_out = self._cross_fit(inputs, members, tuned, rng)
         self.model_, self.tuned_, self._held_out = model, tuned, held_out
         self.samples_ = None if columns is None else np.ascontiguousarray(X[columns])
 
-    def _cross_fit(self, related: Array, members: IntArray, tuned: dict[str, Any], rng: Any) -> HeldOutScores:
-        """What training samples score in fits without them: all classes known, and with classes left out."""
-        parts = []
-        folds = list(stratified_folds(members, rng, self.cv))
-        for held in folds:
-            parts.append((held, *self._without(related, members, held, tuned)))
+    def _cross_fit(self, inputs: Array, members: IntArray, tuned: Tuned, rng: Any) -> HeldOutScores:
+        """Score training samples in fits without them: with all classes known, and with classes left out."""
+        folds = list(find_folds(members, rng, self.cv))
+        parts = [(held, *self._score_without(inputs, members, held, tuned)) for held in folds]
         sizes = np.bincount(members)
         left_out = draw_left_out_classes(len(sizes), -(-self.cv // SIMULATED_EVERY), rng)
         simulated = []
@@ -221,91 +274,78 @@ class CrossFittedClassifier(OpenSetClassifier):
             gone = np.flatnonzero(np.isin(members, absent))
             held = folds[i % len(folds)] if folds else gone[:0]
             test = np.union1d(held, gone)
-            simulated.append((test, *self._without(related, members, test, tuned), absent))
-        rows, candidate, scores = (_joined([p[i] for p in parts]) for i in range(3))
-        met, guess, elsewhere = (_joined([p[i] for p in simulated]) for i in range(3))
-        strange = [np.isin(members[p[0]], p[3]) for p in simulated]
+            simulated.append((test, *self._score_without(inputs, members, test, tuned), absent))
+        rows, candidate, scores = (_concatenate([p[i] for p in parts]) for i in range(3))
+        tested, named, elsewhere = (_concatenate([p[i] for p in simulated]) for i in range(3))
+        unknown = [np.isin(members[p[0]], p[3]) for p in simulated]
         return HeldOutScores(
             scores.astype(np.float64),
             candidate.astype(np.int64),
             members[rows.astype(np.int64)],
             elsewhere.astype(np.float64),
-            _joined(strange).astype(np.bool_),
-            members[met.astype(np.int64)] == guess,
+            _concatenate(unknown).astype(np.bool_),
+            members[tested.astype(np.int64)] == named,
             *self.score_range,
         )
 
-    def _without(
-        self, related: Array, members: IntArray, test: IntArray, tuned: dict[str, Any]
-    ) -> tuple[IntArray, Array]:
-        """Candidate and unknown score of the samples ``test`` in a fit without them."""
+    def _score_without(self, inputs: Array, members: IntArray, test: IntArray, tuned: Tuned) -> tuple[IntArray, Array]:
+        """Return candidate and unknown score of the samples ``test`` in a fit without them."""
         rows = np.delete(np.arange(len(members)), test)
         present, own = np.unique(members[rows], return_inverse=True)
         with warnings.catch_warnings():
-            # What a fit on fewer samples lacks was said of the fit on all, or is no lack of it.
+            # The fit on all samples has warned already, or has nothing to warn of.
             warnings.simplefilter("ignore", SROSRWarning)
-            model, columns = self._learn(related, rows, own, tuned)
-        candidate, scores, _ = model.judge(related[test] if columns is None else related[np.ix_(test, columns)])
+            model, columns = self._learn(inputs, rows, own, tuned)
+        candidate, scores, _ = model.predict_raw(inputs[test] if columns is None else inputs[np.ix_(test, columns)])
         return present[candidate], np.where(np.isnan(scores), self.score_range[1], scores)
 
     def _fitted_parameters(self) -> dict[str, Any]:
-        """Parameters that judging depends on, as they were when the model was fitted."""
+        """Return the parameters that predictions depend on, as they were when the model was fitted."""
         return {"normalize": self._normalize}
 
     def _held_out_scores(self) -> HeldOutScores:
         return self._held_out
 
-    # -- recognising -------------------------------------------------------------------------------------
+    # -- predicting --------------------------------------------------------------------------------------
 
     def _predict_raw(self, X: Any) -> RawPrediction:
-        X, empty = self._scaled(np.asarray(X, dtype=np.float64))
+        X, empty = self._scale(np.asarray(X, dtype=np.float64))
         width = X.shape[1] if self.samples_ is None else len(self.samples_)
         step = max(64, _BLOCK_BYTES // (8 * width))
         parts = []
         with one_blas_thread():
             for start in range(0, len(X), step):
                 block, nothing = X[start : start + step], empty[start : start + step]
-                # Numbers too large to be compared: what has no score scores as high as can be.
+                # Samples whose numbers are too large for a score get the highest one.
                 with np.errstate(over="ignore", invalid="ignore"):
-                    candidate, scores, of_classes = self.model_.judge(self._related(block, self.samples_))
+                    candidate, scores, of_classes = self.model_.predict_raw(self._compute_inputs(block, self.samples_))
                 scores = np.where(nothing | np.isnan(scores), self.score_range[1], scores)
                 parts.append(RawPrediction(candidate, scores, of_classes, nothing))
         return RawPrediction.concatenate(parts)
 
-    # -- inside ------------------------------------------------------------------------------------------
-
-    def _scaled(self, X: Array) -> tuple[Array, AnyArray]:
-        """Samples as the method takes them, and which of them have no direction though one is needed."""
+    def _scale(self, X: Array) -> tuple[Array, AnyArray]:
+        """Return samples as the method takes them, and which of them are zero though they need a direction."""
         if not self._normalize:
             return X, np.zeros(len(X), np.bool_)
         return normalize_rows(X), np.count_nonzero(X, axis=1) == 0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("cv", self.cv, least=2)
-        check_flag("normalize", self.normalize)
+        for cls in reversed(type(self).__mro__):
+            for name, check in vars(cls).get("_checks", {}).items():
+                check(name, getattr(self, name))
 
 
 class ComparingClassifier(CrossFittedClassifier):
-    """Base of the methods that compare by squared distances to training samples. Parameters are the same."""
+    """Base of the methods that compare by squared distances to training samples, with the same parameters."""
 
-    def _related(self, X: Array, samples: Array | None) -> Array:
+    def _compute_inputs(self, X: Array, samples: Array | None) -> Array:
         assert samples is not None
         return squared_distances(X, samples)
 
 
-def class_starts(members: IntArray) -> IntArray:
-    """Where each class begins among class numbers that are sorted."""
-    return np.flatnonzero(np.diff(members, prepend=-1))
-
-
-def are_classes(members: IntArray, n_classes: int) -> bool:
-    """Whether class numbers of samples are sorted and none is without a sample."""
-    return bool((np.diff(members) >= 0).all()) and np.array_equal(np.unique(members), np.arange(n_classes))
-
-
-def stratified_folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntArray]:
-    """Folds that hold every sample out once; the only sample of a class is never held out."""
+def find_folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntArray]:
+    """Yield stratified folds that hold every sample out once; the only sample of a class is never held out."""
     order = np.argsort(members, kind="stable")
     ends = np.cumsum(np.bincount(members))
     slices = [slice(int(start), int(end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
@@ -313,5 +353,5 @@ def stratified_folds(members: IntArray, rng: Any, n_folds: int) -> Iterator[IntA
         yield np.sort(order[fold])
 
 
-def _joined(parts: list[AnyArray]) -> AnyArray:
+def _concatenate(parts: list[AnyArray]) -> AnyArray:
     return np.concatenate(parts) if parts else np.empty(0)

@@ -1,4 +1,4 @@
-"""Squared distances between samples: fast, and zero where samples are equal."""
+"""Squared distances between samples: fast, and zero for equal samples."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ __all__ = ["squared_distances"]
 
 # Squared distances below this share of the squared lengths lose digits in a matrix product.
 _CLOSE = 1e-6
-# Pairs whose difference is taken at once.
+# Pairs whose differences are computed at once.
 _PAIRS = 4096
 
 
 def squared_distances(X: Array, samples: Array) -> Array:
-    """Squared Euclidean distances, (n_samples, n_training): a matrix product, and exact where it would be rounding.
+    """Return squared Euclidean distances (n_samples, n_training), by a matrix product and, if small, by differences.
 
     Equal samples are at distance zero, and small distances are right to nine digits or better.
     """
-    centre = samples.mean(axis=0)
-    X, samples = X - centre, samples - centre
+    center = samples.mean(axis=0)
+    X, samples = X - center, samples - center
     with np.errstate(over="ignore", invalid="ignore"):
         ours, theirs = (np.einsum("ij,ij->i", A, A) for A in (X, samples))
         out = X @ samples.T
         out *= -2.0
         out += ours[:, None]
         out += theirs
-    out[~np.isfinite(ours)] = np.inf  # farther away than a square can say
+    out[~np.isfinite(ours)] = np.inf  # too far away for a square
     step = max(1, _PAIRS // max(len(samples), 1))
     for start in range(0, len(X), step):
         rows = slice(start, start + step)

@@ -11,41 +11,40 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_count, check_rate
 from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, Weibull, fit_weibull
-from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
+from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Shape, Tuned, check_choice
 
-__all__ = ["EVM", "set_cover"]
+__all__ = ["EVM", "find_cover"]
 
-#: What the authors' program adds to the mirrored distances, in the unit of the features.
+#: The authors' program adds this to the mirrored distances, in the unit of the features.
 SHIFT = 1.0
-#: The strangeness at which probabilities of the released form have come down to zero; none before it is larger, for
-#: shapes are at most a million and logarithms of numbers above −750.
+#: The unknown score at which probabilities of the released form reach zero; none before it is larger, because shapes
+#: are at most a million and logarithms of numbers above −750.
 BEYOND = 25.0
-# The strangeness of a probability of e to the minus 10⁶: sums of such are not computed.
+# The unknown score of a probability of exp(−10⁶); sums of smaller ones are not computed.
 _TINY_PROBABILITY = float(np.log(1e6))
 
 
 @dataclass(frozen=True, eq=False)
-class ExtremeVectors(Model):
-    """Class number (sorted), shape and scale of each extreme vector, and how many of a class are averaged.
+class ExtremeVectors(SamplesOfClasses):
+    """Class number (sorted), shape and scale of each extreme vector, and how many per class are averaged.
 
-    Where distances are mirrored, ``ends`` are those at which the probabilities have come down to zero; zeros where they
-    are not.
+    If distances are mirrored, ``ends`` are those at which the probabilities reach zero, otherwise zeros.
     """
 
-    members: IntArray
     shape: Array
     scale: Array
     ends: Array
     mirrored: int
     n_averaged: int
 
-    def strangeness(self, related: Array) -> Array:
-        r"""For each vector :math:`\log(1 - \log\Psi_i)`, a column a vector, from squared distances.
+    def score_vectors(self, squared: Array) -> Array:
+        r"""Return :math:`\log(1 - \log\Psi_i)` from squared distances, one column per vector.
 
-        Finite and increasing with the distance whatever the probability: from the logarithm of :math:`-\log\Psi_i` in
-        the form of the paper; in the released one, where the probability ends, 25 and more.
+        The result is finite and increases with the distance however small the probability: it is computed from the
+        logarithm of :math:`-\log\Psi_i` in the form of the paper; in the released form it is 25 and more beyond the
+        distance at which the probability ends.
         """
-        distances = np.sqrt(related)
+        distances = np.sqrt(squared)
         with np.errstate(divide="ignore"):
             if not self.mirrored:
                 return np.logaddexp(0.0, self.shape * (np.log(distances) - np.log(self.scale)))
@@ -54,15 +53,14 @@ class ExtremeVectors(Model):
         beyond = BEYOND + np.log1p(np.maximum(distances - self.ends, 0.0))
         return np.where(distances < self.ends, np.minimum(out, BEYOND), beyond)
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        of_vectors = self.strangeness(related)
-        starts = class_starts(self.members)
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        of_vectors, starts = self.score_vectors(inputs), self.starts
         if self.n_averaged == 1:
             of_classes = np.minimum.reduceat(of_vectors, starts, axis=1)
         else:
             ends = [*starts[1:], len(self.members)]
             of_classes = np.column_stack(
-                [averaged(of_vectors[:, a:b], self.n_averaged) for a, b in zip(starts, ends, strict=True)]
+                [average_scores(of_vectors[:, a:b], self.n_averaged) for a, b in zip(starts, ends, strict=True)]
             )
         return of_classes.argmin(axis=1), of_classes.min(axis=1), -of_classes
 
@@ -73,16 +71,16 @@ class ExtremeVectors(Model):
     def is_sound(self, n_classes: int) -> bool:
         positive = bool((self.shape > 0).all() and (self.scale > 0).all())
         counts = isinstance(self.n_averaged, int) and self.n_averaged >= 1 and self.mirrored in (0, 1)
-        return are_classes(self.members, n_classes) and positive and counts
+        return super().is_sound(n_classes) and positive and counts
 
 
-def averaged(strangeness: Array, n: int) -> Array:
-    r"""The strangeness :math:`\log(1 - \log P)` of the mean P of the n largest probabilities of each row.
+def average_scores(scores: Array, n: int) -> Array:
+    r"""Return the score :math:`\log(1 - \log P)` of the mean P of the n largest probabilities of each row.
 
-    All of them where there are fewer; the largest alone where it is too small for numbers.
+    All are averaged if there are fewer; the largest is taken alone if it is too small for a floating-point number.
     """
-    n = min(n, strangeness.shape[1])
-    least = np.partition(strangeness, n - 1, axis=1)[:, :n]
+    n = min(n, scores.shape[1])
+    least = np.partition(scores, n - 1, axis=1)[:, :n]
     first = least.min(axis=1)
     logs = -np.expm1(np.minimum(least, _TINY_PROBABILITY))
     top = logs.max(axis=1)
@@ -94,47 +92,47 @@ def averaged(strangeness: Array, n: int) -> Array:
 class EVM(ComparingClassifier):
     r"""The extreme value machine.
 
-    Around every training sample :math:`x_i` stands the probability that a point at some distance from it is still of
-    its class,
+    Every training sample :math:`x_i` has a probability that a point at some distance from it is still of its class,
 
     .. math:: \Psi_i(x) = \exp\left(-\left(\frac{\|x - x_i\|}{\lambda_i}\right)^{\kappa_i}\right),
 
     with :math:`\kappa_i, \lambda_i` a Weibull distribution fitted to the ``tail_size`` smallest half distances to
-    samples of other classes: half way to those is where the class may end at the latest. A class has the probability
-    :math:`P(c \mid x) = \max_{y_i = c}\Psi_i(x)`, and of its samples only those are kept, greedily the one that covers
-    most of the others first, that cover all of them with :math:`\Psi_i(x_j) \ge` ``cover_threshold``: its *extreme
-    vectors*. The method assumes that the distance to other known classes says how far a class reaches. Where classes
-    are far apart compared with the spread within them it accepts much, where they touch it refuses much. And where
-    samples are farther from their own class than half way to the others, as is common among many features, all
-    probabilities are tiny, and the largest is that of the smallest :math:`\kappa_i` rather than of the nearest class.
+    samples of other classes: the class ends half way to those at the latest. A class has the probability
+    :math:`P(c \mid x) = \max_{y_i = c}\Psi_i(x)`. Only the samples needed to cover all samples of the class with
+    :math:`\Psi_i(x_j) \ge` ``cover_threshold`` are kept, chosen greedily by how many they cover: its *extreme vectors*.
+    The method assumes that the distance to other known classes shows how far a class reaches. If classes are far apart
+    compared with the spread within them it accepts much, if they touch it rejects much. And if samples are farther from
+    their own class than half way to the others, as is common with many features, all probabilities are tiny, and the
+    largest is that of the smallest :math:`\kappa_i` rather than of the nearest class.
 
-    The unknown score is :math:`\log(1 - \log\max_c P(c \mid x))`, from 0 on, in the same order as
-    :math:`1 - \max_c P(c \mid x)`, which is no use as a score: among hundreds of features probabilities, also of known
-    samples, can be so small that it rounds to 1. The paper's rule "refuse below :math:`\delta`" is
+    The unknown score is :math:`\log(1 - \log\max_c P(c \mid x))`, at least 0. It has the same order as
+    :math:`1 - \max_c P(c \mid x)`, which is useless as a score: with hundreds of features probabilities can be so
+    small, even for known samples, that it rounds to 1. The paper's rule "reject below :math:`\delta`" is
     ``threshold=log(1 - log(delta))``; it gives no number for :math:`\delta`. ``class_scores`` are
     :math:`-\log(1 - \log P(c \mid x))`.
 
     Parameters
     ----------
     tail_size : int, default 50
-        How many of the half distances are fitted, as in the authors' program; all where there are fewer. In the form of
-        the paper a sample at distance zero from another class shows no margin and is left out, and where nothing else
-        is there :math:`\Psi_i` is 1 at the sample and 0 elsewhere.
+        How many of the half distances are fitted, as in the authors' program; all if there are fewer. In the form of
+        the paper a sample of another class at distance zero shows no margin and is left out; if no other is left,
+        :math:`\Psi_i` is 1 at the sample and 0 elsewhere.
     form : {"paper", "released"}, default "paper"
         "paper": the formula above, which does not depend on the unit of the features. "released": that of the authors'
-        program, :math:`\Psi_i(x) = 1 - \exp(-((1 + m_i - \|x - x_i\|)/\lambda_i)^{\kappa_i})`, 0 where the distance is
+        program, :math:`\Psi_i(x) = 1 - \exp(-((1 + m_i - \|x - x_i\|)/\lambda_i)^{\kappa_i})`, 0 for distances
         above :math:`1 + m_i`, with :math:`m_i` the largest of the half distances and the Weibull distribution fitted to
-        them mirrored, one plus :math:`m_i` minus each (beyond that distance the score goes on, from 25, with the
-        logarithm of the distance). The one has the unit of the features: for samples of unit length
-        (``normalize=True``) it reaches far beyond half way, and probabilities stay apart where those of the formula
-        have all vanished.
+        the mirrored ones, :math:`1 + m_i` minus each (beyond that distance the score continues from 25 with the
+        logarithm of the distance). The added 1 is in the unit of the features: for samples of unit length
+        (``normalize=True``) it reaches far beyond half way, and keeps probabilities apart that the formula of the paper
+        rounds to zero.
     cover_threshold : float or None, default 0.5
-        Of the reduction to extreme vectors; None keeps all samples.
+        Probability with which extreme vectors cover their class; None keeps all samples.
     n_averaged : int, default 1
-        The probability of a class is the mean of so many of its largest :math:`\Psi_i` (of all where it has fewer).
-        One is the paper's formula; the authors' program has 4.
+        The probability of a class is the mean of this many of its largest :math:`\Psi_i` (of all if it has fewer). One
+        is the paper's formula; the authors' program has 4.
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score: ``np.log(1 - np.log(delta))`` for the probability delta below which the paper refuses.
+        Threshold on the unknown score: ``np.log(1 - np.log(delta))`` for the probability delta below which the paper
+        rejects.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -148,7 +146,7 @@ class EVM(ComparingClassifier):
     Warns
     -----
     TailWarning
-        Where fewer than three distances make a tail.
+        If a tail has fewer than three distances.
 
     References
     ----------
@@ -168,6 +166,12 @@ class EVM(ComparingClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     model_type: ClassVar[type[Model]] = ExtremeVectors
+    _checks: ClassVar = {
+        "tail_size": check_count,
+        "n_averaged": check_count,
+        "form": check_choice("paper", "released"),
+        "cover_threshold": lambda name, value: value is None or check_rate(name, value),
+    }
 
     def __init__(
         self,
@@ -200,25 +204,23 @@ class EVM(ComparingClassifier):
         self.cover_threshold = cover_threshold
         self.n_averaged = n_averaged
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         columns, parts, shortest = [], [], len(rows)
         for c in range(int(members.max()) + 1):
             own, others = rows[members == c], rows[members != c]
-            fit, fewest = self._margins(related[np.ix_(own, others)], c)
+            fit, fewest = self._fit_margins(inputs[np.ix_(own, others)], c)
             shortest = min(shortest, fewest)
             kept = np.arange(len(own))
             if self.cover_threshold is not None:
-                among = fit.strangeness(related[np.ix_(own, own)].T).T
-                kept = set_cover(among <= np.log1p(-np.log(self.cover_threshold)))
+                among = fit.score_vectors(inputs[np.ix_(own, own)].T).T
+                kept = find_cover(among <= np.log1p(-np.log(self.cover_threshold)))
             columns.append(own[kept])
             parts.append((fit.members[kept], fit.shape[kept], fit.scale[kept], fit.ends[kept]))
         if shortest < MIN_VALUES:
             warn(
                 f"a tail of {shortest} distances to other classes is too short for a Weibull distribution "
-                f"(tail_size={self.tail_size}): probabilities change at once from 1 to 0. Use a larger tail_size or "
-                "more samples.",
+                f"(tail_size={self.tail_size}): probabilities jump from 1 to 0. Use a larger tail_size or more "
+                "samples.",
                 TailWarning,
             )
         owners, shapes, scales, ends = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -226,28 +228,20 @@ class EVM(ComparingClassifier):
         model = ExtremeVectors(owners, shapes, scales, ends, released, int(self.n_averaged))
         return model, np.concatenate(columns)
 
-    def _margins(self, squared: Array, number: int) -> tuple[ExtremeVectors, int]:
-        """All samples of a class as extreme vectors, from squared distances to the others; and the shortest tail."""
-        owners = np.full(len(squared), number)
+    def _fit_margins(self, squared: Array, number: int) -> tuple[ExtremeVectors, int]:
+        """Return all samples of a class as extreme vectors, by distances to the others, and the shortest tail."""
+        owners, ends = np.full(len(squared), number), np.zeros(len(squared))
         if self.form == "released":
-            fits, ends = mirrored_margins(squared, int(self.tail_size))
+            fits, ends = fit_mirrored_margins(squared, int(self.tail_size))
             fewest = min(int(self.tail_size), squared.shape[1])
-            return ExtremeVectors(owners, fits.shape, fits.scale, ends, 1, int(self.n_averaged)), fewest
-        fits, fewest = margins(squared, int(self.tail_size))
-        return ExtremeVectors(owners, fits.shape, fits.scale, np.zeros(len(owners)), 0, int(self.n_averaged)), fewest
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("tail_size", self.tail_size)
-        check_count("n_averaged", self.n_averaged)
-        if self.form not in ("paper", "released"):
-            raise ValueError(f'form must be "paper" or "released", got {self.form!r}.')
-        if self.cover_threshold is not None:
-            check_rate("cover_threshold", self.cover_threshold)
+        else:
+            fits, fewest = fit_margins(squared, int(self.tail_size))
+        mirrored = int(self.form == "released")
+        return ExtremeVectors(owners, fits.shape, fits.scale, ends, mirrored, int(self.n_averaged)), fewest
 
 
-def margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
-    """Weibull distributions of the smallest half distances of each row that are not zero, and the shortest tail.
+def fit_margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
+    """Fit Weibull distributions to the smallest nonzero half distances of each row; return the shortest tail too.
 
     Parameters
     ----------
@@ -267,8 +261,8 @@ def margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
     return Weibull(shape, scale), int(lengths.min())
 
 
-def mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array]:
-    """Weibull distributions of the smallest half distances of each row, mirrored at one beyond the largest of them.
+def fit_mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array]:
+    """Fit Weibull distributions to the smallest half distances of each row, mirrored at one beyond the largest.
 
     Returns
     -------
@@ -282,13 +276,13 @@ def mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array]:
     return fit_weibull(ends[:, None] - tails), ends
 
 
-def set_cover(covers: AnyArray) -> IntArray:
-    """Greedily few points that cover all: the one first that covers most of those not yet covered.
+def find_cover(covers: AnyArray) -> IntArray:
+    """Find few points that cover all, greedily: next is the one that covers most of those not yet covered.
 
     Parameters
     ----------
     covers : ndarray of bool (n, n)
-        Which points (columns) each point (row) covers; itself always, whatever it says.
+        Which points (columns) each point (row) covers; the diagonal counts as True.
 
     Returns
     -------
@@ -298,7 +292,7 @@ def set_cover(covers: AnyArray) -> IntArray:
     Examples
     --------
     >>> import numpy as np
-    >>> set_cover(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]], bool)).tolist()
+    >>> find_cover(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]], bool)).tolist()
     [1]
     """
     covers = covers | np.eye(len(covers), dtype=np.bool_)

@@ -1,8 +1,8 @@
-r"""What open set classifiers made of support vector machines share.
+r"""What the open set classifiers made of support vector machines share.
 
-Machines work on matrices of kernel values, computed once a fit and used by all machines of it: for the radial basis
-function :math:`k(x, z) = \exp(-\gamma\lVert x - z\rVert^2)` from the squared distances between training samples. A
-machine of one class against the rest says
+Machines work on matrices of kernel values, computed once per fit and used by all machines of it: for the radial basis
+function :math:`k(x, z) = \exp(-\gamma\lVert x - z\rVert^2)` from the squared distances between training samples. The
+decision value of a machine of one class against the rest is
 
 .. math:: f_k(x) = \sum_j w_{kj} k(x, x_j) + b_k,
 
@@ -11,75 +11,80 @@ positive for the class, and :math:`\pm1` on the margin; the :math:`x_j` are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import quote_names
-from .._support.parameter_checks import check_positive
+from .._support.parameter_checks import check_positive, check_share
 from ..exceptions import TailWarning, warn
-from ..tails import MIN_VALUES, fit_weibull
-from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, stratified_folds
+from ..tails import MIN_VALUES, Weibull, fit_weibull
+from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, Learned, Model, Shape, Tuned, check_cost, find_folds
 
 __all__ = [
     "GAMMA_FACTORS",
     "KernelMachineClassifier",
-    "best_class",
-    "chosen_parameters",
-    "gaussian",
-    "kernel_among",
-    "kernel_scale",
-    "lowest_tails",
-    "one_vs_rest",
-    "right_one_vs_rest",
-    "support_columns",
+    "KernelMachines",
+    "check_gamma",
+    "choose_parameters",
+    "collect_machines",
+    "compute_kernel",
+    "compute_scale",
+    "count_correct",
+    "extract_kernel",
+    "fit_lowest_tails",
+    "fit_one_vs_rest",
+    "pick_class",
+    "read_tail",
+    "resolve_gamma",
 ]
 
 #: Factors of the scale of γ that cross-validation chooses from.
 GAMMA_FACTORS = (0.25, 1.0, 4.0)
-#: The width of the margin, from −1 to 1: where scores end, seen from the most extreme one.
+#: The width of the margin, from −1 to 1: how far beyond the most extreme score a tail ends.
 MARGIN_WIDTH = 2.0
-#: The shape where there are fewer, or all of them are equal, in all classes.
+#: The shape of a tail if no class has enough different scores to fit one.
 SHAPE_OF_FEW = 2.0
-#: Scores that differ by no more than this share of their distance from the end of the tail count as equal: for those of
-#: samples on the margin a tenth of half its width. They are there because the machine put them there, and how they
-#: differ says nothing of new samples.
+#: Scores that differ by no more than this share of their distance from the end of the tail count as equal: for samples
+#: on the margin, a tenth of half its width. The machine put them there, so their differences say nothing about new
+#: samples.
 EQUAL = 0.05
 # Classes that a warning names.
 _NAMED = 10
 
 
-def kernel_scale(related: Array) -> float:
-    r"""The γ of ``gamma="scale"``: two over the mean of the squared distances.
+def compute_scale(squared: Array) -> float:
+    r"""Return the γ of ``gamma="scale"``: two over the mean of the squared distances.
 
     The mean is over all pairs of samples, each sample with itself included, and is twice the sum of the variances of
     the features: :math:`\gamma_0 = 1/\sum_j\mathrm{Var}_j`. scikit-learn's "scale" has the variance of all entries
-    times the number of features instead, which also counts how the means of features differ: the two agree where
-    features have the same mean, and this one does not change when the origin does. Where all samples are equal it is
-    one.
+    times the number of features instead, which also counts how the means of features differ: the two agree if all
+    features have the same mean, and this one does not change with the origin. If all samples are equal it is one.
     """
-    mean = float(related.mean())
+    mean = float(squared.mean())
     return 2.0 / mean if mean > 0 and np.isfinite(2.0 / mean) else 1.0
 
 
-def gaussian(squared: Array, gamma: float) -> Array:
-    """Kernel values of squared distances, a new matrix."""
+def compute_kernel(squared: Array, gamma: float) -> Array:
+    """Return the kernel values of squared distances, as a new matrix."""
     out = squared * -gamma
     return np.exp(out, out=out)
 
 
-def kernel_among(related: Array, rows: IntArray, columns: IntArray, gamma: float) -> Array:
-    """Kernel values of some samples with others from the squared distances of all, in one new matrix."""
-    out = related[np.ix_(rows, columns)]
+def extract_kernel(squared: Array, rows: IntArray, columns: IntArray, gamma: float) -> Array:
+    """Return the kernel values of some samples with others from the squared distances of all, as one new matrix."""
+    out = squared[np.ix_(rows, columns)]
     out *= -gamma
     return np.exp(out, out=out)
 
 
-def one_vs_rest(kernel: Array, members: IntArray, C: float) -> tuple[Array, Array]:
-    """A machine for each class against the rest.
+def fit_one_vs_rest(kernel: Array, members: IntArray, C: float) -> tuple[Array, Array]:
+    """Fit a machine for each class against the rest.
 
     Parameters
     ----------
@@ -92,42 +97,45 @@ def one_vs_rest(kernel: Array, members: IntArray, C: float) -> tuple[Array, Arra
     Returns
     -------
     weights : ndarray (n_classes, n)
-        Zero but for support vectors, positive for those of the class.
+        Zero except for support vectors, positive for those of the class.
     intercepts : ndarray (n_classes,)
     """
-    n_classes = int(members.max()) + 1
-    weights, intercepts = np.zeros((n_classes, len(members))), np.empty(n_classes)
-    for k in range(n_classes):
-        machine = SVC(C=C, kernel="precomputed").fit(kernel, members == k)
-        weights[k, machine.support_] = machine.dual_coef_[0]
-        intercepts[k] = machine.intercept_[0]
-    return weights, intercepts
+    classes = range(int(members.max()) + 1)
+    return collect_machines((SVC(C=C, kernel="precomputed").fit(kernel, members == k) for k in classes), len(members))
 
 
-def support_columns(*weights: Array) -> IntArray:
-    """The samples that any machine needs, at least one."""
-    used = np.zeros(weights[0].shape[1], np.bool_)
-    for array in weights:
-        used |= (array != 0.0).any(axis=0)
-    return np.flatnonzero(used) if used.any() else np.zeros(1, np.int64)
+def collect_machines(machines: Iterable[SVC], n_samples: int) -> tuple[Array, Array]:
+    """Return the weights of all samples, (n_machines, n_samples), and the intercepts of fitted two-class machines."""
+    weights, intercepts = [], []
+    for machine in machines:
+        weights.append(np.zeros(n_samples))
+        weights[-1][machine.support_] = machine.dual_coef_[0]
+        intercepts.append(machine.intercept_[0])
+    return np.array(weights), np.array(intercepts)
 
 
-def best_class(scores: Array, decisions: Array) -> IntArray:
-    """The class of the largest score of each row; among equals, that of the largest decision value."""
+def pick_class(scores: Array, decisions: Array) -> IntArray:
+    """Return the class of the largest score of each row; among equals, that of the largest decision value."""
     best = scores == scores.max(axis=1, keepdims=True)
     return np.where(best, decisions, -np.inf).argmax(axis=1)
 
 
-def lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | None = None) -> tuple[Array, AnyArray]:
-    r"""Weibull distributions of the lowest values of each class, where its machine was least sure.
+def read_tail(parameters: Array) -> tuple[Array, Weibull]:
+    """Return the ends and the distributions of tails from their ends, shapes and scales."""
+    end, shape, scale = parameters
+    return end, Weibull(shape, scale)
+
+
+def fit_lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | None = None) -> tuple[Array, AnyArray]:
+    r"""Fit Weibull distributions to the lowest values of each class, where its machine is least certain.
 
     Parameters
     ----------
     values : sequence of ndarray
-        For each class.
+        The values of each class.
     sizes : sequence of int
-        How many of them; at least ``MIN_VALUES``, at most all. Where those are all equal, as scores on the margin are,
-        twice as many until they are not.
+        How many of them to fit; at least ``MIN_VALUES``, at most all. While they are all equal, as scores on the margin
+        are, the number is doubled.
     end : float, optional
         Where values end; None is the width of the margin below the lowest.
 
@@ -135,10 +143,10 @@ def lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | Non
     -------
     tails : ndarray (3, n_classes)
         End, shape and scale: :math:`F(s) = 1 - \exp(-((s - \text{end})/\text{scale})^\text{shape})`, by maximum
-        likelihood. Where there are fewer than ``MIN_VALUES`` values or all are equal the shape is the median of those
-        of the other classes, or ``SHAPE_OF_FEW`` where none has one, and the scale the best one for it.
+        likelihood. With fewer than ``MIN_VALUES`` values, or only equal ones, the shape is the median of those of the
+        other classes, or ``SHAPE_OF_FEW`` if none has one, and the scale is the best one for it.
     short : ndarray of bool (n_classes,)
-        Whether fewer than ``MIN_VALUES`` values were asked for or there, or all are equal.
+        Whether fewer than ``MIN_VALUES`` values were asked for or available, or all are equal.
     """
     tails, short, without = np.empty((3, len(values))), np.zeros(len(values), np.bool_), {}
     for k, (of_class, size) in enumerate(zip(values, sizes, strict=True)):
@@ -146,9 +154,9 @@ def lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | Non
         tails[0, k] = ordered[0] - MARGIN_WIDTH if end is None else end
         distances = ordered - tails[0, k]
         short[k], size = size < MIN_VALUES, max(size, MIN_VALUES)
-        while size < len(ordered) and _equal(distances[:size]):
+        while size < len(ordered) and _are_equal(distances[:size]):
             size *= 2
-        if len(ordered) < MIN_VALUES or _equal(distances[:size]):
+        if len(ordered) < MIN_VALUES or _are_equal(distances[:size]):
             without[k] = distances[:size]
         else:
             fit = fit_weibull(distances[:size])
@@ -163,22 +171,22 @@ def lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | Non
     return tails, short
 
 
-def _equal(ordered: Array) -> bool:
-    """Whether values are too much alike to fit a shape to, as those of samples on the margin are."""
+def _are_equal(ordered: Array) -> bool:
+    """Return whether values are too similar to fit a shape to, as those of samples on the margin are."""
     return bool(ordered[-1] - ordered[0] <= EQUAL * ordered[-1])
 
 
-def chosen_parameters(
+def choose_parameters(
     grid: list[tuple[float, float]],
     members: IntArray,
     rng: Any,
     kernels: Callable[[IntArray, IntArray, float], tuple[Array, Array]],
-    right: Callable[[Array, IntArray, Array, IntArray, float], AnyArray],
+    correct: Callable[[Array, IntArray, Array, IntArray, float], AnyArray],
 ) -> tuple[float, float]:
-    """C and γ by cross-validation on known samples.
+    """Choose C and γ by cross-validation on known samples.
 
-    Three stratified folds; the only sample of a class is never held out. Where no sample can be, C is 1 if that is
-    among the values.
+    There are three stratified folds; the only sample of a class is never held out. If no sample can be, C is 1 if that
+    is among the values.
 
     Parameters
     ----------
@@ -187,13 +195,13 @@ def chosen_parameters(
     members : ndarray of int (n,)
     rng : RandomState
     kernels : callable (train, test, γ)
-        Kernel values among training samples, and of the test samples with them.
-    right : callable (kernel, members, kernel of test samples, their members, C)
-        What was right, as counts: the first decides, the others where that is equal.
+        Returns kernel values among training samples, and of the test samples with them.
+    correct : callable (kernel, members, kernel of test samples, their members, C)
+        Counts what was correct: the first count decides, then the others.
     """
     if len(grid) == 1:
         return grid[0]
-    folds = list(stratified_folds(members, rng, N_FOLDS))
+    folds = list(find_folds(members, rng, N_FOLDS))
     if not folds:
         return next((point for point in grid if point[0] == 1.0), grid[0])
     counts: list[Any] = [0] * len(grid)
@@ -203,24 +211,68 @@ def chosen_parameters(
             inner, outer = kernels(train, test, gamma)
             for i, (C, g) in enumerate(grid):
                 if g == gamma:
-                    counts[i] = counts[i] + right(inner, members[train], outer, members[test], C)
+                    counts[i] = counts[i] + correct(inner, members[train], outer, members[test], C)
     return grid[max(range(len(grid)), key=lambda i: (*counts[i], -i))]
 
 
-def right_one_vs_rest(kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
-    """How many samples have their largest decision value for their class; how many decision values the right sign."""
-    weights, intercepts = one_vs_rest(kernel, members, C)
+def count_correct(kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
+    """Count samples whose largest decision value is that of their class, and decision values of the right sign."""
+    weights, intercepts = fit_one_vs_rest(kernel, members, C)
     decisions = outer @ weights.T + intercepts
     own = truth[:, None] == np.arange(len(weights))
     return np.array([np.sum(decisions.argmax(axis=1) == truth), np.sum((decisions > 0) == own)])
+
+
+def check_gamma(name: str, value: Any) -> None:
+    """Check that a parameter is a positive number, "scale" or None."""
+    if isinstance(value, str) and value != "scale":
+        raise ValueError(f'{name} must be a positive number, "scale" or None, got {value!r}.')
+    if value is not None and not isinstance(value, str):
+        check_positive(name, value)
+
+
+def resolve_gamma(gamma: float | str, scale: float) -> float:
+    """Return γ as a number."""
+    return scale if isinstance(gamma, str) else float(gamma)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMachines(Model):
+    """Base of the models made of machines with a radial basis function.
+
+    Attributes
+    ----------
+    weights : ndarray (n_machines, n_columns)
+        Weights of the support vectors.
+    intercepts : ndarray (n_machines,)
+    gamma : float
+    """
+
+    weights: Array
+    intercepts: Array
+    gamma: float
+
+    #: Arrays with a column for each support vector.
+    weight_arrays: ClassVar[tuple[str, ...]] = ("weights",)
+
+    def decide(self, kernel: Array) -> Array:
+        """Return the decision values of all machines."""
+        return kernel @ self.weights.T + self.intercepts
+
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
+        return {"weights": (n_classes, n_columns), "intercepts": (n_classes,)}
+
+    def is_sound(self, n_classes: int) -> bool:
+        return self.gamma > 0
 
 
 class KernelMachineClassifier(ComparingClassifier):
     r"""Base of the methods made of support vector machines with a radial basis function.
 
     C and γ that are not given are chosen on known samples by the accuracy of the largest decision value in three
-    stratified folds: C of 0.1, 1, 10, 100 and γ of ¼, 1, 4 times the scale. Among equals the one with more decision
-    values of the right sign, then the smaller C, then the γ nearest to the scale.
+    stratified folds: C from 0.1, 1, 10, 100 and γ from ¼, 1, 4 times the scale. Among equals, the choice with more
+    decision values of the right sign wins, then the smaller C, then the γ nearest to the scale.
 
     Parameters
     ----------
@@ -229,15 +281,20 @@ class KernelMachineClassifier(ComparingClassifier):
     gamma : float or "scale", optional
         γ of the kernel; "scale" is :math:`\gamma_0 = 1/\sum_j\mathrm{Var}_j`, one over the total variance of the
         samples, whatever their origin. None: chosen.
+    openness : float, default 0.0
+        Expected openness, for ``threshold="original"``, which is one minus half of it.
     normalize, cv, threshold, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
     """
+
+    _checks: ClassVar = {"C": check_cost, "gamma": check_gamma, "openness": check_share}
 
     def __init__(
         self,
         *,
         C: float | None = None,
         gamma: float | str | None = None,
+        openness: float = 0.0,
         normalize: bool = False,
         cv: int = 10,
         threshold: float | str | None = None,
@@ -259,23 +316,42 @@ class KernelMachineClassifier(ComparingClassifier):
         )
         self.C = C
         self.gamma = gamma
+        self.openness = openness
 
-    def _right(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
-        """What C and γ are chosen by."""
-        return right_one_vs_rest(kernel, members, outer, truth, C)
+    def _count_correct(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
+        """Count what C and γ are chosen by."""
+        return count_correct(kernel, members, outer, truth, C)
 
-    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
-        scale = kernel_scale(related)
+    def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
+        scale = compute_scale(inputs)
         factors = sorted(GAMMA_FACTORS, key=lambda factor: (abs(np.log(factor)), factor))
-        gammas = [scale * factor for factor in factors] if self.gamma is None else [_number(self.gamma, scale)]
+        gammas = [scale * factor for factor in factors] if self.gamma is None else [resolve_gamma(self.gamma, scale)]
         costs = COSTS if self.C is None else (float(self.C),)
 
         def kernels(train: IntArray, test: IntArray, gamma: float) -> tuple[Array, Array]:
-            return tuple(kernel_among(related, part, train, gamma) for part in (train, test))  # type: ignore[return-value]
+            return tuple(extract_kernel(inputs, part, train, gamma) for part in (train, test))  # type: ignore[return-value]
 
         grid = [(cost, gamma) for cost in costs for gamma in gammas]
-        C, gamma = chosen_parameters(grid, members, rng, kernels, self._right)
+        C, gamma = choose_parameters(grid, members, rng, kernels, self._count_correct)
         return {"C": C, "gamma": gamma}
+
+    @abstractmethod
+    def _fit_machines(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        """Fit all machines to the kernel values of the samples ``rows``, with weights for every one of them."""
+
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
+        kernel = extract_kernel(inputs, rows, rows, tuned["gamma"])
+        model = self._fit_machines(kernel, members, tuned, inputs, rows)
+        weights = {name: getattr(model, name) for name in model.weight_arrays}
+        used = np.flatnonzero(np.any([(array != 0.0).any(axis=0) for array in weights.values()], axis=0))
+        if not len(used):
+            used = np.zeros(1, np.int64)
+        return replace(model, **{name: array[:, used] for name, array in weights.items()}), rows[used]
+
+    def _original_threshold(self) -> float | None:
+        return 1.0 - 0.5 * float(self.openness)
 
     def _fit(self, X: Any, y: Any) -> None:
         super()._fit(X, y)
@@ -284,26 +360,8 @@ class KernelMachineClassifier(ComparingClassifier):
             names = quote_names(self.classes_[short].tolist(), _NAMED)
             warn(
                 f"too few support vectors to fit the tails of the scores of class {names}: fewer than "
-                f"{MIN_VALUES} scores, or all on the margin. Tails of {MIN_VALUES} scores or, where there are fewer or "
-                "only equal ones, the shape of the tails of the other classes took their place: probabilities are "
-                "rough. A smaller C or more samples a class give longer tails.",
+                f"{MIN_VALUES} scores, or all on the margin. Their tails have {MIN_VALUES} scores or, if there are "
+                "fewer or only equal ones, the shape of the tails of the other classes, so their probabilities are "
+                "rough. A smaller C or more samples per class give longer tails.",
                 TailWarning,
             )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.C is not None:
-            check_positive("C", self.C)
-        check_gamma("gamma", self.gamma)
-
-
-def check_gamma(name: str, value: Any) -> None:
-    """A positive number, "scale" or None, or a ValueError."""
-    if isinstance(value, str) and value != "scale":
-        raise ValueError(f'{name} must be a positive number, "scale" or None, got {value!r}.')
-    if value is not None and not isinstance(value, str):
-        check_positive(name, value)
-
-
-def _number(gamma: float | str, scale: float) -> float:
-    return scale if isinstance(gamma, str) else float(gamma)

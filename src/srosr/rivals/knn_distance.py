@@ -9,61 +9,56 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
-from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
+from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Tuned
 
 __all__ = ["KNNDistance"]
 
-# Squared distances that differ by less are equal: they are right to about nine digits.
+# Squared distances that differ by less than this share are equal: they are right to about nine digits.
 _EQUAL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours(Model):
-    """The class number of each training sample, sorted, and how many of them are asked."""
+class Neighbors(SamplesOfClasses):
+    """The class number of each training sample, sorted, and k."""
 
-    members: IntArray
     n_neighbors: int
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        starts = class_starts(self.members)
-        last = min(self.n_neighbors, related.shape[1]) - 1
-        reach = np.partition(related, last, axis=1)[:, last]
-        # All samples as near as the k-th have a vote: which of equals comes first says nothing.
-        votes = np.add.reduceat(related <= (1.0 + _EQUAL) * reach[:, None], starts, axis=1, dtype=np.int64)
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        starts = self.starts
+        last = min(self.n_neighbors, inputs.shape[1]) - 1
+        reach = np.partition(inputs, last, axis=1)[:, last]
+        # All samples as near as the k-th vote: the order of equal distances is arbitrary.
+        votes = np.add.reduceat(inputs <= (1.0 + _EQUAL) * reach[:, None], starts, axis=1, dtype=np.int64)
         distance = np.sqrt(reach)
-        nearest = np.sqrt(np.minimum.reduceat(related, starts, axis=1))
+        nearest = np.sqrt(np.minimum.reduceat(inputs, starts, axis=1))
         both = nearest + distance[:, None]
         scores = votes - np.divide(nearest, both, out=np.zeros_like(both), where=both > 0)
         return scores.argmax(axis=1), distance, scores
 
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"members": (n_columns,)}
-
     def is_sound(self, n_classes: int) -> bool:
-        return are_classes(self.members, n_classes) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
+        return super().is_sound(n_classes) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
 
 
 class KNNDistance(ComparingClassifier):
     r"""Distance to the k-th nearest training sample.
 
-    The unknown score of a sample is its Euclidean distance :math:`r_k` to the k-th nearest training sample, of
-    whatever class. Its candidate is the class of most of the k nearest; of several, the one with the nearest sample.
-    The method assumes that known samples are dense and strangers are not near them, and nothing else: it has no model
-    of a class, and one distance has to mean the same everywhere.
+    The unknown score of a sample is its Euclidean distance :math:`r_k` to the k-th nearest training sample of any
+    class. Its candidate is the class of most of the k nearest; among several, the one with the nearest sample. The
+    method assumes only that known samples are dense and unknown ones are not near them: it has no model of a class, and
+    a distance has to mean the same everywhere.
 
-    What speaks for class c is :math:`v_c - d_c/(d_c + r_k)`, its votes less a fraction that grows with the distance
-    :math:`d_c` to its nearest sample: the largest is the candidate's. Samples as near as the k-th vote, so that there
-    are more than k votes where distances are equal.
+    The score of class c is :math:`v_c - d_c/(d_c + r_k)`, its votes minus a fraction that grows with the distance
+    :math:`d_c` to its nearest sample; the candidate has the largest. All samples as near as the k-th vote, so equal
+    distances can give more than k votes.
 
     Parameters
     ----------
     n_neighbors : int, default 1
-        k. One is right for classes of any size, where the fifth sample of a class of four is of another class; more
-        forgive single odd or mislabelled training samples. More than there are samples count as that number.
+        k. One works for classes of any size; more tolerate single odd or mislabeled training samples, but the fifth
+        neighbor of a class of four samples is of another class. At most the number of samples is used.
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score :math:`r_k`, from 0 on. The references choose it so that 95 % of known samples are
-        accepted, which is ``target_rejection=0.05``.
+        Threshold on the unknown score :math:`r_k`, at least 0. The references choose it so that 95 % of the known
+        samples are accepted, which is ``target_rejection=0.05``.
     normalize : bool, default False
         Scale samples to unit length, as Sun et al. do; distances are then at most 2.
     cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
@@ -93,7 +88,8 @@ class KNNDistance(ComparingClassifier):
     """
 
     score_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    model_type: ClassVar[type[Model]] = Neighbours
+    model_type: ClassVar[type[Model]] = Neighbors
+    _checks: ClassVar = {"n_neighbors": check_count}
 
     def __init__(
         self,
@@ -120,12 +116,6 @@ class KNNDistance(ComparingClassifier):
         )
         self.n_neighbors = n_neighbors
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         order = np.argsort(members, kind="stable")
-        return Neighbours(members[order], int(self.n_neighbors)), rows[order]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("n_neighbors", self.n_neighbors)
+        return Neighbors(members[order], int(self.n_neighbors)), rows[order]

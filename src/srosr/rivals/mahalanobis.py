@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
-from .cross_fitted import CrossFittedClassifier, Model, Shape
+from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
 from .distances import squared_distances
-from .span_coordinates import in_own_span
+from .span_coordinates import project_to_span
 
 __all__ = ["Mahalanobis"]
 
-#: Least shrinkage: without any, directions that no training sample has would be infinitely strange.
+#: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class WhitenedMeans(Model):
-    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the centre.
+    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the center.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class WhitenedMeans(Model):
     directions : ndarray (n_directions, n_features)
         Rows of :math:`V^\top`, orthonormal.
     taken : ndarray (n_directions,)
-        h, from 0 to below 1.
+        h, at least 0 and below 1.
     spread : float
         :math:`\sqrt a`.
     means : ndarray (n_classes, n_features)
@@ -42,10 +42,9 @@ class WhitenedMeans(Model):
     spread: float
     means: Array
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        distances = squared_distances(
-            whitened(related - self.centre, self.directions, self.taken, self.spread), self.means
-        )
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        white = whiten(inputs - self.centre, self.directions, self.taken, self.spread)
+        distances = squared_distances(white, self.means)
         return distances.argmin(axis=1), distances.min(axis=1), -distances
 
     @staticmethod
@@ -62,8 +61,8 @@ class WhitenedMeans(Model):
         return self.spread > 0 and taken
 
 
-def whitened(Z: Array, directions: Array, taken: Array, spread: float) -> Array:
-    """Samples in a scale in which the covariance is the identity."""
+def whiten(Z: Array, directions: Array, taken: Array, spread: float) -> Array:
+    """Scale samples so that the covariance is the identity."""
     return (Z - (Z @ directions.T * taken) @ directions) / spread
 
 
@@ -76,19 +75,19 @@ class Mahalanobis(CrossFittedClassifier):
               \qquad \Sigma = (1 - \delta)S + \delta\frac{\operatorname{tr} S}{d}I,
               \qquad S = \frac1n\sum_i (x_i - \mu_{y_i})(x_i - \mu_{y_i})^\top,
 
-    and the candidate the class of the minimum. The method assumes that classes are Gaussian clouds of one shape. Lee et
-    al. take S itself, which is singular where samples are fewer than features; the shrinkage :math:`\delta` is Ledoit
-    and Wolf's, and at least 1e-8. The work grows with the smaller of the numbers of samples and features, never with
-    the square of the larger.
+    and the candidate is the class of the minimum. The method assumes that classes are Gaussian clouds of one shape. Lee
+    et al. use S itself, which is singular if there are fewer samples than features; the shrinkage :math:`\delta` is
+    that of Ledoit and Wolf, and at least 1e-8. The work grows with the smaller of the numbers of samples and features,
+    never with the square of the larger.
 
-    Where all samples equal their class mean, as with one sample a class, there is no covariance: :math:`\Sigma = I`,
-    the score is the squared Euclidean distance to the nearest mean, and a warning says so. Features that are constant
-    within classes do no harm: along them deviations count as unlikely as the shrinkage makes them.
+    If all samples equal their class mean, as with one sample per class, there is no covariance: :math:`\Sigma = I`, the
+    score is the squared Euclidean distance to the nearest mean, and a warning says so. Features that are constant
+    within classes do no harm: shrinkage gives them a variance.
 
     Parameters
     ----------
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score, a squared distance from 0 on; the paper has none of its own.
+        Threshold on the unknown score, a squared distance; the paper has none of its own.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -100,7 +99,7 @@ class Mahalanobis(CrossFittedClassifier):
     Warns
     -----
     SROSRWarning
-        Where the covariance within classes is zero.
+        If the covariance within classes is zero.
 
     References
     ----------
@@ -123,48 +122,41 @@ class Mahalanobis(CrossFittedClassifier):
     score_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     model_type: ClassVar[type[Model]] = WhitenedMeans
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        X = related[rows]
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
+        X = inputs[rows]
         sizes = np.bincount(members)
         means = np.stack([X[members == c].mean(axis=0) for c in range(len(sizes))])
-        centre = X.mean(axis=0)
-        deviations, basis = in_own_span(X - means[members])
+        center = X.mean(axis=0)
+        deviations, basis = project_to_span(X - means[members])
         n_features = X.shape[1]
         covariance = deviations.T @ deviations / len(X)
         total = float(np.trace(covariance))
-        # What is left of equal numbers after their mean is taken off is rounding, not a deviation.
+        # Equal samples minus their mean leave rounding errors, not deviations.
         if np.sqrt(total) <= 1e-14 * np.abs(X).max() * np.sqrt(n_features):
             warn(
                 "every training sample equals the mean of its class, so there is no covariance: distances are "
-                "Euclidean. Mahalanobis needs several different samples of a class.",
+                "Euclidean. Mahalanobis needs several different samples per class.",
                 SROSRWarning,
             )
             nothing = np.empty((0, n_features))
-            return WhitenedMeans(centre, nothing, np.empty(0), 1.0, means - centre), None
+            return WhitenedMeans(center, nothing, np.empty(0), 1.0, means - center), None
         share = max(ledoit_wolf_shrinkage(deviations, covariance, n_features), MIN_SHRINKAGE)
         variances, vectors = np.linalg.eigh(covariance)
         directions = vectors.T if basis is None else vectors.T @ basis.T
         floor = share * total / n_features
         taken = 1.0 - np.sqrt(floor / ((1.0 - share) * np.maximum(variances, 0.0) + floor))
         spread = float(np.sqrt(floor))
-        return WhitenedMeans(
-            centre,
-            np.ascontiguousarray(directions),
-            taken,
-            spread,
-            whitened(means - centre, directions, taken, spread),
-        ), None
+        white = whiten(means - center, directions, taken, spread)
+        return WhitenedMeans(center, directions, taken, spread, white), None
 
 
 def ledoit_wolf_shrinkage(deviations: Array, covariance: Array, n_features: int) -> float:
-    r"""How far to go from the covariance of deviations :math:`z_i` to a multiple of the identity.
+    r"""Return how far to shrink the covariance of deviations :math:`z_i` to a multiple of the identity.
 
     .. math:: \delta = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i\|z_i\|^4 - \|S\|_F^2\right)}
                                        {\|S\|_F^2 - (\operatorname{tr} S)^2/d}\right)
 
-    Both may be given in coordinates of the deviations' span: d is the number of features.
+    Deviations and covariance may be in coordinates of the deviations' span; d is the number of features.
     """
     lengths = np.einsum("ij,ij->i", deviations, deviations)
     squared = float(np.square(covariance).sum())

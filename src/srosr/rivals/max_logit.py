@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .._support.array_types import Array, IntArray
-from .._support.parameter_checks import check_positive
-from .cross_fitted import CrossFittedClassifier, Model, Shape
-from .logistic import best_penalty, fit_logistic
+from .cross_fitted import Learned, Model, Tuned
+from .logistic import LogisticClassifier, Logits, fit_logistic
 
 __all__ = ["MaxLogit"]
 
 
-@dataclass(frozen=True, eq=False)
-class Logits(Model):
-    """Coefficients (n_classes, n_features) and intercepts (n_classes,)."""
-
-    coefficients: Array
-    intercepts: Array
-
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        logits = related @ self.coefficients.T + self.intercepts
-        return logits.argmax(axis=1), -logits.max(axis=1), logits
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"coefficients": (n_classes, n_columns), "intercepts": (n_classes,)}
-
-
-class MaxLogit(CrossFittedClassifier):
+class MaxLogit(LogisticClassifier):
     r"""Multinomial logistic regression with a threshold on the largest logit.
 
-    The unknown score is :math:`-\max_c z_c(x)` with the logits :math:`z(x) = Wx + b`, the candidate the class of the
-    maximum. Unlike the largest probability, the largest logit does not forget how much speaks for a class once it is
-    clear which. The method assumes that strangers lie where the classifier's weights find little; along a weight it
-    grows without end, so a stranger far out on the side of one class is accepted. Two classes have
-    :math:`z = \pm f/2`, f the logarithmic odds.
+    The unknown score is :math:`-\max_c z_c(x)` with the logits :math:`z(x) = Wx + b`, and the candidate is the class of
+    the maximum. Unlike the largest probability, the largest logit still measures how much evidence there is for a class
+    once it is clear which one it is. The method assumes that unknown samples have small logits for all classes; a logit
+    grows without bound along its weights, so an unknown sample far out on the side of one class is accepted. Two
+    classes have :math:`z = \pm f/2`, f the log odds.
 
     Parameters
     ----------
     C : float, optional
-        Inverse strength of the penalty on W, as in scikit-learn's ``LogisticRegression``: it goes with the scale of
-        the features, and lengths about one (``normalize=True``) suit the choices. None: of 0.1, 1, 10 and 100 the best
-        in 3-fold cross-validation on known samples.
+        Inverse strength of the penalty on W, as in scikit-learn's ``LogisticRegression``. Its best value depends on the
+        scale of the features; the values tried suit samples of length about one (``normalize=True``). None: the best of
+        0.1, 1, 10 and 100 in 3-fold cross-validation on known samples.
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score, any number.
+        Threshold on the unknown score, any number.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -54,7 +36,7 @@ class MaxLogit(CrossFittedClassifier):
     classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
         As for every open set classifier.
     tuned_ : dict
-        The C that was chosen, or given.
+        The C that was chosen or given.
 
     References
     ----------
@@ -100,15 +82,5 @@ class MaxLogit(CrossFittedClassifier):
         )
         self.C = C
 
-    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
-        return {"C": best_penalty(related, members, rng) if self.C is None else float(self.C)}
-
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        return Logits(*fit_logistic(related[rows], members, tuned["C"])), None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.C is not None:
-            check_positive("C", self.C)
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
+        return Logits(*fit_logistic(inputs[rows], members, tuned["C"])), None

@@ -1,56 +1,34 @@
-"""Every open set classifier by a short name, for tables, command lines and benchmarks."""
+"""All open set classifiers by a short name, for tables, command lines and benchmarks."""
 
 from __future__ import annotations
 
 from ..classifiers import OpenSetClassifier, SROSRClassifier
-from . import (
-    EVM,
-    OSNN,
-    PISVM,
-    WSVM,
-    KNNDistance,
-    Mahalanobis,
-    MaxLogit,
-    NaiveRejection,
-    OneVsRestSVM,
-    OneVsSet,
-    OpenMax,
-    PairwiseSVM,
-    RatioRejection,
-    SCIRejection,
-)
+from .evm import EVM
+from .knn_distance import KNNDistance
+from .mahalanobis import Mahalanobis
+from .max_logit import MaxLogit
+from .one_vs_rest_svm import OneVsRestSVM
+from .one_vs_set import OneVsSet
+from .openmax import OpenMax
+from .osnn import OSNN
+from .pairwise_svm import PairwiseSVM
+from .pisvm import PISVM
+from .sparse_rejection import NaiveRejection, RatioRejection, SCIRejection
+from .wsvm import WSVM
 
 __all__ = ["RIVALS", "method_name", "open_set_methods"]
 
-#: The class of every rival.
-RIVALS = (
-    EVM,
-    KNNDistance,
-    Mahalanobis,
-    MaxLogit,
-    NaiveRejection,
-    OneVsRestSVM,
-    OneVsSet,
-    OpenMax,
-    OSNN,
-    PairwiseSVM,
-    PISVM,
-    RatioRejection,
-    SCIRejection,
-    WSVM,
-)
-
-# Parameters that make two methods of one class.
-_TELLING = ("rule", "score_by", "form")
+# Parameters that tell methods of one class apart.
+_DISTINGUISHING = ("rule", "score_by", "form")
 
 
 def open_set_methods() -> dict[str, OpenSetClassifier]:
-    """All methods, unfitted, with their defaults.
+    """Return all methods, unfitted, with their defaults.
 
     Returns
     -------
     methods : dict of str to OpenSetClassifier
-        "calibrated", "paper" and "matched" are the rules of :class:`SROSRClassifier`, the others are rivals.
+        "calibrated", "paper" and "matched" are the rules of :class:`SROSRClassifier`; the others are rivals.
 
     Examples
     --------
@@ -82,16 +60,22 @@ def open_set_methods() -> dict[str, OpenSetClassifier]:
 
 
 def method_name(clf: OpenSetClassifier) -> str:
-    """The name of a classifier's method; that of its class where it has no other.
+    """Return the name of a classifier's method, or of its class if it has no other.
 
     Examples
     --------
     >>> from srosr import SROSRClassifier, WSVM
-    >>> from srosr.rivals.methods import method_name
+    >>> from srosr.rivals import method_name
     >>> method_name(SROSRClassifier(rule="paper")), method_name(WSVM())
     ('paper', 'w-svm')
     """
     for name, method in open_set_methods().items():
-        if type(method) is type(clf) and all(getattr(clf, p, None) == getattr(method, p, None) for p in _TELLING):
+        if type(method) is type(clf) and all(
+            getattr(clf, p, None) == getattr(method, p, None) for p in _DISTINGUISHING
+        ):
             return name
     return type(clf).__name__
+
+
+#: The class of every rival.
+RIVALS = tuple(dict.fromkeys(type(m) for m in open_set_methods().values() if not isinstance(m, SROSRClassifier)))

@@ -1,4 +1,4 @@
-"""Support vector machines of one class against the rest, with a probability or the bare decision value."""
+"""Support vector machines of one class against the rest, scored by a probability or by the decision value."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_share
-from .cross_fitted import N_FOLDS, Model, Shape
-from .kernel_machines import KernelMachineClassifier, best_class, gaussian, kernel_among, one_vs_rest, support_columns
+from .cross_fitted import N_FOLDS, Model, Shape, Tuned, check_choice
+from .kernel_machines import (
+    KernelMachineClassifier,
+    KernelMachines,
+    collect_machines,
+    compute_kernel,
+    fit_one_vs_rest,
+    pick_class,
+)
 
-__all__ = ["OneVsRestSVM", "calibrated"]
+__all__ = ["OneVsRestSVM", "fit_calibrated"]
 
 
-def calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, Array, Array]:
-    r"""A machine on all samples, and sigmoids :math:`1/(1 + \exp(af + b))` of decision values it had not learnt from.
+def fit_calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, Array, Array]:
+    r"""Fit a machine to all samples, and sigmoids :math:`1/(1 + \exp(af + b))` to held-out decision values.
 
-    Three stratified folds, or as many as the smallest class has samples. Where that is one, and where a sigmoid would
-    fall with the decision value (as it can with two or three samples a class), decision values of the training samples
-    take their place.
+    There are three stratified folds, or as many as the smallest class has samples. If that is one, or if a sigmoid
+    would decrease with the decision value (as can happen with two or three samples per class), the decision values of
+    the training samples are used instead.
 
     Returns
     -------
@@ -46,73 +52,63 @@ def calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, Arra
 
 
 @dataclass(frozen=True, eq=False)
-class RestMachines(Model):
+class RestMachines(KernelMachines):
     """Machines of each class against the rest, with or without sigmoids.
 
     Attributes
     ----------
-    weights : ndarray (n_classes, n_columns)
-    intercepts : ndarray (n_classes,)
-    gamma : float
     slopes, offsets : ndarray (n_classes,) or (0,)
-        Of the sigmoids; none where the decision value is the score.
+        Parameters of the sigmoids; empty if the decision value is the score.
     """
 
-    weights: Array
-    intercepts: Array
-    gamma: float
     slopes: Array
     offsets: Array
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        decisions = gaussian(related, self.gamma) @ self.weights.T + self.intercepts
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions = self.decide(compute_kernel(inputs, self.gamma))
         if not len(self.slopes):
             return decisions.argmax(axis=1), -decisions.max(axis=1), decisions
         scores = expit(-(self.slopes * decisions + self.offsets))
-        return best_class(scores, decisions), 1.0 - scores.max(axis=1), scores
+        return pick_class(scores, decisions), 1.0 - scores.max(axis=1), scores
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {
-            "weights": (n_classes, n_columns),
-            "intercepts": (n_classes,),
-            "slopes": [(n_classes,), (0,)],
-            "offsets": [(n_classes,), (0,)],
-        }
+        choices: Shape = [(n_classes,), (0,)]
+        return KernelMachines.shapes(n_classes, n_columns) | {"slopes": choices, "offsets": choices}
 
     def is_sound(self, n_classes: int) -> bool:
-        return self.gamma > 0 and self.slopes.shape == self.offsets.shape
+        return super().is_sound(n_classes) and self.slopes.shape == self.offsets.shape
 
 
 class OneVsRestSVM(KernelMachineClassifier):
-    r"""Support vector machines of one class against the rest, refused where none of them is sure.
+    r"""Support vector machines of one class against the rest, which reject a sample if none of them is confident.
 
-    Each class has a machine with a radial basis function against the rest, with decision value :math:`f_k(x)`. By
+    Each class has a machine with a radial basis function against the rest, with decision value :math:`f_k(x)`. With
     "platt" the probability of a class is
 
     .. math:: p_k(x) = \frac{1}{1 + \exp(a_k f_k(x) + b_k)},
 
-    with a sigmoid fitted to decision values of samples that were held out, in three folds; the unknown score is
-    :math:`1 - \max_k p_k`, from 0 to 1. By "decision" it is :math:`-\max_k f_k`, on the scale of the margin. Both
-    suppose that strangers look like the rest of the known samples: space far from all of them is not closed, there the
-    scores are those of the intercepts.
+    with a sigmoid fitted to held-out decision values from three folds; the unknown score is :math:`1 - \max_k p_k`,
+    from 0 to 1. With "decision" it is :math:`-\max_k f_k`, on the scale of the margin. Both assume that unknown samples
+    look like the rest of the known ones: far from all samples the scores are those of the intercepts, and nothing
+    rejects a sample for being far away.
 
-    A class of fewer than three samples has as many folds as samples; where that is one, or its sigmoid would fall with
-    the decision value, the sigmoid is fitted to the decision values of the training samples.
+    A class of fewer than three samples has as many folds as samples; if that is one, or if its sigmoid would decrease
+    with the decision value, the sigmoid is fitted to the decision values of the training samples.
 
     Parameters
     ----------
     score_by : {"platt", "decision"}, default "platt"
-        Probability or decision value. ``score_range`` is (0, 1) for the one, (−∞, ∞) for the other.
+        Score by probability or by decision value. ``score_range`` is (0, 1) for the former, (−∞, ∞) for the latter.
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, with γ.
+        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     openness : float, default 0.0
-        Openness expected, for ``threshold="original"`` with "platt".
+        Expected openness, for ``threshold="original"`` with "platt".
     threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score. "original" is one minus half the openness for "platt", the usual minimum of such
-        probabilities in open set comparisons, and 0 for "decision": a sample that no machine accepts is refused.
+        Threshold on the unknown score. "original" is one minus half the openness for "platt", the usual choice in open
+        set comparisons, and 0 for "decision": a sample that no machine accepts is rejected.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -137,7 +133,7 @@ class OneVsRestSVM(KernelMachineClassifier):
     >>> import numpy as np
     >>> from srosr.rivals import OneVsRestSVM
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(centre, 1.0, (40, 2)) for centre in (0.0, 4.0)])
+    >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = OneVsRestSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))
     >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [2.0, 2.0]]).tolist()
     ['a', 'b', 'unknown']
@@ -164,6 +160,7 @@ class OneVsRestSVM(KernelMachineClassifier):
         super().__init__(
             C=C,
             gamma=gamma,
+            openness=openness,
             normalize=normalize,
             cv=cv,
             threshold=threshold,
@@ -174,7 +171,6 @@ class OneVsRestSVM(KernelMachineClassifier):
             random_state=random_state,
         )
         self.score_by = score_by
-        self.openness = openness
 
     @property
     def score_range(self) -> tuple[float, float]:  # type: ignore[override]
@@ -183,37 +179,28 @@ class OneVsRestSVM(KernelMachineClassifier):
 
     @property
     def _scored_by(self) -> str:
-        """As it was when the model was fitted, whatever was set since."""
+        """The parameter as it was when the model was fitted, whatever was set since."""
         return getattr(self, "_fitted_score_by", self.score_by)
 
     def _fitted_parameters(self) -> dict[str, Any]:
         return super()._fitted_parameters() | {"score_by": self._scored_by}
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        kernel = kernel_among(related, rows, rows, tuned["gamma"])
+    def _fit_machines(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        C, n = tuned["C"], len(members)
         if self.score_by == "decision":
-            weights, intercepts = one_vs_rest(kernel, members, tuned["C"])
-            slopes = offsets = np.empty(0)
-        else:
-            n_classes = int(members.max()) + 1
-            weights = np.zeros((n_classes, len(members)))
-            intercepts, slopes, offsets = np.empty((3, n_classes))
-            for k in range(n_classes):
-                machine = SVC(C=tuned["C"], kernel="precomputed")
-                machine, slopes[k : k + 1], offsets[k : k + 1] = calibrated(machine, kernel, members == k)
-                weights[k, machine.support_] = machine.dual_coef_[0]
-                intercepts[k] = machine.intercept_[0]
-        used = support_columns(weights)
-        return RestMachines(weights[:, used], intercepts, tuned["gamma"], slopes, offsets), rows[used]
+            return RestMachines(*fit_one_vs_rest(kernel, members, C), tuned["gamma"], np.empty(0), np.empty(0))
+        classes = range(int(members.max()) + 1)
+        fits = [fit_calibrated(SVC(C=C, kernel="precomputed"), kernel, members == k) for k in classes]
+        machines, slopes, offsets = zip(*fits, strict=True)
+        weights, intercepts = collect_machines(machines, n)
+        return RestMachines(weights, intercepts, tuned["gamma"], np.concatenate(slopes), np.concatenate(offsets))
 
     def _original_threshold(self) -> float | None:
-        return 0.0 if self._scored_by == "decision" else 1.0 - 0.5 * float(self.openness)
+        return 0.0 if self._scored_by == "decision" else super()._original_threshold()
 
     def _check_parameters(self) -> None:
-        if self.score_by not in ("platt", "decision"):
-            raise ValueError(f'score_by must be "platt" or "decision", got {self.score_by!r}.')
-        self._fitted_score_by = self.score_by  # by the fit, or the file, that begins here
+        check_choice("platt", "decision")("score_by", self.score_by)
+        self._fitted_score_by = self.score_by  # for the fit, or the file, that begins here
         super()._check_parameters()
-        check_share("openness", self.openness)

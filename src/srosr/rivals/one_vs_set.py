@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_finite, check_positive
-from .cross_fitted import COSTS, CrossFittedClassifier, Model, Shape
-from .kernel_machines import chosen_parameters, one_vs_rest, right_one_vs_rest
+from .._support.parameter_checks import check_positive
+from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost
+from .kernel_machines import choose_parameters, count_correct, fit_one_vs_rest
 
 __all__ = ["OneVsSet", "place_planes"]
 
-#: The thinnest slab, in decision values.
+#: Thickness of the thinnest slab, in decision values.
 THINNEST = 1e-4
-# Planes are this much, relative to their place, outside the samples they lie on: rounding leaves those inside.
+# Planes are moved outward by this share of their place, so that rounding leaves the samples on them inside.
 _ROUNDING = 1e-9
 
 
 def place_planes(
     scores: Array, own: AnyArray, near_pressure: float = 0.0, far_pressure: float = 0.0, empirical_weight: float = 2.0
 ) -> tuple[float, float]:
-    r"""Two planes around a class, by greedy minimisation of the risk.
+    r"""Place two planes around a class by greedy minimization of the risk.
 
     Planes lie on scores of training samples. The first slab reaches from the decision plane to the highest score of the
-    class; at each step one of the planes moves, to where the risk is lowest with the other one fixed, as long as that
-    lowers it.
+    class; each step moves the plane that lowers the risk most with the other one fixed, until neither does.
 
     Parameters
     ----------
     scores : ndarray (n,)
         Decision values.
     own : ndarray of bool (n,)
-        Which are the class's.
+        Whether a sample is of the class.
     near_pressure, far_pressure : float
         :math:`p_A, p_\Omega`.
     empirical_weight : float
@@ -81,7 +81,7 @@ def place_planes(
 
 @dataclass(frozen=True, eq=False)
 class Slabs(Model):
-    """Two parallel planes a class.
+    """Two parallel planes for each class.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Slabs(Model):
     near: Array
     far: Array
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        decisions = related @ self.weights.T + self.intercepts
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions = inputs @ self.weights.T + self.intercepts
         scores = np.minimum(decisions - self.near, self.far - decisions)
         largest = scores.max(axis=1)
         holds = np.where(scores >= 0, decisions, -np.inf)
@@ -109,40 +109,46 @@ class Slabs(Model):
         return bool((self.near <= self.far).all())
 
 
+def _check_finite(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+
+
 class OneVsSet(CrossFittedClassifier):
     r"""Linear support vector machines with a slab for each class (1-vs-Set).
 
     Each class has a linear machine against the rest, with decision value :math:`f_k(x) = w_k\cdot x + b_k`, and accepts
-    what lies between two planes parallel to the decision plane, :math:`A_k \le f_k(x) \le \Omega_k`: what is too much
-    of a class is refused as well. The planes minimise the risk
+    samples between two planes parallel to the decision plane, :math:`A_k \le f_k(x) \le \Omega_k`: a sample too far on
+    the side of a class is rejected as well. The planes minimize the risk
 
     .. math::
         R = \underbrace{\frac{t}{t_+} + \frac{t_+}{t} + p_A\omega_A + p_\Omega\omega_\Omega}_\text{open space}
             + \lambda_r\underbrace{\frac1F}_\text{errors}, \qquad t = \Omega - A,
 
-    where :math:`t_+` is the thickness that all training samples of the class take,
+    where :math:`t_+` is the thickness that covers all training samples of the class,
     :math:`\omega_A = (\min_+ f - A)/t_+` and :math:`\omega_\Omega = (\Omega - \max_+ f)/t_+` are the margins left
-    around them (negative where a plane cuts into the class), and F is the F-measure of the slab on the training
-    samples. The first two terms keep it from being much thicker or thinner than the class; positive pressures move
-    planes inwards, negative ones outwards.
+    around them (negative if a plane cuts into the class), and F is the F-measure of the slab on the training samples.
+    The first two terms keep it from being much thicker or thinner than the class; positive pressures move planes
+    inward, negative ones outward.
 
-    The score of a class is how deep within its slab a sample lies, :math:`\min(f_k - A_k, \Omega_k - f_k)`, in units of
-    the margin; the unknown score is minus the largest, so zero on the border of all slabs. Of the classes whose slabs
-    hold a sample the one with the largest decision value is the candidate; outside all of them, that of the nearest
-    slab. It supposes that a class is bounded along the normal of its plane; along the plane a slab has no end.
+    The score of a class is how deep inside its slab a sample lies, :math:`\min(f_k - A_k, \Omega_k - f_k)`, in units of
+    the margin; the unknown score is minus the largest, so zero on the border of all slabs. The candidate is the class
+    with the largest decision value among those whose slabs contain the sample; outside all slabs, it is the class of
+    the nearest. The method assumes that a class is bounded along the normal of its plane; along the plane a slab has no
+    end.
 
     Parameters
     ----------
     C : float, optional
-        The cost of errors, for samples centred and divided by the root of their total variance, as the machines see
-        them. None: of 0.1, 1, 10, 100 by the accuracy of the largest decision value in three stratified folds; among
-        equals the one with more decision values of the right sign, then the smaller.
+        The cost of errors, for samples centered and divided by the root of their total variance, as the machines see
+        them. None: chosen from 0.1, 1, 10, 100 by the accuracy of the largest decision value in three stratified folds;
+        among equals the one with more decision values of the right sign, then the smaller.
     near_pressure, far_pressure : float, default 0.0
         :math:`p_A, p_\Omega`.
     empirical_weight : float, default 2.0
         :math:`\lambda_r`.
     threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score. "original" is 0: what lies in no slab is refused.
+        Threshold on the unknown score. "original" is 0: samples outside all slabs are rejected.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -156,8 +162,8 @@ class OneVsSet(CrossFittedClassifier):
     Notes
     -----
     In the authors' released implementation ratios below one count as one, the weight of errors is 2, pressures move
-    planes after the search, and the score is relative to the thickness of the slab. Its search goes from sample to
-    sample; here a plane may pass over samples on its way to a lower risk.
+    planes after the search, and the score is relative to the thickness of the slab. Its search moves planes from sample
+    to sample; here a plane may pass over samples to reach a lower risk.
 
     References
     ----------
@@ -169,13 +175,19 @@ class OneVsSet(CrossFittedClassifier):
     >>> import numpy as np
     >>> from srosr.rivals import OneVsSet
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(centre, 1.0, (40, 2)) for centre in (0.0, 5.0)])
+    >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 5.0)])
     >>> clf = OneVsSet(random_state=0).fit(X, np.repeat(["a", "b"], 40))
     >>> clf.predict([[0.0, 0.0], [5.0, 5.0], [30.0, 30.0]]).tolist()
     ['a', 'b', 'unknown']
     """
 
     model_type: ClassVar[type[Model]] = Slabs
+    _checks: ClassVar = {
+        "C": check_cost,
+        "near_pressure": _check_finite,
+        "far_pressure": _check_finite,
+        "empirical_weight": check_positive,
+    }
 
     def __init__(
         self,
@@ -208,24 +220,22 @@ class OneVsSet(CrossFittedClassifier):
         self.far_pressure = far_pressure
         self.empirical_weight = empirical_weight
 
-    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
+    def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
         def kernels(train: IntArray, test: IntArray, gamma: float) -> tuple[Array, Array]:
-            centre, root = _centre_and_root(related[train])
-            inner, outer = ((related[part] - centre) / root for part in (train, test))
+            center, root = _find_center_and_root(inputs[train])
+            inner, outer = ((inputs[part] - center) / root for part in (train, test))
             return inner @ inner.T, outer @ inner.T
 
         grid = [(cost, 1.0) for cost in (COSTS if self.C is None else (float(self.C),))]
-        return {"C": chosen_parameters(grid, members, rng, kernels, right_one_vs_rest)[0]}
+        return {"C": choose_parameters(grid, members, rng, kernels, count_correct)[0]}
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        samples = related[rows]
-        centre, root = _centre_and_root(samples)
-        scaled = (samples - centre) / root
-        weights, intercepts = one_vs_rest(scaled @ scaled.T, members, tuned["C"])
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
+        samples = inputs[rows]
+        center, root = _find_center_and_root(samples)
+        scaled = (samples - center) / root
+        weights, intercepts = fit_one_vs_rest(scaled @ scaled.T, members, tuned["C"])
         weights = weights @ scaled / root
-        intercepts = intercepts - weights @ centre
+        intercepts = intercepts - weights @ center
         scores = samples @ weights.T + intercepts
         pressures = float(self.near_pressure), float(self.far_pressure)
         planes = [
@@ -239,17 +249,9 @@ class OneVsSet(CrossFittedClassifier):
     def _original_threshold(self) -> float | None:
         return 0.0
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.C is not None:
-            check_positive("C", self.C)
-        for name in ("near_pressure", "far_pressure"):
-            check_finite(name, getattr(self, name))
-        check_positive("empirical_weight", self.empirical_weight)
 
-
-def _centre_and_root(samples: Array) -> tuple[Array, float]:
-    """The mean of samples, and the root of their total variance (one where they are all equal)."""
-    centre = samples.mean(axis=0)
-    root = float(np.sqrt(np.square(samples - centre).sum(axis=1).mean()))
-    return centre, root if root > 0 and np.isfinite(root) else 1.0
+def _find_center_and_root(samples: Array) -> tuple[Array, float]:
+    """Return the mean of samples, and the root of their total variance (one if they are all equal)."""
+    center = samples.mean(axis=0)
+    root = float(np.sqrt(np.square(samples - center).sum(axis=1).mean()))
+    return center, root if root > 0 and np.isfinite(root) else 1.0

@@ -8,33 +8,31 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from .._support.parameter_checks import check_count, check_positive
+from .._support.parameter_checks import check_count
 from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, Weibull, fit_weibull
-from .cross_fitted import CrossFittedClassifier, Model, Shape
+from .cross_fitted import Learned, Model, Shape, Tuned
 from .distances import squared_distances
-from .logistic import best_penalty, fit_logistic
+from .logistic import LogisticClassifier, Logits, fit_logistic
 
 __all__ = ["OpenMax"]
 
-# The scale of a tail that nothing lies in; a number that a model file may hold.
+# The scale of a tail without samples, small enough for a model file.
 _ENDLESS = 1e99
 
 
 @dataclass(frozen=True, eq=False)
-class RevisedActivations(Model):
+class RevisedActivations(Logits):
     """Logistic regression, class means, a Weibull distribution of distances for each class, and α."""
 
-    coefficients: Array
-    intercepts: Array
     means: Array
     shape: Array
     scale: Array
     alpha: int
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        activations = related @ self.coefficients.T + self.intercepts
-        outside = Weibull(self.shape, self.scale).cdf(np.sqrt(squared_distances(related, self.means)))
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        activations = self.compute_logits(inputs)
+        outside = Weibull(self.shape, self.scale).cdf(np.sqrt(squared_distances(inputs, self.means)))
         n_classes = activations.shape[1]
         alpha = min(self.alpha, n_classes)
         rank = np.empty(activations.shape, np.int64)
@@ -45,9 +43,7 @@ class RevisedActivations(Model):
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {
-            "coefficients": (n_classes, n_columns),
-            "intercepts": (n_classes,),
+        return Logits.shapes(n_classes, n_columns) | {
             "means": (n_classes, n_columns),
             "shape": (n_classes,),
             "scale": (n_classes,),
@@ -58,39 +54,39 @@ class RevisedActivations(Model):
         return positive and isinstance(self.alpha, int) and self.alpha >= 1
 
 
-class OpenMax(CrossFittedClassifier):
+class OpenMax(LogisticClassifier):
     r"""OpenMax on feature vectors.
 
-    Multinomial logistic regression gives each class an activation :math:`v_c(x)`, its logit. Class means
-    :math:`\mu_c` of the training samples that it names rightly (of all samples of a class where there are none), and a
-    Weibull distribution of the ``tail_size`` largest distances to the mean of a class, say how far outside a class a
+    Multinomial logistic regression gives each class an activation :math:`v_c(x)`, its logit. The class means
+    :math:`\mu_c` of the correctly classified training samples (of all samples of a class if there are none) and a
+    Weibull distribution of the ``tail_size`` largest distances to the mean of a class measure how far outside a class a
     sample lies: :math:`w_c(x) = F_c(\|x - \mu_c\|)`. The activations of the :math:`\alpha` strongest classes are
-    revised, and what is taken from them is the activation of the unknown class,
+    revised, and the amounts taken from them add up to the activation of the unknown class,
 
     .. math:: \hat v_c = v_c - \frac{\alpha - r_c}{\alpha}w_c\,v_c^+, \qquad
               \hat v_0 = \sum_c \frac{\alpha - r_c}{\alpha}w_c\,v_c^+,
 
-    with :math:`r_c = 0, 1, \dots` the rank of the class (weights :math:`1, 1 - 1/\alpha, \dots`, as the authors'
-    program has them; the paper's text has them one rank lower) and 0 for weights below. Softmax of these is the
-    probability :math:`P_c` of each class and :math:`P_0` of none. The candidate is the known class with the largest
+    with :math:`r_c = 0, 1, \dots` the rank of the class (weights :math:`1, 1 - 1/\alpha, \dots`, as in the authors'
+    program; the paper's text has them one rank lower) and no negative weights. Softmax of these is the probability
+    :math:`P_c` of each class and :math:`P_0` of none. The candidate is the known class with the largest
     :math:`\hat v_c`, which are the ``class_scores``; the unknown score is :math:`\hat v_0 - \max_c\hat v_c =
-    \log(P_0/\max_c P_c)`, any number. The paper refuses where the unknown class is the most probable: above zero,
-    ``threshold="original"``. The method assumes that a class is a ball of features, and that the classifier's logits
-    are activations of a scale that softmax suits.
+    \log(P_0/\max_c P_c)`, any number. The paper rejects a sample if the unknown class is the most probable one, that
+    is, above zero: ``threshold="original"``. The method assumes that a class is a ball in feature space, and that the
+    scale of the logits suits a softmax.
 
     Parameters
     ----------
     tail_size : int, default 20
-        How many of the largest distances of a class are fitted; all where there are fewer. About half of a tail is
-        refused by "original", which suits the paper's classes of a thousand samples. A class with fewer than three
-        samples (rightly named, and not equal to the mean) takes the tail of the distances of all classes, and where
-        those are all zero nothing is revised: the score is then minus the largest logit.
+        How many of the largest distances of a class are fitted; all if there are fewer. About half of a tail is
+        rejected by "original", which suits the paper's classes of a thousand samples. A class with fewer than three
+        samples (correctly classified, and not equal to the mean) takes the tail of the distances of all classes; if
+        those are all zero nothing is revised, and the score is minus the largest logit.
     alpha : int, default 10
-        How many classes are revised, all where there are fewer.
+        How many classes are revised; all if there are fewer.
     C : float, optional
-        Of the logistic regression, as for :class:`MaxLogit`.
+        Inverse penalty of the logistic regression, as for :class:`MaxLogit`.
     threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score.
+        Threshold on the unknown score.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -99,23 +95,23 @@ class OpenMax(CrossFittedClassifier):
     classes_, unknown_label_, threshold_, thresholds_, threshold_info_, n_features_in_ :
         As for every open set classifier.
     tuned_ : dict
-        The C that was chosen, or given.
+        The C that was chosen or given.
 
     Warns
     -----
     TailWarning
-        Where classes have too few samples for a tail of their own.
+        If classes have too few samples for a tail of their own.
 
     Notes
     -----
     :math:`w_c` is the distribution function, as in the authors' program; the formula printed in the paper has
-    :math:`\exp(-(\cdot)^\kappa)` in its place, which would revise most what is nearest. Three choices differ from the
-    program. Negative activations are left as they are
-    (:math:`v^+ = \max(v, 0)`): the plain formula would raise them, that is, make a class more probable the farther the
-    sample is from it. (Of a deep network with a thousand classes the ten strongest activations are positive, and there
-    is no difference.) Distances are Euclidean and of features, the program's a mixture of Euclidean and cosine distance
-    of activations. And the Weibull distribution is one of distances, while the program fits distances :math:`+ 1 -` the
-    smallest, so that the answer depends on their unit.
+    :math:`\exp(-(\cdot)^\kappa)` instead, which would revise the nearest classes most. Three choices differ from the
+    program. Negative activations are left as they are (:math:`v^+ = \max(v, 0)`): the plain formula would raise them,
+    that is, make a class more probable the farther the sample is from it. (In a deep network with a thousand classes
+    the ten strongest activations are positive, and there is no difference.) Distances are Euclidean distances of
+    features, while the program mixes Euclidean and cosine distances of activations. And the Weibull distribution is
+    fitted to distances, while the program fits distances :math:`+ 1 -` the smallest, so that its result depends on
+    their unit.
 
     References
     ----------
@@ -133,6 +129,7 @@ class OpenMax(CrossFittedClassifier):
     """
 
     model_type: ClassVar[type[Model]] = RevisedActivations
+    _checks: ClassVar = {"tail_size": check_count, "alpha": check_count}
 
     def __init__(
         self,
@@ -166,13 +163,8 @@ class OpenMax(CrossFittedClassifier):
     def _original_threshold(self) -> float:
         return 0.0
 
-    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
-        return {"C": best_penalty(related, members, rng) if self.C is None else float(self.C)}
-
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        X = related[rows]
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
+        X = inputs[rows]
         W, b = fit_logistic(X, members, tuned["C"])
         right = (X @ W.T + b).argmax(axis=1) == members
         means, distances = [], []
@@ -181,38 +173,31 @@ class OpenMax(CrossFittedClassifier):
             own &= right if (own & right).any() else True
             means.append(X[own].mean(axis=0))
             distances.append(np.linalg.norm(X[own] - means[-1], axis=1))
-        shape, scale = tails(distances, int(self.tail_size), float(np.abs(X).max()))
+        shape, scale = fit_tails(distances, int(self.tail_size), float(np.abs(X).max()))
         return RevisedActivations(W, b, np.stack(means), shape, scale, int(self.alpha)), None
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count("tail_size", self.tail_size)
-        check_count("alpha", self.alpha)
-        if self.C is not None:
-            check_positive("C", self.C)
 
-
-def tails(distances: list[Array], tail_size: int, largest: float) -> tuple[Array, Array]:
-    """Shapes and scales of the largest distances of each class.
+def fit_tails(distances: list[Array], tail_size: int, largest: float) -> tuple[Array, Array]:
+    """Fit Weibull distributions to the largest distances of each class; return shapes and scales.
 
     Parameters
     ----------
     distances : list of ndarray
-        To the mean, of each class.
+        Distances to the mean of each class.
     tail_size : int
     largest : float
-        Of the features: what is below rounding of it is zero.
+        Largest feature: distances below its rounding error count as zero.
     """
     distances = [d[d > 1e-14 * largest] for d in distances]
     short = [c for c, d in enumerate(distances) if len(d) < MIN_VALUES]
     together = np.concatenate(distances)
     if short:
         borrowed = (
-            "the tail of all classes" if len(together) else "none, and OpenMax is a threshold on the largest logit"
+            "the tail of all classes" if len(together) else "no tail, and OpenMax is a threshold on the largest logit"
         )
         warn(
-            f"{len(short)} of {len(distances)} classes have fewer than {MIN_VALUES} rightly classified samples that "
-            f"differ from their mean, too few for a tail: they take {borrowed}.",
+            f"{len(short)} of {len(distances)} classes have fewer than {MIN_VALUES} correctly classified samples "
+            f"that differ from their mean, too few for a tail: they use {borrowed}.",
             TailWarning,
         )
     shape, scale = np.empty(len(distances)), np.empty(len(distances))

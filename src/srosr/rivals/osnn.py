@@ -1,52 +1,43 @@
-"""OSNN, the nearest neighbours distance ratio open set classifier."""
+"""OSNN, the nearest neighbor distance ratio open set classifier."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from .cross_fitted import ComparingClassifier, Model, Shape, are_classes, class_starts
+from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Tuned
 
 __all__ = ["OSNN"]
 
 
 @dataclass(frozen=True, eq=False)
-class NearestOfClass(Model):
+class NearestOfClass(SamplesOfClasses):
     """The class number of each training sample, sorted."""
 
-    members: IntArray
-
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        starts = class_starts(self.members)
-        nearest = np.sqrt(np.minimum.reduceat(related, starts, axis=1))
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        nearest = np.sqrt(np.minimum.reduceat(inputs, self.starts, axis=1))
         two = np.partition(nearest, 1, axis=1)
-        # Two classes at distance zero say nothing: the ratio of equals is one.
+        # Two classes at distance zero are equally near: their ratio is one.
         ratio = np.divide(two[:, 0], two[:, 1], out=np.ones(len(two)), where=two[:, 1] > 0)
         return nearest.argmin(axis=1), ratio, -nearest
 
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"members": (n_columns,)}
-
-    def is_sound(self, n_classes: int) -> bool:
-        return are_classes(self.members, n_classes)
-
 
 class OSNN(ComparingClassifier):
-    r"""Nearest neighbours distance ratio (OSNN).
+    r"""Nearest neighbor distance ratio (OSNN).
 
-    With t the nearest training sample and u the nearest one of another class than t's, a sample s is of the class of t
-    if :math:`R = d(s, t)/d(s, u) \le T`, else unknown. The ratio is small where one class is clearly nearer than all
-    others and tends to one between classes and far from all of them: what lies far away is refused for every T < 1.
+    With t the nearest training sample and u the nearest one of another class than t's, a sample s gets the class of t
+    if :math:`R = d(s, t)/d(s, u) \le T` and is unknown otherwise. The ratio is small if one class is clearly nearer
+    than all others, and tends to one between classes and far from all of them: samples far away are rejected for every
+    T < 1.
 
     Parameters
     ----------
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score R (the paper's T). The paper chooses T on pretended strangers so that the mean of the
-        accuracies on known and on unknown samples is largest, which is ``threshold="risk"``.
+        Threshold on the unknown score R, the paper's T. The paper chooses T on simulated unknowns to maximize the mean
+        of the accuracies on known and on unknown samples, which is ``threshold="risk"``.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -72,11 +63,9 @@ class OSNN(ComparingClassifier):
     """
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    _no_original_threshold: ClassVar[str] = 'the paper chooses T on pretended strangers, which is threshold="risk".'
+    _no_original_threshold: ClassVar[str] = 'the paper chooses T on simulated unknowns, which is threshold="risk".'
     model_type: ClassVar[type[Model]] = NearestOfClass
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
+    def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         order = np.argsort(members, kind="stable")
         return NearestOfClass(members[order]), rows[order]

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_share
-from .cross_fitted import N_FOLDS, Model, Shape, stratified_folds
-from .kernel_machines import KernelMachineClassifier, gaussian, kernel_among, support_columns
+from .cross_fitted import N_FOLDS, Model, Shape, Tuned, find_folds
+from .kernel_machines import KernelMachineClassifier, KernelMachines, compute_kernel
 
-__all__ = ["PairwiseSVM", "coupled", "pair_weights", "sigmoids"]
+__all__ = ["PairwiseSVM", "couple_probabilities", "extract_pair_weights", "fit_sigmoids"]
 
 
-#: Pairwise probabilities are kept this far from 0 and 1, as the solver's own program keeps them.
+#: Pairwise probabilities are kept this far from 0 and 1, as LIBSVM does.
 LEAST = 1e-7
-# Steps of Newton's method that a sigmoid may take, of which ten are common, and halvings of each.
+# Most steps of Newton's method for a sigmoid, which usually needs ten, and most halvings of a step.
 _STEPS, _HALVINGS = 100, 30
-# Numbers of linear systems held at once.
+# Entries of linear systems held at once.
 _HELD = 2**22
 
 
-def pair_weights(machine: SVC, members: IntArray) -> tuple[Array, Array]:
-    """Weights of training samples and intercept for each pair of classes, positive for the first of the two.
+def extract_pair_weights(machine: SVC, members: IntArray) -> tuple[Array, Array]:
+    """Return weights of training samples and intercept for each pair of classes, positive for the first of the two.
 
     Parameters
     ----------
@@ -44,29 +43,29 @@ def pair_weights(machine: SVC, members: IntArray) -> tuple[Array, Array]:
     support, coefficients = machine.support_, machine.dual_coef_
     first, second = np.triu_indices(len(machine.classes_), 1)
     weights = np.zeros((len(first), len(members)))
-    if len(first) == 1:  # of two classes the solver's decision value is positive for the second
+    if len(first) == 1:  # with two classes the solver's decision value is positive for the second
         weights[0, support] = -coefficients[0]
         return weights, -machine.intercept_
     of = members[support]
     for pair, (i, j) in enumerate(zip(first, second, strict=True)):
-        # Coefficients of the support vectors of a class against the others, in their order and without itself.
+        # The rows are the coefficients of a class's support vectors against the other classes, in order.
         weights[pair, support[of == i]] = coefficients[j - 1, of == i]
         weights[pair, support[of == j]] = coefficients[i, of == j]
     return weights, machine.intercept_
 
 
-def sigmoids(decisions: Array, is_first: AnyArray, counts: AnyArray) -> tuple[Array, Array]:
-    r"""Platt's sigmoids :math:`1/(1 + \exp(af + b))` of many columns of decision values at once.
+def fit_sigmoids(decisions: Array, is_first: AnyArray, counts: AnyArray) -> tuple[Array, Array]:
+    r"""Fit Platt's sigmoids :math:`1/(1 + \exp(af + b))` to many columns of decision values at once.
 
-    Maximum likelihood with targets :math:`(n_+ + 1)/(n_+ + 2)` and :math:`1/(n_- + 2)`, by Newton's method with steps
-    halved until they help. It is what scikit-learn's ``CalibratedClassifierCV`` fits to one pair at a time; 20 classes
-    have 190 pairs, and ``python -m benchmarks.sigmoids`` prints how much longer that takes.
+    By maximum likelihood with targets :math:`(n_+ + 1)/(n_+ + 2)` and :math:`1/(n_- + 2)`, by Newton's method with
+    steps halved until they help. scikit-learn's ``CalibratedClassifierCV`` fits the same to one pair at a time; 20
+    classes have 190 pairs, and ``python -m benchmarks.sigmoids`` prints how much longer that takes.
 
     Parameters
     ----------
     decisions : ndarray (n, n_pairs)
     is_first, counts : ndarray of bool (n, n_pairs)
-        Which samples are of the first class of a pair, and which belong to the pair at all.
+        Whether a sample is of the first class of a pair, and whether it is of either class.
 
     Returns
     -------
@@ -106,8 +105,8 @@ def sigmoids(decisions: Array, is_first: AnyArray, counts: AnyArray) -> tuple[Ar
     return a / scale, b
 
 
-def coupled(pairs: Array, n_classes: int) -> Array:
-    r"""Class probabilities from those of pairs, by the second method of Wu, Lin and Weng.
+def couple_probabilities(pairs: Array, n_classes: int) -> Array:
+    r"""Return class probabilities from those of pairs, by the second method of Wu, Lin and Weng.
 
     .. math:: \min_p \sum_i\sum_{j \ne i}(r_{ji}p_i - r_{ij}p_j)^2, \quad \sum_i p_i = 1,
 
@@ -143,68 +142,61 @@ def coupled(pairs: Array, n_classes: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class PairMachines(Model):
+class PairMachines(KernelMachines):
     """A machine for each pair of classes i < j, in the order of ``np.triu_indices``, positive for the first.
 
     Attributes
     ----------
-    weights : ndarray (n_pairs, n_columns)
-    intercepts : ndarray (n_pairs,)
-    gamma : float
     slopes, offsets : ndarray (n_pairs,)
-        Of the sigmoids.
+        Parameters of the sigmoids.
     n_classes : int
     """
 
-    weights: Array
-    intercepts: Array
-    gamma: float
     slopes: Array
     offsets: Array
     n_classes: int
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        decisions = gaussian(related, self.gamma) @ self.weights.T + self.intercepts
-        scores = coupled(expit(-(self.slopes * decisions + self.offsets)), self.n_classes)
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions = self.decide(compute_kernel(inputs, self.gamma))
+        scores = couple_probabilities(expit(-(self.slopes * decisions + self.offsets)), self.n_classes)
         return scores.argmax(axis=1), 1.0 - scores.max(axis=1), scores
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {
-            "weights": (n_classes * (n_classes - 1) // 2, n_columns),
-            **dict.fromkeys(("intercepts", "slopes", "offsets"), (n_classes * (n_classes - 1) // 2,)),
-        }
+        n_pairs = n_classes * (n_classes - 1) // 2
+        return KernelMachines.shapes(n_pairs, n_columns) | dict.fromkeys(("slopes", "offsets"), (n_pairs,))
 
     def is_sound(self, n_classes: int) -> bool:
-        return self.gamma > 0 and self.n_classes == n_classes
+        return super().is_sound(n_classes) and self.n_classes == n_classes
 
 
 class PairwiseSVM(KernelMachineClassifier):
-    r"""Support vector machines of pairs of classes, with class probabilities that are refused where none is large.
+    r"""Support vector machines of pairs of classes, which reject a sample if no class probability is large.
 
-    Each pair of classes has a machine with a radial basis function, and a sigmoid of its decision value, fitted to
-    samples that were held out in three folds, is the probability :math:`r_{ij}` of class i against class j. Class
-    probabilities are those that agree best with them all,
+    Each pair of classes has a machine with a radial basis function. A sigmoid of its decision value, fitted to held-out
+    samples of three folds, is the probability :math:`r_{ij}` of class i against class j. Class probabilities are those
+    that agree best with all of them,
 
     .. math:: \min_p \sum_i\sum_{j \ne i}(r_{ji}p_i - r_{ij}p_j)^2, \quad \sum_i p_i = 1.
 
-    The unknown score is one minus the largest probability, from 0 to :math:`1 - 1/K`. Probabilities of known classes
-    add up to one: it supposes that there are no others, and a stranger is noticed only where classes are in doubt.
+    The unknown score is one minus the largest probability, from 0 to :math:`1 - 1/K`. The probabilities of the known
+    classes add up to one, as if there were no others: an unknown sample is noticed only if several classes are
+    similarly probable.
 
-    Where a class has one sample, or a sigmoid would fall with the decision value, the sigmoid is fitted to the decision
-    values of the training samples. The number of machines grows with the square of that of the classes.
+    If a class has one sample, or if a sigmoid would decrease with the decision value, the sigmoid is fitted to the
+    decision values of the training samples. The number of machines grows with the square of the number of classes.
 
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, with γ.
+        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     openness : float, default 0.0
-        Openness expected, for ``threshold="original"``; with 0 that refuses nothing, and warns.
+        Expected openness, for ``threshold="original"``; with 0 that rejects nothing, and warns.
     threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score. "original" is one minus half the openness, the usual minimum of such probabilities in open
-        set comparisons.
+        Threshold on the unknown score. "original" is one minus half the openness, the usual choice in open set
+        comparisons.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -233,7 +225,7 @@ class PairwiseSVM(KernelMachineClassifier):
     >>> import numpy as np
     >>> from srosr.rivals import PairwiseSVM
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(centre, 1.0, (40, 2)) for centre in (0.0, 4.0)])
+    >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = PairwiseSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))
     >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [2.0, 2.0]]).tolist()
     ['a', 'b', 'unknown']
@@ -242,67 +234,31 @@ class PairwiseSVM(KernelMachineClassifier):
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     model_type: ClassVar[type[Model]] = PairMachines
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        gamma: float | str | None = None,
-        openness: float = 0.0,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            gamma=gamma,
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.openness = openness
-
-    def _right(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
+    def _count_correct(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
         machine = SVC(C=C, kernel="precomputed").fit(kernel, members)
         return np.array([np.sum(machine.predict(outer) == truth)])
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        kernel = kernel_among(related, rows, rows, tuned["gamma"])
+    def _fit_machines(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
         n_classes = int(members.max()) + 1
         first, second = np.triu_indices(n_classes, 1)
         is_first = members[:, None] == first
         counts = is_first | (members[:, None] == second)
-        weights, intercepts = pair_weights(SVC(C=tuned["C"], kernel="precomputed").fit(kernel, members), members)
-        held_out, decisions = np.zeros(len(rows), np.bool_), np.empty(is_first.shape)
-        for test in stratified_folds(members, np.random.RandomState(0), N_FOLDS):
-            train = np.delete(np.arange(len(rows)), test)
+        weights, intercepts = extract_pair_weights(
+            SVC(C=tuned["C"], kernel="precomputed").fit(kernel, members), members
+        )
+        held_out, decisions = np.zeros(len(members), np.bool_), np.empty(is_first.shape)
+        for test in find_folds(members, np.random.RandomState(0), N_FOLDS):
+            train = np.delete(np.arange(len(members)), test)
             machine = SVC(C=tuned["C"], kernel="precomputed").fit(kernel[np.ix_(train, train)], members[train])
-            elsewhere, offset = pair_weights(machine, members[train])
+            elsewhere, offset = extract_pair_weights(machine, members[train])
             decisions[test] = kernel[np.ix_(test, train)] @ elsewhere.T + offset
             held_out[test] = True
-        slopes, offsets = sigmoids(decisions, is_first, counts & held_out[:, None])
+        slopes, offsets = fit_sigmoids(decisions, is_first, counts & held_out[:, None])
         lonely = np.bincount(members) == 1
         again = lonely[first] | lonely[second] | (slopes >= 0)
         if again.any():
             inside = kernel @ weights[again].T + intercepts[again]
-            slopes[again], offsets[again] = sigmoids(inside, is_first[:, again], counts[:, again])
-        used = support_columns(weights)
-        return PairMachines(weights[:, used], intercepts, tuned["gamma"], slopes, offsets, n_classes), rows[used]
-
-    def _original_threshold(self) -> float | None:
-        return 1.0 - 0.5 * float(self.openness)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_share("openness", self.openness)
+            slopes[again], offsets[again] = fit_sigmoids(inside, is_first[:, again], counts[:, again])
+        return PairMachines(weights, intercepts, tuned["gamma"], slopes, offsets, n_classes)

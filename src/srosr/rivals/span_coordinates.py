@@ -1,4 +1,4 @@
-"""Few samples of many features, by coordinates in their own span."""
+"""Coordinates of few samples of many features in their own span."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from .._support.array_types import Array
 
-__all__ = ["in_own_span"]
+__all__ = ["project_to_span"]
 
 
-def in_own_span(X: Array) -> tuple[Array, Array | None]:
-    r"""Samples in an orthonormal basis of their span, where they are fewer than their features.
+def project_to_span(X: Array) -> tuple[Array, Array | None]:
+    r"""Express samples in an orthonormal basis of their span, if there are fewer samples than features.
 
-    What depends on inner products alone is the same in these coordinates, and a direction :math:`w` of theirs is
-    :math:`Qw` of the features.
+    Everything that depends on inner products alone is the same in these coordinates, and a direction :math:`w` in them
+    is the direction :math:`Qw` of the features.
 
     Parameters
     ----------
@@ -22,14 +22,14 @@ def in_own_span(X: Array) -> tuple[Array, Array | None]:
     Returns
     -------
     coordinates : ndarray (n_samples, min(n_samples, n_features))
-        ``X`` itself where there are samples enough.
+        ``X`` itself if there are enough samples.
     basis : ndarray (n_features, n_samples) or None
         Q, with ``X == coordinates @ basis.T``; None for ``X`` itself.
 
     Examples
     --------
     >>> import numpy as np
-    >>> coordinates, basis = in_own_span(np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]]))
+    >>> coordinates, basis = project_to_span(np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]]))
     >>> coordinates.shape, np.round(coordinates @ basis.T, 12).tolist()
     ((2, 2), [[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
     """

@@ -1,7 +1,7 @@
 r"""Sparse representation-based classification with a threshold on one number: SCI, ratio of residuals, or residual.
 
-The paper compares with these three. All code a sample as the recogniser does and name the class with the smallest
-residual; they differ in the number that says how strange it is.
+The paper compares with these three. All code a sample as :class:`SROSRClassifier` does and take the class with the
+smallest residual as the candidate; they differ in the unknown score.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..scoring import (
 
 __all__ = ["NaiveRejection", "RatioRejection", "SCIRejection", "SparseRejection"]
 
-#: Share of each class that is held out where openness is simulated.
+#: Share of each class that is held out in simulated openness.
 HOLDOUT = 0.2
 
 
 class SparseRejection(DictionaryClassifier):
-    """Base of the methods that refuse by one number of the sparse code.
+    """Base of the methods that reject by one number of the sparse code.
 
     Parameters
     ----------
@@ -44,26 +44,26 @@ class SparseRejection(DictionaryClassifier):
     kernel, gamma, degree, coef0, normalize :
         As for :class:`SROSRClassifier`.
     n_repeats : int, default 10
-        How often openness is simulated: 30 % of the classes, in turn, are left out of the dictionary.
+        How often openness is simulated: each time 30 % of the classes, in turn, are left out of the dictionary.
     threshold : float or {"risk", "f", "youden"}, optional
-        On the unknown score, above which a sample is refused; or what simulated openness is to optimise. None: by
-        ``target_rejection``. (None of the papers gives a number.)
+        Reject samples whose unknown score is above this number; or the objective to optimize under simulated openness.
+        None: by ``target_rejection``. (None of the papers gives a number.)
     target_rejection : float, default 0.05
-        Share of known samples that may be refused.
+        Share of known samples that may be rejected.
     per_class : bool, default False
-        A threshold for each candidate class that has enough held-out samples, instead of one for all.
+        Use one threshold for each candidate class that has enough held-out samples, instead of one for all.
     risk_weight : float, default 1.0
-        The weight of errors on known samples for ``threshold="risk"``.
+        Weight of errors on known samples for ``threshold="risk"``.
     unknown_label : label, optional
-        What ``predict`` says of refused samples; None is −1 for numbers, "unknown" for text (where those are classes:
-        the smallest number minus one, "__unknown__").
+        Label that ``predict`` returns for rejected samples; None is −1 for numbers and "unknown" for text (if those are
+        classes: the smallest number minus one, "__unknown__").
     n_jobs : int, optional
         Threads over samples.
     random_state : int, RandomState or None
-        Of the splits.
+        Seed of the splits.
     """
 
-    #: The evidence that says how strange a sample is, see :mod:`srosr.evidence.table`.
+    #: The kind of evidence that is the unknown score, see :mod:`srosr.evidence.table`.
     kind: ClassVar[str]
 
     _held_out: HeldOutScores
@@ -116,14 +116,14 @@ class SparseRejection(DictionaryClassifier):
         self._learn(dictionary, cross_tests)
 
     def _learn(self, dictionary: Dictionary, cross_tests: tuple[CrossTest, CrossTest]) -> None:
-        """Take a dictionary, and what held-out samples and pretended strangers came to over it."""
+        """Take a dictionary, and the evidence of held-out samples and simulated unknowns over it."""
         held_out, simulated = cross_tests
         column = EVIDENCE.index(self.kind)
         self._held_out = HeldOutScores(
-            self._strangeness(held_out.values[:, column]),
+            self._compute_score(held_out.values[:, column]),
             held_out.candidate,
             held_out.truth,
-            self._strangeness(simulated.values[:, column]),
+            self._compute_score(simulated.values[:, column]),
             simulated.unknown,
             simulated.right,
             *self.score_range,
@@ -133,7 +133,7 @@ class SparseRejection(DictionaryClassifier):
         self.classes_ = np.asarray(dictionary.classes_)
 
     def _sharing_codes(self, kind: type[SparseRejection]) -> SparseRejection:
-        """Another method of this family as if fitted to the same samples with the same parameters, without coding."""
+        """Return another method of this family, fitted to the same samples with the same parameters, without coding."""
         other = kind(**self.get_params())
         other._check_parameters()
         if hasattr(self, "feature_names_in_"):
@@ -145,13 +145,13 @@ class SparseRejection(DictionaryClassifier):
     def _held_out_scores(self) -> HeldOutScores:
         return self._held_out
 
-    # -- recognising -------------------------------------------------------------------------------------
+    # -- predicting --------------------------------------------------------------------------------------
 
     def _score_evidence(self, evidence: Evidence) -> Array:
-        values = self._strangeness(evidence.values[:, EVIDENCE.index(self.kind)])
+        values = self._compute_score(evidence.values[:, EVIDENCE.index(self.kind)])
         return np.where(evidence.empty, self.score_range[1], values)
 
-    def _strangeness(self, values: Array) -> Array:
+    def _compute_score(self, values: Array) -> Array:
         return values if DIRECTION[self.kind] > 0 else 1.0 - values
 
     def _check_parameters(self) -> None:
@@ -160,20 +160,20 @@ class SparseRejection(DictionaryClassifier):
 
 
 class SCIRejection(SparseRejection):
-    r"""Refusal by the sparsity concentration index of the code (SCI).
+    r"""Rejection by the sparsity concentration index of the code (SCI).
 
     .. math:: \mathrm{SCI}(x) = \frac{K\max_k\|x_k\|_1/\|x\|_1 - 1}{K - 1}
 
-    is 1 where one class alone explains the sample and 0 where all classes have an equal part. The unknown score is one
-    minus it: the rule "refuse below :math:`\tau`" is ``threshold=1 - tau``. It does not look at how well the sample is
-    explained, so a stranger that one class's atoms resemble most is accepted however poor the likeness.
+    is 1 if one class alone explains the sample and 0 if all classes have an equal part. The unknown score is one minus
+    it: the rule "reject below :math:`\tau`" is ``threshold=1 - tau``. It ignores how well the sample is explained, so
+    an unknown sample whose code uses the atoms of one class is accepted however poor the fit.
 
     Parameters
     ----------
     problem, kernel, gamma, degree, coef0, normalize, n_repeats :
         What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
-        When a sample is refused: as there.
+        When a sample is rejected: as there.
     unknown_label, n_jobs, random_state :
         As there.
 
@@ -196,18 +196,18 @@ class SCIRejection(SparseRejection):
 
 
 class RatioRejection(SparseRejection):
-    r"""Refusal by the ratio of the best class's score to the second best's.
+    r"""Rejection by the ratio of the best class's residual to the second best's.
 
-    On class residuals it is :math:`r_{(1)}/r_{(2)}`, which is the unknown score: small where one class explains the
-    sample much better than all others, one where two are as good. (Patel et al. take it on projection scores, where
-    large is good; the paper, and this class, on residuals.)
+    The unknown score is :math:`r_{(1)}/r_{(2)}`: small if one class explains the sample much better than all others,
+    one if two do so equally well. (Patel et al. use projection scores, where large is good; the paper, and this class,
+    use residuals.)
 
     Parameters
     ----------
     problem, kernel, gamma, degree, coef0, normalize, n_repeats :
         What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
-        When a sample is refused: as there.
+        When a sample is rejected: as there.
     unknown_label, n_jobs, random_state :
         As there.
 
@@ -230,9 +230,9 @@ class RatioRejection(SparseRejection):
 
 
 class NaiveRejection(SparseRejection):
-    r"""Refusal by the residual of the best class, with a threshold straight from training errors.
+    r"""Rejection by the residual of the best class, with a threshold directly from training errors.
 
-    The paper's baseline: :math:`r_m = \min_k\|y - Y_kx_k\|_2` is the unknown score, and no tail is modelled; the
+    The paper's baseline: the unknown score is :math:`r_m = \min_k\|y - Y_kx_k\|_2`, and no tail is modeled; the
     threshold is a quantile of the held-out errors (``target_rejection``).
 
     Parameters
@@ -240,7 +240,7 @@ class NaiveRejection(SparseRejection):
     problem, kernel, gamma, degree, coef0, normalize, n_repeats :
         What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
-        When a sample is refused: as there.
+        When a sample is rejected: as there.
     unknown_label, n_jobs, random_state :
         As there.
 

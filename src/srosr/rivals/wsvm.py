@@ -10,44 +10,41 @@ from sklearn.svm import OneClassSVM
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate, check_share
-from ..tails import Weibull
-from .cross_fitted import Model, Shape
+from .cross_fitted import Model, Shape, Tuned
 from .kernel_machines import (
     KernelMachineClassifier,
-    best_class,
+    KernelMachines,
     check_gamma,
-    gaussian,
-    kernel_among,
-    kernel_scale,
-    lowest_tails,
-    one_vs_rest,
-    support_columns,
+    compute_kernel,
+    compute_scale,
+    extract_kernel,
+    fit_lowest_tails,
+    fit_one_vs_rest,
+    pick_class,
+    read_tail,
+    resolve_gamma,
 )
 
 __all__ = ["WSVM"]
 
 
 @dataclass(frozen=True, eq=False)
-class WeibullMachines(Model):
+class WeibullMachines(KernelMachines):
     """Machines of each class against the rest, and of each class alone, with the tails of their scores.
 
     Attributes
     ----------
-    weights, gate_weights : ndarray (n_classes, n_columns)
-        Of the support vectors, against the rest and alone.
-    intercepts : ndarray (n_classes,)
-    gamma, gate_gamma : float
     match, rest, inside : ndarray (3, n_classes)
         End, shape and scale of tails: of scores of the class, of negated scores of the rest, of the class alone.
+    gate_weights : ndarray (n_classes, n_columns)
+        Weights of the support vectors of each class alone.
+    gate_gamma : float
     gate : float
         Probability of being inside above which the gate is open.
     short : ndarray of bool (n_classes,)
-        Classes with a tail too short to be fitted.
+        Classes with a tail too short to fit.
     """
 
-    weights: Array
-    intercepts: Array
-    gamma: float
     match: Array
     rest: Array
     gate_weights: Array
@@ -56,30 +53,28 @@ class WeibullMachines(Model):
     gate: float
     short: AnyArray
 
-    def judge(self, related: Array) -> tuple[IntArray, Array, Array]:
-        kernel = gaussian(related, self.gamma)
-        decisions = kernel @ self.weights.T + self.intercepts
+    weight_arrays: ClassVar[tuple[str, ...]] = ("weights", "gate_weights")
+
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        kernel = compute_kernel(inputs, self.gamma)
+        decisions = self.decide(kernel)
         if self.gate_gamma != self.gamma:
-            kernel = gaussian(related, self.gate_gamma)
-        end, shape, scale = self.inside
-        is_open = Weibull(shape, scale).cdf(kernel @ self.gate_weights.T - end) > self.gate
-        end, shape, scale = self.match
-        scores = Weibull(shape, scale).cdf(decisions - end)
-        end, shape, scale = self.rest
-        products = scores * Weibull(shape, scale).sf(-decisions - end)
+            kernel = compute_kernel(inputs, self.gate_gamma)
+        end, tail = read_tail(self.inside)
+        is_open = tail.cdf(kernel @ self.gate_weights.T - end) > self.gate
+        end, tail = read_tail(self.match)
+        scores = tail.cdf(decisions - end)
+        end, tail = read_tail(self.rest)
+        products = scores * tail.sf(-decisions - end)
         scores = np.where(is_open, products, 0.0)
         unknown = np.where(is_open.any(axis=1), 1.0 - scores.max(axis=1), 2.0 - products.max(axis=1))
-        return best_class(scores, decisions), unknown, scores
+        return pick_class(scores, decisions), unknown, scores
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {
-            "weights": (n_classes, n_columns),
-            "intercepts": (n_classes,),
-            "match": (3, n_classes),
-            "rest": (3, n_classes),
+        return KernelMachines.shapes(n_classes, n_columns) | {
+            **dict.fromkeys(("match", "rest", "inside"), (3, n_classes)),
             "gate_weights": (n_classes, n_columns),
-            "inside": (3, n_classes),
             "short": (n_classes,),
         }
 
@@ -91,11 +86,11 @@ class WeibullMachines(Model):
 class WSVM(KernelMachineClassifier):
     r"""Weibull-calibrated support vector machine (W-SVM).
 
-    Supposes that the scores of machines nearest to their boundaries are extremes, and so follow Weibull distributions.
-    Each class has two machines with radial basis functions: one of the class alone, whose sum of kernel values
-    :math:`v_k(x) = \sum_i\alpha_i k(x, x_i)`, :math:`\sum_i\alpha_i = 1`, falls to zero with the distance from the
-    class, and one against the rest with decision value :math:`f_k(x)`. With tails fitted by maximum likelihood to their
-    scores of training samples,
+    The method assumes that the scores of machines nearest to their boundaries are extremes, and so follow Weibull
+    distributions. Each class has two machines with radial basis functions: one of the class alone, whose sum of kernel
+    values :math:`v_k(x) = \sum_i\alpha_i k(x, x_i)`, :math:`\sum_i\alpha_i = 1`, falls to zero with the distance from
+    the class, and one against the rest with decision value :math:`f_k(x)`. With tails fitted by maximum likelihood to
+    their scores of training samples,
 
     .. math::
         P_{O,k} &= 1 - \exp\left(-\left(v_k/\lambda_{O}\right)^{\kappa_{O}}\right)
@@ -105,39 +100,39 @@ class WSVM(KernelMachineClassifier):
         P_{\psi,k} &= \exp\left(-\left(\frac{\nu_\psi - f_k}{\lambda_\psi}\right)^{\kappa_\psi}\right)
                 && \text{highest } f_k \text{ of the rest},\ \nu_\psi = \max f_k + 2,
 
-    the score of a class is :math:`P_\eta P_\psi` where :math:`P_O > \delta_\tau`, else 0. The unknown score is one
-    minus the largest of them, from 0 to 1, where the gate of some class is open; where all are closed it is two minus
-    the largest :math:`P_\eta P_\psi`, from 1 to 2. A threshold below one refuses all of those, as the paper does; one
-    above it keeps a target of false rejection where the gates alone refuse more known samples than that. Where scores
-    are equal the decision value says which class is the candidate.
+    the score of a class is :math:`P_\eta P_\psi` if :math:`P_O > \delta_\tau`, else 0. If the gate of some class is
+    open, the unknown score is one minus the largest of them, from 0 to 1; if all are closed it is two minus the largest
+    :math:`P_\eta P_\psi`, from 1 to 2. A threshold below one rejects all of the latter, as the paper does; one above it
+    keeps a target of false rejection even if the gates alone would reject more known samples than that. Among equal
+    scores the largest decision value decides the candidate.
 
     Tails end the width of the margin beyond the most extreme score: for separable classes at :math:`\mp1`, on the other
     margin. They hold :math:`\lfloor\theta n_+\rfloor` scores of the class, with :math:`n_+` support vectors in it,
     :math:`\lfloor\theta n_-/(K - 1)\rfloor` of the rest and :math:`\lfloor\theta n_O\rfloor` of the class alone, at
-    least three where there are so many, and twice as many while all of them are equal (on the margin). Where there are
-    fewer than three scores, or only equal ones, the shape is the median of those of the other classes (2 where no class
-    has one) and the scale is fitted. A warning names the classes with such tails, or with fewer than three scores by
-    their support vectors. Scores that differ by less than 5 % of their distance from the end count as equal.
+    least three if there are as many, and twice as many while all of them are equal (on the margin). With fewer than
+    three scores, or only equal ones, the shape is the median of those of the other classes (2 if no class has one) and
+    only the scale is fitted. A warning names the classes with such tails, or with support vectors for fewer than three
+    scores. Scores that differ by less than 5 % of their distance from the end count as equal.
 
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, with γ.
+        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
     gamma : float or "scale", optional
         γ of the machines against the rest; "scale" is one over the total variance of the samples. None: chosen.
     gate_gamma : float or "scale", optional
-        γ of the machines of one class alone. None: as the others.
+        γ of the machines of one class alone. None: as for the others.
     nu : float, default 0.5
-        Share of a class that may be outside its machine, at most.
+        Largest share of a class that may be outside its machine.
     gate : float, default 0.001
         :math:`\delta_\tau`, at least 0 and below 1.
     tail_factor : float, default 1.5
-        :math:`\theta`, the scores in a tail for each support vector.
+        :math:`\theta`, scores in a tail per support vector.
     openness : float, default 0.0
-        Openness expected, for ``threshold="original"``.
+        Expected openness, for ``threshold="original"``.
     threshold : float or {"risk", "f", "youden", "original"}, optional
-        On the unknown score. "original" is :math:`1 - \delta_R` with :math:`\delta_R` half the openness; with openness
-        0 only samples without any probability, or with all gates closed, are refused.
+        Threshold on the unknown score. "original" is :math:`1 - \delta_R` with :math:`\delta_R` half the openness; with
+        openness 0 only samples of probability 0, or with all gates closed, are rejected.
     normalize, cv, target_rejection, per_class, risk_weight, unknown_label, random_state :
         As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 
@@ -153,16 +148,16 @@ class WSVM(KernelMachineClassifier):
     Warns
     -----
     TailWarning
-        Where a tail is too short to fit.
+        If a tail is too short to fit.
 
     Notes
     -----
-    The authors' released implementation mirrors scores before it fits them: its :math:`P_\eta` is the *survival*
+    The authors' released implementation mirrors scores before fitting them: its :math:`P_\eta` is the *survival*
     function of :math:`\max - f + 1` with the highest score in the tail, one beyond it, and its :math:`P_\psi` the
     distribution function of :math:`f - \min + 1` with the lowest score in the tail. Both grow with the decision value,
     as here, but their end points lie on the inner side of the tail. Here tails end on the side of their extremes, and
-    that of a class alone where the sum of kernel values ends, at zero, so that the gate closes far away whatever the
-    size of the class. The release stops with an error where a tail has fewer than three scores; its default for the
+    that of a class alone ends where the sum of kernel values does, at zero, so that the gate closes far away whatever
+    the size of the class. The release stops with an error if a tail has fewer than three scores; its default for the
     gate is 0 and for γ one over the number of features.
 
     References
@@ -175,7 +170,7 @@ class WSVM(KernelMachineClassifier):
     >>> import numpy as np
     >>> from srosr.rivals import WSVM
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(centre, 1.0, (40, 2)) for centre in (0.0, 4.0)])
+    >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = WSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))
     >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [30.0, 0.0]]).tolist(), clf.unknown_score([[30.0, 0.0]]).tolist()
     (['a', 'b', 'unknown'], [2.0])
@@ -183,6 +178,12 @@ class WSVM(KernelMachineClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 2.0)
     model_type: ClassVar[type[Model]] = WeibullMachines
+    _checks: ClassVar = {
+        "gate_gamma": check_gamma,
+        "nu": check_rate,
+        "gate": check_share,
+        "tail_factor": check_positive,
+    }
 
     def __init__(
         self,
@@ -206,6 +207,7 @@ class WSVM(KernelMachineClassifier):
         super().__init__(
             C=C,
             gamma=gamma,
+            openness=openness,
             normalize=normalize,
             cv=cv,
             threshold=threshold,
@@ -219,21 +221,17 @@ class WSVM(KernelMachineClassifier):
         self.nu = nu
         self.gate = gate
         self.tail_factor = tail_factor
-        self.openness = openness
 
-    def _tuned(self, related: Array, members: IntArray, rng: Any) -> dict[str, Any]:
-        tuned = super()._tuned(related, members, rng)
+    def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
+        tuned = super()._choose_parameters(inputs, members, rng)
         if self.gate_gamma is None:
-            gate_gamma = tuned["gamma"]
-        else:
-            gate_gamma = kernel_scale(related) if isinstance(self.gate_gamma, str) else float(self.gate_gamma)
-        return tuned | {"gate_gamma": gate_gamma}
+            return tuned | {"gate_gamma": tuned["gamma"]}
+        return tuned | {"gate_gamma": resolve_gamma(self.gate_gamma, compute_scale(inputs))}
 
-    def _learn(
-        self, related: Array, rows: IntArray, members: IntArray, tuned: dict[str, Any]
-    ) -> tuple[Model, IntArray | None]:
-        kernel = kernel_among(related, rows, rows, tuned["gamma"])
-        weights, intercepts = one_vs_rest(kernel, members, tuned["C"])
+    def _fit_machines(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
         n_classes, factor = len(weights), float(self.tail_factor)
         gate_weights, sums = np.zeros_like(weights), []
         for k in range(n_classes):
@@ -241,7 +239,7 @@ class WSVM(KernelMachineClassifier):
             if tuned["gate_gamma"] == tuned["gamma"]:
                 block = kernel[np.ix_(own, own)]
             else:
-                block = kernel_among(related, rows[own], rows[own], tuned["gate_gamma"])
+                block = extract_kernel(inputs, rows[own], rows[own], tuned["gate_gamma"])
             machine = OneClassSVM(nu=self.nu, kernel="precomputed").fit(block)
             gate_weights[k, own[machine.support_]] = machine.dual_coef_[0] / machine.dual_coef_.sum()
             sums.append(block @ gate_weights[k, own])
@@ -250,37 +248,27 @@ class WSVM(KernelMachineClassifier):
         n_own, n_other, n_alone = (
             np.count_nonzero(w, axis=1) for w in (weights * belongs, weights * ~belongs, gate_weights)
         )
-        match, few = lowest_tails([scores[own, k] for k, own in enumerate(belongs)], _sizes(factor * n_own))
+        match, few = fit_lowest_tails([scores[own, k] for k, own in enumerate(belongs)], _round_down(factor * n_own))
         negated = [-scores[~own, k] for k, own in enumerate(belongs)]
-        rest, few_others = lowest_tails(negated, _sizes(factor * n_other / (n_classes - 1)))
-        inside, few_alone = lowest_tails(sums, _sizes(factor * n_alone), end=0.0)
-        used = support_columns(weights, gate_weights)
-        model = WeibullMachines(
-            weights[:, used],
+        rest, few_others = fit_lowest_tails(negated, _round_down(factor * n_other / (n_classes - 1)))
+        inside, few_alone = fit_lowest_tails(sums, _round_down(factor * n_alone), end=0.0)
+        return WeibullMachines(
+            weights,
             intercepts,
             tuned["gamma"],
             match,
             rest,
-            gate_weights[:, used],
+            gate_weights,
             tuned["gate_gamma"],
             inside,
             float(self.gate),
             few | few_others | few_alone,
         )
-        return model, rows[used]
 
     def _original_threshold(self) -> float | None:
-        # Samples with all gates closed score one or more, and are refused whatever the openness.
+        # Samples with all gates closed score one or more, and are rejected whatever the openness.
         return min(1.0 - 0.5 * float(self.openness), float(np.nextafter(1.0, 0.0)))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_gamma("gate_gamma", self.gate_gamma)
-        check_rate("nu", self.nu)
-        check_share("gate", self.gate)
-        check_positive("tail_factor", self.tail_factor)
-        check_share("openness", self.openness)
 
-
-def _sizes(numbers: Array) -> list[int]:
+def _round_down(numbers: Array) -> list[int]:
     return np.floor(numbers).astype(int).tolist()

@@ -22,9 +22,9 @@ from srosr._support.threads import one_blas_thread
 from srosr.exceptions import CalibrationWarning, SROSRWarning, TailWarning
 from srosr.rivals import EVM, OSNN, KNNDistance, Mahalanobis, MaxLogit, OpenMax
 from srosr.rivals.cross_fitted import COSTS
-from srosr.rivals.evm import BEYOND, set_cover
-from srosr.rivals.logistic import best_penalty, fit_logistic
-from srosr.rivals.span_coordinates import in_own_span
+from srosr.rivals.evm import BEYOND, find_cover
+from srosr.rivals.logistic import choose_penalty, fit_logistic
+from srosr.rivals.span_coordinates import project_to_span
 
 ALL = (OSNN, KNNDistance, Mahalanobis, EVM, OpenMax, MaxLogit)
 # Those that learn from inner products of centred samples alone.
@@ -72,7 +72,7 @@ def test_osnn_is_the_ratio_of_the_nearest_to_the_nearest_of_another_class():
         assert ratio == pytest.approx(distances[t] / u, rel=1e-9)
 
 
-def test_osnn_refuses_the_far_and_the_middle_but_not_what_is_beyond_one_class():
+def test_osnn_rejects_the_far_and_the_middle_but_not_what_is_beyond_one_class():
     clf = OSNN(threshold=0.5).fit([[0.0], [1.0], [8.0], [9.0]], ["a", "a", "b", "b"])
     assert clf.unknown_score([[4.5], [1e6]]) == pytest.approx([1.0, 1.0], abs=1e-4)
     assert clf.predict([[4.5], [1e6], [-6.0]]).tolist() == ["unknown", "unknown", "a"]
@@ -90,7 +90,7 @@ def test_osnn_held_out_scores_are_those_of_a_fit_without_the_samples():
     assert np.mean(np.isclose(held_out, alone)) > 0.5
 
 
-# Distance to the k-th neighbour
+# Distance to the k-th neighbor
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 36])
@@ -125,7 +125,7 @@ def test_votes_do_not_depend_on_the_order_of_equally_near_samples():
         assert clf.class_scores([[0.0]])[0] == pytest.approx([0.5, 1.5, -7 / 8])
 
 
-def test_more_neighbours_than_samples_are_all_samples():
+def test_more_neighbors_than_samples_are_all_samples():
     X, y, new = task(3, sizes=(4, 4))
     assert np.array_equal(KNNDistance(8).fit(X, y).unknown_score(new), KNNDistance(999).fit(X, y).unknown_score(new))
     assert KNNDistance(999).fit(X, y).unknown_score(new) == pytest.approx(cdist(new, X).max(axis=1))
@@ -191,20 +191,20 @@ def test_one_sample_a_class_falls_back_on_euclidean_distance_and_says_so():
 
 def test_coordinates_in_the_span_keep_all_products():
     X = np.random.default_rng(0).normal(size=(7, 40))
-    coordinates, basis = in_own_span(X)
+    coordinates, basis = project_to_span(X)
     assert coordinates.shape == (7, 7)
     assert coordinates @ coordinates.T == pytest.approx(X @ X.T)
     assert coordinates @ basis.T == pytest.approx(X)
-    assert in_own_span(X.T)[1] is None
+    assert project_to_span(X.T)[1] is None
 
 
 # Extreme value machine
 
 
-def probability(strangeness):
+def probability(score):
     """What EVM's scores say, which are log(1 − log P)."""
     with np.errstate(over="ignore"):
-        return np.exp(-np.expm1(strangeness))
+        return np.exp(-np.expm1(score))
 
 
 def slow_evm(X, y, new, tail_size, cover, n_averaged):
@@ -304,9 +304,9 @@ def test_inclusion_is_about_even_half_way_to_the_other_class_and_abates_with_dis
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.integers(1, 14), st.floats(0.0, 1.0), st.integers(0, 10**6))
-def test_set_cover_covers_all_with_no_point_to_spare_and_few(n, density, seed):
+def test_a_cover_covers_all_with_no_point_to_spare_and_few(n, density, seed):
     covers = np.random.default_rng(seed).random((n, n)) < density
-    chosen = set_cover(covers)
+    chosen = find_cover(covers)
     covers = covers | np.eye(n, dtype=bool)
     assert covers[chosen].any(axis=0).all()
     assert 1 <= len(chosen) <= n
@@ -410,15 +410,15 @@ def test_penalty_is_the_best_of_the_choices_on_held_out_samples():
     y = np.repeat([0, 1, 2], 30)
     noisy = np.eye(3)[y] * 0.7 + rng.normal(size=(90, 3)) * 0.4
     noisy = np.concatenate([noisy, rng.normal(size=(90, 60)) * 0.4], axis=1)
-    assert best_penalty(noisy, y, np.random.RandomState(0)) <= 1.0
+    assert choose_penalty(noisy, y, np.random.RandomState(0)) <= 1.0
     angle = y * 0.05 + rng.normal(size=90) * 0.005
     narrow = np.column_stack([np.cos(angle), np.sin(angle)])
-    assert best_penalty(narrow, y, np.random.RandomState(0)) == COSTS[-1]
+    assert choose_penalty(narrow, y, np.random.RandomState(0)) == COSTS[-1]
 
 
 def test_penalty_without_a_sample_to_hold_out_is_one():
     X = np.eye(3)
-    assert best_penalty(X, np.arange(3), np.random.RandomState(0)) == 1.0
+    assert choose_penalty(X, np.arange(3), np.random.RandomState(0)) == 1.0
 
 
 def test_logistic_regression_on_constant_features_knows_the_shares_of_the_classes():
@@ -486,12 +486,12 @@ def test_original_threshold_is_that_the_unknown_class_is_the_most_probable():
     known = clf.class_scores(new)
     probable = np.column_stack([known, clf.unknown_score(new) + known.max(axis=1)])
     probable = np.exp(probable) / np.exp(probable).sum(axis=1, keepdims=True)
-    refused = probable.argmax(axis=1) == 3
-    assert 0 < refused.sum() < len(new)
-    assert np.array_equal(clf.predict(new) == -1, refused)
+    rejected = probable.argmax(axis=1) == 3
+    assert 0 < rejected.sum() < len(new)
+    assert np.array_equal(clf.predict(new) == -1, rejected)
 
 
-def test_two_classes_are_refused_where_the_sample_is_more_likely_outside_than_inside():
+def test_two_classes_reject_a_sample_that_is_more_likely_outside_than_inside():
     X, y, new = task(15, sizes=(30, 30))
     clf = OpenMax(C=0.3, threshold="original", random_state=0).fit(X, y)
     activations = MaxLogit(0.3, random_state=0).fit(X, y).class_scores(new)
@@ -502,7 +502,7 @@ def test_two_classes_are_refused_where_the_sample_is_more_likely_outside_than_in
     assert np.array_equal((clf.predict(new) == -1)[clear], (outside > 0.5)[clear])
 
 
-def test_openmax_refuses_far_samples_of_which_softmax_is_sure():
+def test_openmax_rejects_far_samples_that_softmax_is_sure_of():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2)) + np.repeat([[0, 5], [5, -3], [-5, -3]], 30, axis=0)
     y = np.repeat([0, 1, 2], 30)
@@ -557,7 +557,7 @@ def test_without_any_distance_openmax_is_max_logit():
 @pytest.mark.parametrize("rival", ALL)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10**6), n_features=st.sampled_from([2, 5, 50]))
-def test_moved_and_turned_samples_are_judged_alike(rival, seed, n_features):
+def test_moved_and_turned_samples_are_predicted_alike(rival, seed, n_features):
     fixed = {"C": 1.0} if rival in (OpenMax, MaxLogit) else {}
     X, y, new = task(seed, sizes=(8, 7, 9), n_features=n_features, n_new=5)
     rng = np.random.default_rng(seed)
@@ -617,13 +617,13 @@ def test_largest_class_score_is_the_candidates(rival):
 
 
 @pytest.mark.parametrize("rival", ALL)
-def test_about_five_in_a_hundred_known_samples_are_refused_and_strangers_score_higher(rival):
+def test_about_five_in_a_hundred_known_samples_are_rejected_and_unknown_ones_score_higher(rival):
     world = World(3, noise=0.6)
     X, y = world.known(60)
     clf = rival(random_state=0).fit(X, y)
-    known, strangers = world.fresh(1000)[0], world.strangers(1000)
+    known, unknown = world.fresh(1000)[0], world.strangers(1000)
     assert np.mean(clf.predict(known) == -1) < 0.1
-    assert roc_auc_score(np.repeat([0, 1], 1000), clf.unknown_score(np.concatenate([known, strangers]))) > 0.8
+    assert roc_auc_score(np.repeat([0, 1], 1000), clf.unknown_score(np.concatenate([known, unknown]))) > 0.8
 
 
 @pytest.mark.parametrize("rival", ALL)
@@ -666,7 +666,7 @@ def test_a_tail_longer_than_there_are_distances_is_all_of_them(rival):
 
 
 @pytest.mark.parametrize("rival", ALL)
-def test_samples_without_a_direction_are_refused(rival):
+def test_samples_without_a_direction_are_rejected(rival):
     X, y, _ = task(22)
     clf = rival(normalize=True, random_state=0).fit(X, y)
     assert clf.predict(np.zeros((1, 4))).tolist() == [-1]
@@ -698,7 +698,7 @@ def test_methods_without_a_threshold_in_their_paper_say_so(rival):
         (Mahalanobis(threshold=-1.0), "threshold must be"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused_by_name(clf, message):
+def test_invalid_parameters_raise_by_name(clf, message):
     with pytest.raises(ValueError, match=message):
         clf.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
 
