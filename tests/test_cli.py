@@ -192,7 +192,7 @@ def test_examples_are_accepted_knowns_and_rejected_unknowns(result):
 
 def test_the_explained_sample_is_a_rejected_unknown_and_the_tail_its_candidates(result):
     samples = result.samples
-    assert samples.explained_digit in result.unknown and samples.explanation.refused
+    assert samples.explained_digit in result.unknown and samples.explanation.rejected
     assert samples.tail.label == samples.explanation.candidate
     assert len(samples.nonmatched.unknown) == len(samples.unknown_score)
 

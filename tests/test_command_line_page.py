@@ -48,7 +48,7 @@ def test_the_five_lines_of_python_run(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
     exec(compile(code, "README.md", "exec"), {})
     shown = capsys.readouterr().out
-    assert "-1" in shown.splitlines()[0] and "Refused: the unknown score" in shown
+    assert "-1" in shown.splitlines()[0] and "Rejected: the unknown score" in shown
 
 
 def test_the_five_lines_of_shell_are_commands_that_work(tmp_path, monkeypatch):

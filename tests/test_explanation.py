@@ -1,4 +1,4 @@
-"""What an explanation promises: the numbers of the verdict, and sentences that are true of them."""
+"""Explanations have the numbers of the prediction, and sentences that are true of them."""
 
 import json
 import math
@@ -45,15 +45,15 @@ def any_rule(request):
     return SROSRClassifier(n_repeats=5, rule=request.param, random_state=0).fit(X, Y)
 
 
-# --- the numbers are those of the recogniser ---
+# --- the numbers are those of the recognizer ---
 
 
 @pytest.mark.parametrize("x", [OWN, SPREAD, ALIEN, ZERO, X[7]])
-def test_verdict_scores_and_threshold_are_those_of_the_recogniser(any_rule, x):
+def test_decision_scores_and_threshold_are_those_of_the_recognizer(any_rule, x):
     e = any_rule.explain(x)
     assert e.label == any_rule.predict([x])[0]
     assert e.candidate == any_rule.candidate([x])[0]
-    assert e.refused == (e.label == any_rule.unknown_label_)
+    assert e.rejected == (e.label == any_rule.unknown_label_)
     assert e.unknown_score == pytest.approx(any_rule.unknown_score([x])[0], abs=1e-9)
     assert e.log_p_value == pytest.approx(any_rule.log_p_value([x])[0], rel=1e-6)
     assert e.p_value == pytest.approx(1 - e.unknown_score, abs=1e-9)
@@ -75,13 +75,13 @@ def test_contributions_add_up_to_the_score_that_is_compared_with_its_threshold(a
             assert rule.distribution.cdf(e.score) == pytest.approx(e.unknown_score)
         else:
             assert e.score / (1 + rule.weight) == pytest.approx(e.unknown_score)
-            assert {part.name: part.standardised for part in e.evidence} == {
+            assert {part.name: part.standardized for part in e.evidence} == {
                 "matched": e.matched_probability,
                 "nonmatched": e.nonmatched_probability,
             }
-        assert e.refused == (e.score > e.score_threshold)
+        assert e.rejected == (e.score > e.score_threshold)
         for part in e.evidence:
-            assert part.contribution == pytest.approx(part.weight * part.standardised)
+            assert part.contribution == pytest.approx(part.weight * part.standardized)
 
 
 def test_values_and_concentration_are_those_of_the_evidence_table(clf):
@@ -127,7 +127,7 @@ def test_position_and_usual_values_are_those_of_held_out_samples_of_the_candidat
 def test_without_the_reasons_the_sample_would_have_been_accepted(clf):
     for x in (SPREAD, X[0] + X[20], X[25] + X[45]):
         e = clf.explain(x)
-        assert e.refused and e.reasons and e.reasons_suffice
+        assert e.rejected and e.reasons and e.reasons_suffice
         assert e.reasons == tuple(part.name for part in e.evidence[: len(e.reasons)])
         left = [part.contribution for part in e.evidence[len(e.reasons) :]]
         rule = clf.calibration_.rule
@@ -135,7 +135,7 @@ def test_without_the_reasons_the_sample_would_have_been_accepted(clf):
         assert rule.distribution.cdf(sum(left) + e.evidence[len(e.reasons) - 1].contribution) > e.threshold
 
 
-# --- what is taken, and what is not ---
+# --- what explain takes ---
 
 
 def test_one_sample_can_come_as_vector_row_series_or_table(clf):
@@ -171,7 +171,7 @@ def test_feature_names_are_checked_as_predict_does():
         (np.full(13, np.nan), "NaN"),
     ],
 )
-def test_anything_else_is_refused_with_what_to_give(clf, x, says):
+def test_anything_else_raises_and_says_what_to_pass(clf, x, says):
     with pytest.raises(ValueError, match=says):
         clf.explain(x)
 
@@ -189,7 +189,7 @@ def test_similarities_of_one_sample_explain_it_as_its_features_do(clf):
         gram.explain(X[0])
 
 
-def test_a_recogniser_that_has_learnt_nothing_says_so():
+def test_an_unfitted_recognizer_raises():
     with pytest.raises(NotFittedError):
         SROSRClassifier().explain(X[0])
 
@@ -197,44 +197,44 @@ def test_a_recogniser_that_has_learnt_nothing_says_so():
 # --- the words ---
 
 
-def test_the_text_of_a_refusal_says_score_threshold_class_code_and_reasons(clf):
+def test_the_text_of_a_rejection_says_score_threshold_class_code_and_reasons(clf):
     e = clf.explain(SPREAD)
     text = str(e)
-    assert text == e.text and text.startswith("Refused: the unknown score ")
-    assert f"Class {e.candidate} comes closest" in text
-    assert f"{100 * e.shares[e.candidate]:.0f} % of the code lies on class {e.candidate}" in text
+    assert text == e.text and text.startswith("Rejected: the unknown score ")
+    assert f"Class {e.candidate} fits best" in text
+    assert f"{100 * e.shares[e.candidate]:.0f} % of the code belongs to class {e.candidate}" in text
     assert f"known samples of class {e.candidate} have at least {100 * e.usual_share:.0f} %" in text
     assert f"row {e.atoms[0].row} (class {e.atoms[0].label}" in text
     assert "Had these been as in the average known sample, it would have been accepted." in text or "Had this" in text
 
 
-def test_the_text_of_a_recognised_sample_names_its_class_and_no_reason(clf):
+def test_the_text_of_a_recognized_sample_names_its_class_and_no_reason(clf):
     e = clf.explain(OWN)
-    assert not e.refused and e.reasons == ()
-    assert e.text.startswith("Recognised as class 1: the unknown score ")
-    assert "is not above the threshold" in e.text and "Had th" not in e.text
+    assert not e.rejected and e.reasons == ()
+    assert e.text.startswith("Recognized as class 1: the unknown score ")
+    assert "does not exceed the threshold" in e.text and "Had th" not in e.text
 
 
 def test_score_and_threshold_are_written_with_the_digits_it_takes_to_tell_them_apart():
-    from srosr.inspection.explanation_text import apart
+    from srosr.inspection.explanation_text import format_apart
 
-    assert apart(0.9, 0.95) == ("0.900", "0.950")
-    assert apart(0.95001, 0.95) == ("0.95001", "0.95000")
-    assert apart(0.5, 0.5) == ("0.500", "0.500")
+    assert format_apart(0.9, 0.95) == ("0.900", "0.950")
+    assert format_apart(0.95001, 0.95) == ("0.95001", "0.95000")
+    assert format_apart(0.5, 0.5) == ("0.500", "0.500")
 
 
-def test_a_sample_of_length_zero_is_refused_for_that(any_rule):
+def test_a_sample_of_length_zero_is_rejected_for_that(any_rule):
     e = any_rule.explain(ZERO)
-    assert e.refused and e.unknown_score == 1 and e.log_p_value == -math.inf
+    assert e.rejected and e.unknown_score == 1 and e.log_p_value == -math.inf
     assert e.evidence == e.atoms == e.reasons == ()
-    assert e.text == "Refused: the sample has length zero, so that there is nothing in it to recognise."
+    assert e.text == "Rejected: the sample has length zero, so there is nothing to recognize."
 
 
 def test_a_zero_code_is_said_to_be_one(any_rule):
     e = any_rule.explain(ALIEN)
     assert not e.atoms and set(e.shares.values()) == {0.0}
-    assert "No training sample helps to rebuild it" in e.text
-    assert "of the code lies" not in e.text and "comes closest" not in e.text
+    assert "No training sample helps to reconstruct it" in e.text
+    assert "of the code belongs" not in e.text and "fits best" not in e.text
 
 
 def test_a_code_that_leans_on_another_class_than_the_candidate_is_said_to():
@@ -243,21 +243,21 @@ def test_a_code_that_leans_on_another_class_than_the_candidate_is_said_to():
     assert found
     for e in found:
         heaviest = max(e.shares, key=e.shares.get)
-        assert f", more ({100 * e.shares[heaviest]:.0f} %) on class {heaviest}" in e.text
+        assert f", less than the {100 * e.shares[heaviest]:.0f} % of class {heaviest}" in e.text
 
 
 def _leans_elsewhere(e):
     return max(e.shares, key=e.shares.get) != e.candidate
 
 
-def test_a_threshold_that_refuses_ordinary_samples_is_blamed_for_it():
+def test_a_threshold_that_rejects_ordinary_samples_is_blamed_for_it():
     strict = SROSRClassifier(n_repeats=5, threshold=0.0, random_state=0).fit(X, Y)
     e = strict.explain(OWN)
-    assert e.refused and not e.reasons_suffice
+    assert e.rejected and not e.reasons_suffice
     assert ("low threshold" in e.text) == (not e.reasons)
     lenient = SROSRClassifier(n_repeats=5, threshold=1.0, random_state=0).fit(X, Y)
     e = lenient.explain(SPREAD)
-    assert not e.refused and e.text.startswith("Recognised")
+    assert not e.rejected and e.text.startswith("Recognized")
     assert json.loads(json.dumps(e.to_dict()))["score_threshold"] is None
 
 
@@ -275,7 +275,7 @@ def test_classes_of_one_sample_are_explained_and_their_score_is_not_called_a_p_v
         clf = SROSRClassifier(n_repeats=5, random_state=0).fit(A, b)
     e = clf.explain(A[2])
     assert not e.is_p_value and math.isnan(e.matched_probability) and e.compared_with == "none"
-    assert "share of pretended strangers" in e.text and "known samples look" not in e.text
+    assert "share of simulated unknowns" in e.text and "known samples score" not in e.text
     assert "ine in ten" not in e.text and "average known sample" not in e.text
     assert math.isnan(e.matched_position) and math.isnan(e.usual_residual)
     json.dumps(e.to_dict(), allow_nan=False)

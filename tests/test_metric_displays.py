@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from srosr._support.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR
+from srosr._support.plotting import KNOWN_COLOR, UNKNOWN_COLOR
 from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.inspection.metric_displays import OpenSetConfusionDisplay, OSCRDisplay
 from srosr.metrics import mark_unknown, open_set_confusion, oscr_area, oscr_curve
@@ -145,7 +145,7 @@ def test_the_legend_has_the_area_and_the_name(ax):
     assert ax.get_legend().get_texts()[1].get_text() == "area 0.333"
 
 
-def test_curves_in_one_figure_are_told_apart_by_colour_and_dashes(ax):
+def test_curves_in_one_figure_are_told_apart_by_color_and_dashes(ax):
     drawn = [make_oscr().plot(ax).line_ for _ in range(6)]
     assert len({to_hex(line.get_color()) for line in drawn}) == 6
     assert [line.is_dashed() for line in drawn] == [False] + [True] * 5
@@ -165,9 +165,9 @@ def test_the_dot_at_the_end_is_the_closed_set_accuracy(ax):
     assert (dot.get_xdata()[0], dot.get_ydata()[0]) == (1.0, pytest.approx(2 / 3))
 
 
-def test_right_and_wrong_cells_differ_in_colour_and_shares_of_the_row_in_depth(ax):
+def test_right_and_wrong_cells_differ_in_color_and_shares_of_the_row_in_depth(ax):
     found = cells(make_confusion().plot(ax))
-    assert to_hex(found[0, 0]) == KNOWN_COLOUR  # all of the row
+    assert to_hex(found[0, 0]) == KNOWN_COLOR  # all of the row
     assert to_hex(found[0, 1]) == to_hex(found[1, 0]) == "#ffffff"
     lightness = found.sum(axis=2)
     # Rows hold shares of 1; 1/2 and 1/2; 1/4 and 3/4.
@@ -175,7 +175,7 @@ def test_right_and_wrong_cells_differ_in_colour_and_shares_of_the_row_in_depth(a
     assert lightness[1, 2] < lightness[2, 0] < lightness[0, 1]
     assert found[2, 0].argmax() == 0 and found[2, 2].argmin() == 0  # reddish, not reddish
     wrong = OpenSetConfusionDisplay(["a", "?"], [[0, 3], [0, 0]]).plot(Figure().add_subplot())
-    assert to_hex(cells(wrong)[0, 1]) == UNKNOWN_COLOUR
+    assert to_hex(cells(wrong)[0, 1]) == UNKNOWN_COLOR
 
 
 def test_one_sample_among_thousands_is_still_to_be_seen(ax):
@@ -213,7 +213,7 @@ def test_names_of_forty_classes_do_not_run_into_each_other():
 # --- what cannot be shown ---
 
 
-def test_what_cannot_be_shown_is_refused_with_the_reason(clf):
+def test_what_cannot_be_shown_raises_with_the_reason(clf):
     known = MET & (Y < 5)
     with pytest.raises(ValueError, match="no unknown samples"):
         OSCRDisplay.from_estimator(clf, X[known], Y[known])

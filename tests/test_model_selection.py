@@ -127,7 +127,7 @@ def test_its_name_says_its_parameters():
 @pytest.mark.parametrize(
     ("parameters", "y", "message"),
     [
-        ({}, None, "y is needed"),
+        ({}, None, "y is required"),
         ({}, [0, 0, 1, 1], "y has 2 classes"),
         ({}, [0, 0, 1, 1, 2], r"class .*2.* in y has one sample"),
         ({}, np.linspace(0, 1, 9), "Unknown label type"),
@@ -138,7 +138,7 @@ def test_its_name_says_its_parameters():
         ({"test_size": "half"}, [0, 0, 1, 1, 2, 2], "test_size must be a number between 0 and 1, both excluded"),
     ],
 )
-def test_what_cannot_be_split_is_refused_at_once_with_the_reason(parameters, y, message):
+def test_what_cannot_be_split_raises_at_once_with_the_reason(parameters, y, message):
     with pytest.raises(ValueError, match=message):
         LeaveClassesOut(**parameters).split(np.zeros((9 if y is None else len(y), 1)), y)
 
@@ -167,7 +167,7 @@ def test_scorers_are_the_metrics_with_other_labels_as_unknown(blobs, names):
     assert candidate_accuracy_scorer(clf, X, y) == np.mean(candidate[known] == y[known])
 
 
-def test_candidate_accuracy_does_not_punish_refusals_and_needs_no_unknown_samples(blobs):
+def test_candidate_accuracy_does_not_punish_rejections_and_needs_no_unknown_samples(blobs):
     X, y = blobs
     clf = NearestMean(threshold=0.0).fit(X, y)
     assert (clf.predict(X) == -1).all()
@@ -191,7 +191,7 @@ def test_pipelines_and_searches_score_like_the_classifier_inside(blobs, scorer):
 
 
 @pytest.mark.parametrize("scorer", SCORERS[:4], ids=lambda scorer: scorer.__name__)
-def test_splits_without_unknown_classes_are_refused_with_the_way_out(blobs, scorer):
+def test_splits_without_unknown_classes_raise_with_the_way_out(blobs, scorer):
     X, y = blobs
     with pytest.raises(ValueError, match=r"cv=LeaveClassesOut\(\)"):
         scorer(NearestMean().fit(X, y), X, y)
@@ -204,7 +204,7 @@ def test_candidate_accuracy_needs_known_samples(blobs):
 
 
 @pytest.mark.parametrize("scorer", SCORERS, ids=lambda scorer: scorer.__name__)
-def test_closed_set_classifiers_are_refused_with_what_they_lack(blobs, scorer):
+def test_closed_set_classifiers_raise_with_what_they_lack(blobs, scorer):
     X, y = blobs
     with pytest.raises(TypeError, match="LogisticRegression has no unknown_label_"):
         scorer(LogisticRegression().fit(X, y), X, y)

@@ -22,7 +22,6 @@ from srosr.exceptions import SROSRWarning, TailWarning
 from srosr.rivals import PISVM, WSVM, OneVsRestSVM, OneVsSet, PairwiseSVM
 from srosr.rivals import cross_fitted as cross_fitted_module
 from srosr.rivals import kernel_machines as machines_module
-from srosr.rivals import pisvm as pisvm_module
 from srosr.rivals import wsvm as wsvm_module
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.distances import squared_distances
@@ -79,7 +78,7 @@ def test_chosen_parameters_are_the_most_accurate_of_scikit_learns_machines():
     """All points of the grid fitted on features; the folds are those drawn from the same random state."""
     X, y, _ = blobs(3, spread=1.6)
     scale = 1 / X.var(axis=0).sum()
-    folds = list(cross_fitted_module.stratified_folds(y, check_random_state(7), 3))
+    folds = list(cross_fitted_module.find_folds(y, check_random_state(7), 3))
     found = {}
     for C, factor in product(COSTS, (0.25, 1.0, 4.0)):
         right = signs = 0
@@ -103,7 +102,7 @@ def test_the_cost_of_one_vs_set_is_the_most_accurate_of_linear_machines():
     found = {}
     for C in COSTS:
         right = signs = 0
-        for test in cross_fitted_module.stratified_folds(y, check_random_state(3), 3):
+        for test in cross_fitted_module.find_folds(y, check_random_state(3), 3):
             train = np.delete(np.arange(75), test)
             centre, root = X[train].mean(axis=0), np.sqrt(X[train].var(axis=0).sum())
             machines = [SVC(kernel="linear", C=C).fit((X[train] - centre) / root, y[train] == k) for k in range(3)]
@@ -135,14 +134,13 @@ def test_distances_are_computed_once_and_the_kernel_once_a_fit(method, monkeypat
     monkeypatch.setattr(cross_fitted_module, "squared_distances", lambda *a: calls.append(a[0].shape) or original(*a))
     clf = quiet(method(C=1.0, gamma=0.5, cv=4), X, y)
     assert calls == [(36, 2)]
-    module = {WSVM: wsvm_module, PISVM: pisvm_module}.get(method)
-    if module is not None:
-        kernels = []
-        among = machines_module.kernel_among
-        watched = lambda d, r, c, g: kernels.append((len(r), len(c))) or among(d, r, c, g)  # noqa: E731
-        monkeypatch.setattr(module, "kernel_among", watched)
-        clf._learn(squared_distances(X, X), np.arange(36), y, clf.tuned_)
-        assert kernels == [(36, 36)]
+    kernels = []
+    extract = machines_module.extract_kernel
+    watched = lambda d, r, c, g: kernels.append((len(r), len(c))) or extract(d, r, c, g)  # noqa: E731
+    for module in (machines_module, wsvm_module):
+        monkeypatch.setattr(module, "extract_kernel", watched)
+    clf._learn(squared_distances(X, X), np.arange(36), y, clf.tuned_)
+    assert kernels == [(36, 36)]
 
 
 def test_a_tail_by_hand():
@@ -355,7 +353,7 @@ def test_pairwise_probabilities_agree_best_with_scikit_learns_sigmoids_of_pairs(
     X, y, samples = blobs(n_classes, n_classes, spread=1.8)
     samples = samples[::7]
     clf = PairwiseSVM(C=2.0, gamma=0.3).fit(X, y)
-    folds = list(cross_fitted_module.stratified_folds(y, np.random.RandomState(0), 3))
+    folds = list(cross_fitted_module.find_folds(y, np.random.RandomState(0), 3))
     r = np.zeros((len(samples), n_classes, n_classes))
     for i, j in itertools.combinations(range(n_classes), 2):
         rows = np.flatnonzero((y == i) | (y == j))

@@ -1,12 +1,12 @@
-r"""Tuning without unknown data, by scikit-learn's own tools.
+r"""Tuning without unknown data, with scikit-learn's own tools.
 
 No unknown sample is needed to choose a parameter: some of the *known* classes are left out of training in turn and
-play the unknown ones ("simulated openness"). :class:`LeaveClassesOut` splits so, and the scorers measure on that:
+serve as simulated unknowns. :class:`LeaveClassesOut` makes such splits, and the scorers measure on them:
 
     GridSearchCV(estimator, grid, cv=LeaveClassesOut(random_state=0), scoring=oscr_scorer).fit(X, y)
 
 A scorer takes a fitted open set classifier: one with ``classes_``, ``unknown_label_``, ``predict`` (a class, or the
-unknown label), ``unknown_score`` (larger is more unknown) and ``candidate`` (the class before any refusal). Labels in
+unknown label), ``unknown_score`` (larger is more unknown) and ``candidate`` (the class before any rejection). Labels in
 y that are not among ``classes_`` count as unknown. The classifier may be the last step of a pipeline, or the best
 estimator of a search.
 """
@@ -39,19 +39,19 @@ __all__ = [
 
 
 class LeaveClassesOut(BaseShuffleSplit):
-    r"""Splits in which some classes are met in testing only.
+    r"""Splits in which some classes occur in testing only.
 
-    In each split about ``unknown`` of the K classes, at least one and at most K − 2, are left out of training. All
-    classes take their turn: over the splits no class is left out more than once oftener than another. Of every other
-    class a share ``test_size`` of the samples, drawn anew for each split, is for testing and the rest for training; of
-    the classes left out the same share is for testing, so that known and unknown classes are met as often, and the
+    In each split about a share ``unknown`` of the K classes, at least one and at most K − 2, is left out of training.
+    All classes take turns: over the splits no class is left out more than once more often than another. Of every other
+    class a share ``test_size`` of the samples, drawn anew for each split, is for testing and the rest for training. Of
+    the classes left out the same share is for testing, so that known and unknown classes are equally frequent, and the
     rest is not used.
 
     Parameters
     ----------
     n_splits : int, default 5
     unknown : float, default 0.3
-        Share of the classes that play the unknown ones, in (0, 1).
+        Share of the classes that are left out as simulated unknowns, in (0, 1).
     test_size : float, default 0.2
         Share of the samples of a class that are for testing, in (0, 1); at least one sample, and not all of them.
     random_state : int, RandomState instance or None, default None
@@ -59,7 +59,7 @@ class LeaveClassesOut(BaseShuffleSplit):
 
     See Also
     --------
-    oscr_scorer, open_set_auroc_scorer, open_set_f_scorer, youden_scorer : what to measure on such splits.
+    oscr_scorer, open_set_auroc_scorer, open_set_f_scorer, youden_scorer : What to measure on such splits.
 
     Examples
     --------
@@ -80,12 +80,12 @@ class LeaveClassesOut(BaseShuffleSplit):
         self.unknown = unknown
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
-        """Indices of the training and the test samples of each split.
+        """Generate the indices of the training and the test samples of each split.
 
         Parameters
         ----------
         X : array-like (n_samples, n_features)
-            Only its length counts.
+            Only its length is used.
         y : array-like (n_samples,)
             At least three classes of at least two samples each.
         groups : ignored
@@ -93,11 +93,11 @@ class LeaveClassesOut(BaseShuffleSplit):
         Yields
         ------
         train, test : ndarray of int
-            In increasing order.
+            In ascending order.
         """
-        self._check()
+        self._check_parameters()
         if y is None:
-            raise ValueError("y is needed: LeaveClassesOut leaves classes out.")
+            raise ValueError("y is required: LeaveClassesOut leaves classes out.")
         labels = column_or_1d(y)
         check_classification_targets(labels)
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -106,28 +106,26 @@ class LeaveClassesOut(BaseShuffleSplit):
         classes, members = np.unique(labels, return_inverse=True)
         if len(classes) < 3:
             raise ValueError(
-                f"y has {len(classes)} classes: leaving one out and keeping two known ones needs three at least."
+                f"y has {len(classes)} classes; at least three are required, to leave one out and keep two."
             )
         sizes = np.bincount(members)
         if sizes.min() < 2:
             raise ValueError(
-                f"class {classes[sizes.argmin()]!r} in y has one sample: with fewer than two it cannot be in training "
-                "and testing. Add samples or drop the class."
+                f"class {classes[sizes.argmin()]!r} in y has one sample; at least two are required, one for training "
+                "and one for testing. Add samples or drop the class."
             )
-        return self._splits(members, sizes)
+        return self._generate_splits(members, sizes)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of splits, ``n_splits``; all arguments are ignored."""
+        """Return the number of splits, ``n_splits``; all arguments are ignored."""
         return int(self.n_splits)
 
-    # -- inside ------------------------------------------------------------------------------------------
-
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
         check_count("n_splits", self.n_splits)
         check_rate("unknown", self.unknown)
         check_rate("test_size", self.test_size)
 
-    def _splits(self, members: AnyArray, sizes: AnyArray) -> Iterator[tuple[IntArray, IntArray]]:
+    def _generate_splits(self, members: AnyArray, sizes: AnyArray) -> Iterator[tuple[IntArray, IntArray]]:
         rng = check_random_state(self.random_state)
         n_classes = len(sizes)
         n_out = min(max(round(self.unknown * n_classes), 1), n_classes - 2)
@@ -144,9 +142,9 @@ class LeaveClassesOut(BaseShuffleSplit):
 
 
 def open_set_f_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """F-measure of Scheirer et al. of the answers, :func:`srosr.metrics.open_set_f_measure`.
+    """Return the F-measure of Scheirer et al. of the predictions, :func:`srosr.metrics.open_set_f_measure`.
 
-    Depends on the estimator's threshold.
+    It depends on the estimator's threshold.
 
     Parameters
     ----------
@@ -160,42 +158,42 @@ def open_set_f_scorer(estimator: Any, X: Any, y: Any) -> float:
     score : float
         Larger is better.
     """
-    final, X, y = _open_set(estimator, X, y, "predict")
+    final, X, y = unwrap_classifier(estimator, X, y, "predict")
     return open_set_f_measure(y, final.predict(X), unknown_label=final.unknown_label_)
 
 
 def youden_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Youden's J of the refusals, :func:`srosr.metrics.youden_j`.
+    """Return Youden's J of the rejections, :func:`srosr.metrics.youden_j`.
 
-    Depends on the estimator's threshold and not on the class that an accepted sample gets.
+    It depends on the estimator's threshold and not on the class that an accepted sample gets.
 
     Parameters
     ----------
     estimator, X, y :
         As for :func:`open_set_f_scorer`.
     """
-    final, X, y = _open_set(estimator, X, y, "predict")
+    final, X, y = unwrap_classifier(estimator, X, y, "predict")
     return youden_j(y, final.predict(X), unknown_label=final.unknown_label_)
 
 
 def open_set_auroc_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """How well ``unknown_score`` ranks unknown above known, :func:`srosr.metrics.open_set_auroc`.
+    """Return how well ``unknown_score`` ranks unknown above known samples, :func:`srosr.metrics.open_set_auroc`.
 
-    Independent of the threshold.
+    It does not depend on the threshold.
 
     Parameters
     ----------
     estimator, X, y :
         As for :func:`open_set_f_scorer`.
     """
-    final, X, y = _open_set(estimator, X, y, "unknown_score")
+    final, X, y = unwrap_classifier(estimator, X, y, "unknown_score")
     return open_set_auroc(y, final.unknown_score(X), unknown_label=final.unknown_label_)
 
 
 def oscr_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Area below the OSCR curve, :func:`srosr.metrics.oscr_area`: ranking and classification in one.
+    """Return the area under the OSCR curve, :func:`srosr.metrics.oscr_area`: ranking and classification in one.
 
-    Independent of the threshold.
+    It does not depend on the threshold.
 
     Parameters
     ----------
@@ -214,30 +212,32 @@ def oscr_scorer(estimator: Any, X: Any, y: Any) -> float:
     >>> bool(cross_val_score(clf, X[:300], y[:300], cv=cv, scoring=oscr_scorer).mean() > 0.8)
     True
     """
-    final, X, y = _open_set(estimator, X, y, "candidate", "unknown_score")
+    final, X, y = unwrap_classifier(estimator, X, y, "candidate", "unknown_score")
     return oscr_area(y, final.candidate(X), final.unknown_score(X), unknown_label=final.unknown_label_)
 
 
 def candidate_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Share of the known samples whose ``candidate`` is right, whether or not they are then refused.
+    """Return the share of the known samples whose ``candidate`` is right, whether or not they are then rejected.
 
-    Unknown samples are left aside and need not be there, so any of scikit-learn's splitters will do.
+    Unknown samples are ignored and not required, so any of scikit-learn's splitters can be used.
 
     Parameters
     ----------
     estimator, X, y :
         As for :func:`open_set_f_scorer`.
     """
-    final, X, y = _open_set(estimator, X, y, "candidate", need_unknown=False)
+    final, X, y = unwrap_classifier(estimator, X, y, "candidate", need_unknown=False)
     known = np.asarray(y != final.unknown_label_, dtype=bool)
     if not known.any():
-        raise ValueError("y has no samples of the estimator's classes_: there is no candidate that could be right.")
+        raise ValueError("y has no samples of the estimator's classes_, so no candidate can be right.")
     right = np.asarray(final.candidate(X)).astype(object) == y.astype(object)
     return float(right[known].mean())
 
 
-def _open_set(estimator: Any, X: Any, y: Any, *methods: str, need_unknown: bool = True) -> tuple[Any, Any, AnyArray]:
-    """The classifier inside, the samples as it takes them, and the labels with the unknown ones marked."""
+def unwrap_classifier(
+    estimator: Any, X: Any, y: Any, *methods: str, need_unknown: bool = True
+) -> tuple[Any, Any, AnyArray]:
+    """Return the classifier inside a pipeline or search, the samples as it takes them, and the labels marked."""
     while isinstance(estimator, Pipeline) or hasattr(estimator, "best_estimator_"):
         if isinstance(estimator, Pipeline):
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X
@@ -247,13 +247,13 @@ def _open_set(estimator: Any, X: Any, y: Any, *methods: str, need_unknown: bool 
     missing = [name for name in ("classes_", "unknown_label_", *methods) if not hasattr(estimator, name)]
     if missing:
         raise TypeError(
-            f"{type(estimator).__name__} has no {' and no '.join(missing)}: what is needed is a fitted open set "
-            "classifier such as SROSRClassifier, alone, or at the end of a pipeline or search."
+            f"{type(estimator).__name__} has no {' and no '.join(missing)}: pass a fitted open set classifier such as "
+            "SROSRClassifier, alone or at the end of a pipeline or search."
         )
     marked = mark_unknown(y, estimator.classes_, unknown_label=estimator.unknown_label_)
     if need_unknown and all(label != estimator.unknown_label_ for label in marked.tolist()):
         raise ValueError(
-            "y has no samples of classes that the estimator does not know: an open set score needs some. Use "
-            "cv=LeaveClassesOut(), which leaves classes out of training."
+            "y has no samples of unknown classes, which an open set score needs. Use cv=LeaveClassesOut(), which "
+            "leaves classes out of training."
         )
     return estimator, X, marked

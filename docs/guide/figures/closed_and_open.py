@@ -5,7 +5,7 @@ from matplotlib.colors import ListedColormap
 from three_clouds import COLORS, X, grid, side, unknown, y
 
 from srosr import KNNDistance
-from srosr._support.plotting import INK, UNKNOWN_COLOUR
+from srosr._support.plotting import INK, UNKNOWN_COLOR
 
 clf = KNNDistance(random_state=0).fit(X, y)
 panels = {
@@ -22,7 +22,7 @@ for ax, (title, (answers, answer)) in zip(axes, panels.items(), strict=True):
         ax.plot(*X[y == k].T, "o", color=color, markersize=3.5, markeredgewidth=0)
     for place, name, color in zip([(-2.0, -3.1), (2.0, -4.1), (0.7, 4.4)], "ABC", COLORS, strict=True):
         ax.text(*place, f"class {name}", ha="center", color=color, weight="bold")
-    ax.plot(*unknown.T, "*", color=UNKNOWN_COLOUR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
+    ax.plot(*unknown.T, "*", color=UNKNOWN_COLOR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
     text = f"unknown sample,\nanswer: {'ABC'[answer] if answer >= 0 else 'unknown'}"
     ax.annotate(text, unknown[0], xytext=(0, -14), textcoords="offset points", ha="center", va="top", fontsize="small")
     ax.set_title(title, fontsize="medium")

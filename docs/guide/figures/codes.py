@@ -5,7 +5,7 @@ import numpy as np
 from digits_example import clf, seven, two
 
 from srosr import class_residuals
-from srosr._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, remove_spines
 
 samples = np.stack([seven, two])
 codes = clf.encode(samples)
@@ -13,7 +13,7 @@ residuals = class_residuals(clf.dictionary_.query(samples), codes, clf.dictionar
 slices = clf.dictionary_.class_slices
 
 figure, axes = plt.subplots(2, 3, figsize=(8.4, 4.6), width_ratios=[0.55, 2, 1], layout="constrained")
-kinds = [("a seven, known", KNOWN_COLOUR), ("a two, unknown", UNKNOWN_COLOUR)]
+kinds = [("a seven, known", KNOWN_COLOR), ("a two, unknown", UNKNOWN_COLOR)]
 for row, picture, code, errors, (title, color) in zip(axes, samples, codes.toarray(), residuals, kinds, strict=True):
     row[0].imshow(picture.reshape(8, 8), cmap="Greys")
     row[0].set_axis_off()
@@ -35,7 +35,7 @@ for row, picture, code, errors, (title, color) in zip(axes, samples, codes.toarr
     row[2].set_ylim(0, 1.05)
     row[2].set_ylabel("residual $r_k$")
     for ax in row[1:]:
-        tidy(ax)
+        remove_spines(ax)
         ax.tick_params(axis="x", length=0)
 axes[1, 1].set_xlabel("training samples, by class")
 axes[1, 2].set_xlabel("class")

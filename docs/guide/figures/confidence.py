@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 from three_clouds import COLORS, X, grid, side, unknown, y
 
-from srosr._support.plotting import INK, UNKNOWN_COLOUR
+from srosr._support.plotting import INK, UNKNOWN_COLOR
 
 softmax = LogisticRegression().fit(X, y)
 confidence = softmax.predict_proba(grid).max(axis=1).reshape(len(side), len(side))
@@ -17,7 +17,7 @@ drawn = ax.imshow(
 )  # fmt: skip
 for k, color in enumerate(COLORS):
     ax.plot(*X[y == k].T, "o", color=color, markersize=3.5, markeredgewidth=0)
-ax.plot(*unknown.T, "*", color=UNKNOWN_COLOUR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
+ax.plot(*unknown.T, "*", color=UNKNOWN_COLOR, markersize=15, markeredgecolor=INK, markeredgewidth=0.6)
 ax.annotate(
     f"unknown sample:\nprobability {value:.3f}", unknown[0], xytext=(0, -14), textcoords="offset points", ha="center",
     va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},

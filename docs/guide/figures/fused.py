@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import clf
 
-from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
+from srosr._support.plotting import INK, KNOWN_COLOR, UNKNOWN_COLOR, draw_histogram, remove_spines
 
 learned = clf.calibration_
 rule = learned.rule
@@ -14,12 +14,12 @@ limit = rule.distribution.ppf(clf.threshold_)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
 edges = np.linspace(known.min(), np.quantile(unknowns, 0.995), 41)
-histogram(left, known, edges, KNOWN_COLOUR, "held-out known samples")
-histogram(left, unknowns, edges, UNKNOWN_COLOUR, "simulated unknowns")
+draw_histogram(left, known, edges, KNOWN_COLOR, "held-out known samples")
+draw_histogram(left, unknowns, edges, UNKNOWN_COLOR, "simulated unknowns")
 left.set_ylabel("% of the group")
 left.legend(frameon=False, fontsize="small")
 line = np.linspace(edges[0], edges[-1], 400)
-right.plot(line, rule.distribution.cdf(line), color=KNOWN_COLOUR, linewidth=2)
+right.plot(line, rule.distribution.cdf(line), color=KNOWN_COLOR, linewidth=2)
 right.axhline(clf.threshold_, color=INK, linewidth=1, linestyle=(0, (4, 2)))
 right.annotate(
     f"threshold {clf.threshold_:.3f}", (edges[-1], clf.threshold_), xytext=(0, -4), textcoords="offset points",
@@ -32,7 +32,7 @@ right.annotate(
 right.set_ylabel("unknown score")
 right.set_ylim(0, 1.02)
 for ax in (left, right):
-    tidy(ax)
+    remove_spines(ax)
     ax.set_xlim(edges[0], edges[-1])
     ax.set_xlabel("fused score")
 left.axvline(limit, color=INK, linewidth=1, linestyle=(0, (4, 2)))

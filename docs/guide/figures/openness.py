@@ -3,9 +3,9 @@
 import matplotlib.pyplot as plt
 
 from srosr import openness
-from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import INK, KNOWN_COLOR, UNKNOWN_COLOR, remove_spines
 
-STROKES = {6: (KNOWN_COLOUR, "-"), 10: (UNKNOWN_COLOUR, (0, (6, 2))), 20: (INK, (0, (2, 1.5)))}
+STROKES = {6: (KNOWN_COLOR, "-"), 10: (UNKNOWN_COLOR, (0, (6, 2))), 20: (INK, (0, (2, 1.5)))}
 # Known classes, unknown classes at the largest level, and the offset of the name from the dot.
 PAPER = {
     "MNIST": (6, 4, (-6, 5)),
@@ -25,5 +25,5 @@ for name, (n, more, place) in PAPER.items():
     ax.plot(more, at, "o", color=STROKES[n][0], clip_on=False)
     side = "right" if place[0] < 0 or name == "Caltech" else "left"
     ax.annotate(name, (more, at), xytext=place, textcoords="offset points", fontsize="small", ha=side)
-tidy(ax)
+remove_spines(ax)
 ax.set(xlim=(0, 40), ylim=(0, None), xlabel="unknown classes in the test", ylabel="openness, %")

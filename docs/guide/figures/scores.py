@@ -4,12 +4,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import clf, is_known, score
 
-from srosr._support.plotting import INK, KNOWN_COLOUR, UNKNOWN_COLOUR, histogram, tidy
+from srosr._support.plotting import INK, KNOWN_COLOR, UNKNOWN_COLOR, draw_histogram, remove_spines
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 edges = np.linspace(0, 1, 41)
-histogram(ax, score[is_known], edges, KNOWN_COLOUR, "digits 4 to 9, known")
-histogram(ax, score[~is_known], edges, UNKNOWN_COLOUR, "digits 0 to 3, unknown")
+draw_histogram(ax, score[is_known], edges, KNOWN_COLOR, "digits 4 to 9, known")
+draw_histogram(ax, score[~is_known], edges, UNKNOWN_COLOR, "digits 0 to 3, unknown")
 ax.axvline(clf.threshold_, color=INK, linewidth=1.5, linestyle=(0, (4, 2)))
 rejected = [np.mean(score[side] > clf.threshold_) for side in (is_known, ~is_known)]
 ax.annotate(
@@ -18,6 +18,6 @@ ax.annotate(
     (clf.threshold_, 0.97), xycoords=("data", "axes fraction"), xytext=(-8, 0), textcoords="offset points", ha="right",
     va="top", fontsize="small",
 )  # fmt: skip
-tidy(ax)
+remove_spines(ax)
 ax.set(xlim=(0, 1), xlabel="unknown score", ylabel="% of the group")
 ax.legend(frameon=False, loc="upper left", fontsize="small")

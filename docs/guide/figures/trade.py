@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from digits_example import candidate, clf, is_known, score, truth
 
-from srosr._support.plotting import KNOWN_COLOUR, UNKNOWN_COLOUR, tidy
+from srosr._support.plotting import KNOWN_COLOR, UNKNOWN_COLOR, remove_spines
 
 levels = np.sort(score)
 known, unknown = score[is_known], score[~is_known]
@@ -15,16 +15,16 @@ rejected_unknown = 1 - np.searchsorted(np.sort(unknown), levels, side="right") /
 
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 ax.plot(
-    100 * rejected_known, 100 * rejected_unknown, color=UNKNOWN_COLOUR, linewidth=2, label="unknown samples rejected"
+    100 * rejected_known, 100 * rejected_unknown, color=UNKNOWN_COLOR, linewidth=2, label="unknown samples rejected"
 )
-ax.plot(100 * rejected_known, 100 * recognized, color=KNOWN_COLOUR, linewidth=2, label="known samples recognized")
+ax.plot(100 * rejected_known, 100 * recognized, color=KNOWN_COLOR, linewidth=2, label="known samples recognized")
 for target in (0.01, 0.05, 0.2):
     at = clf.set_threshold(target_rejection=target).threshold_
     x, low = 100 * np.mean(known > at), 100 * np.mean(unknown > at)
-    ax.plot(x, low, "o", color=UNKNOWN_COLOUR)
-    ax.plot(x, 100 * np.sum(right <= at) / len(known), "o", color=KNOWN_COLOUR)
+    ax.plot(x, low, "o", color=UNKNOWN_COLOR)
+    ax.plot(x, 100 * np.sum(right <= at) / len(known), "o", color=KNOWN_COLOR)
     ax.annotate(f"target {100 * target:.0f} %", (x, low), xytext=(6, -11), textcoords="offset points", fontsize="small")
 clf.set_threshold()
-tidy(ax)
+remove_spines(ax)
 ax.set(xlim=(0, 40), ylim=(0, 101), xlabel="% of known samples rejected", ylabel="%")
 ax.legend(frameon=False, loc="lower right", fontsize="small")

@@ -1,9 +1,9 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, and axes without clutter."""
+"""What all figures share: colors that color-blind readers can tell apart, panels, and axes without clutter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -11,27 +11,60 @@ from .array_types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["INK", "KNOWN_COLOUR", "PALE", "SHADE", "UNKNOWN_COLOUR", "histogram", "panels", "tidy"]
+__all__ = [
+    "INK",
+    "KNOWN_COLOR",
+    "PALE",
+    "SHADE",
+    "UNKNOWN_COLOR",
+    "Display",
+    "draw_histogram",
+    "find_bins",
+    "make_panels",
+    "remove_spines",
+]
 
-KNOWN_COLOUR = "#1f6f8b"
-UNKNOWN_COLOUR = "#d1603d"
+KNOWN_COLOR = "#1f6f8b"
+UNKNOWN_COLOR = "#d1603d"
 INK = "#2b2d42"
 PALE = "#b8bcc8"
 SHADE = "#f1f2f5"
 
 
-def panels(ax: Any, n: int, figsize: tuple[float, float], ratios: Sequence[float]) -> tuple[Axes, ...]:
-    """Axes for a display of n panels side by side.
+class Display:
+    """Base of figures in the manner of scikit-learn's displays: an object holds numbers, ``plot`` draws them.
+
+    Attributes
+    ----------
+    axes_ : tuple of Axes
+        The panels, after ``plot``.
+    ax_ : Axes
+        The first of them.
+    figure_ : Figure
+    """
+
+    axes_: tuple[Axes, ...]
+    ax_: Axes
+    figure_: Figure
+
+    def _keep_axes(self, *axes: Axes) -> Self:
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure  # type: ignore[assignment]
+        return self
+
+
+def make_panels(ax: Any, n: int, figsize: tuple[float, float], ratios: Sequence[float]) -> tuple[Axes, ...]:
+    """Return the Axes of n panels side by side.
 
     Parameters
     ----------
     ax : None, Axes or sequence of n Axes
-        None makes a new figure with pyplot, as scikit-learn's displays do. One Axes gives up its place to the panels
-        (for n = 1 it is the panel).
+        None makes a new figure with pyplot, as scikit-learn's displays do. One Axes is replaced by the panels (for
+        n = 1 it is the panel).
     n : int
     figsize : tuple of float
-        Of a new figure, in inches.
+        Size of a new figure, in inches.
     ratios : sequence of float
         Widths of the panels.
     """
@@ -46,7 +79,7 @@ def panels(ax: Any, n: int, figsize: tuple[float, float], ratios: Sequence[float
     if not hasattr(ax, "plot"):
         given = tuple(np.ravel(np.asarray(ax, dtype=object)))
         if len(given) != n or not all(hasattr(one, "plot") for one in given):
-            raise ValueError(f"ax must be None, one Axes, or {n} of them, one a panel; got {len(given)}.")
+            raise ValueError(f"ax must be None, one Axes, or {n} of them, one per panel; got {len(given)}.")
         return given
     if n == 1:
         return (ax,)
@@ -57,21 +90,21 @@ def panels(ax: Any, n: int, figsize: tuple[float, float], ratios: Sequence[float
     return tuple(ax.inset_axes([float(a), 0.0, float(w), 1.0]) for a, w in zip(starts, widths, strict=True))
 
 
-def tidy(ax: Axes) -> None:
-    """Take away the lines that hold no numbers."""
+def remove_spines(ax: Axes) -> None:
+    """Remove the lines at the top and right, which have no numbers."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def histogram(ax: Axes, values: Array, bins: Any, colour: str, label: str, *, edge: str | None = None) -> None:
-    """A translucent histogram with a firm outline, in per cent of the values."""
+def draw_histogram(ax: Axes, values: Array, bins: Any, color: str, label: str, *, edge: str | None = None) -> None:
+    """Draw a translucent histogram with a solid outline, in percent of the values."""
     weights = np.full(len(values), 100.0 / max(len(values), 1))
     edges = np.asarray(bins).tolist()
-    ax.hist(values, edges, weights=weights, color=colour, alpha=0.5, histtype="stepfilled", label=label)
-    ax.hist(values, edges, weights=weights, color=edge or colour, histtype="step", linewidth=1.2)
+    ax.hist(values, edges, weights=weights, color=color, alpha=0.5, histtype="stepfilled", label=label)
+    ax.hist(values, edges, weights=weights, color=edge or color, histtype="step", linewidth=1.2)
 
 
-def shared_bins(n_bins: int, *samples: Array) -> Array:
-    """Edges of equal bins over all the values of several samples."""
+def find_bins(n_bins: int, *samples: Array) -> Array:
+    """Return the edges of equal bins over all values of several samples."""
     values = np.concatenate(samples)
     low, high = float(values.min()), float(values.max())
     if not high > low:

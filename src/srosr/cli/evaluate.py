@@ -223,11 +223,11 @@ def _describe_evaluation(found: Evaluation, whole: Mapping[str, Any], clf: OpenS
 
 
 def _describe_threshold(whole: Mapping[str, Any]) -> str:
-    from ..inspection import threshold_text
+    from ..inspection import format_threshold
 
     if whole["class_thresholds"] is not None:
         known = [value for value in whole["class_thresholds"] if value is not None]
-        return f"{threshold_text(known)} on the unknown score: {whole['threshold_from']}"
+        return f"{format_threshold(known)} on the unknown score: {whole['threshold_from']}"
     from ..reports import score_text
 
     return f"{score_text(whole['threshold'])} on the unknown score: {whole['threshold_from']}"

@@ -83,9 +83,9 @@ def explain(
     if isinstance(clf, SROSRClassifier):
         explanation = _number_as_in_file(clf.explain(X), clf)
     else:
-        from ..inspection import verdict_of
+        from ..inspection import explain_rival
 
-        explanation = verdict_of(clf, X)
+        explanation = explain_rival(clf, X)
     pictures = _read_thumbnails(clf, source, number, explanation)
     if not no_figure:
         from io import BytesIO

@@ -77,7 +77,7 @@ def fit(
       srosr fit photos/ --features pyramid
       srosr fit faces/ --features pixels --size 48x42
     """
-    from ..inspection import summary_of
+    from ..inspection import summarize_model
     from .console import err, print_json, show_warnings
     from .errors import convert_errors
     from .input_data import check_options, is_picture_data
@@ -105,7 +105,7 @@ def fit(
     clf.feature_recipe_ = recipe if hasattr(clf, "training_rows_") else replace(recipe, rows=None)
     with convert_errors():
         clf.save(output)
-    summary = summary_of(clf)
+    summary = summarize_model(clf)
     if as_json:
         print_json({"model": str(output), "data": training.found.to_dict(), **summary.to_dict()})
     elif not quiet:

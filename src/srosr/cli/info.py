@@ -26,11 +26,11 @@ def info(model: Path, as_json: bool) -> None:
       srosr info model.srosr
       srosr info model.srosr --json
     """
-    from ..inspection import summary_of
+    from ..inspection import summarize_model
     from .console import print_facts, print_json
     from .models import held_out_facts, load_model
 
-    summary = summary_of(load_model(model))
+    summary = summarize_model(load_model(model))
     size = model.stat().st_size
     if as_json:
         print_json({"model": str(model), "bytes": size, **summary.to_dict()})

@@ -56,14 +56,14 @@ def load_srosr_classifier(path: Path, command: str) -> SROSRClassifier:
 
 def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None, as_json: bool) -> None:
     """Save a changed model, over the old one without ``output``, and print its facts."""
-    from ..inspection import summary_of
+    from ..inspection import summarize_model
     from .console import out, print_facts, print_json
     from .errors import convert_errors
 
     target = model if output is None else output
     with convert_errors():
         clf.save(target)
-    summary = summary_of(clf)
+    summary = summarize_model(clf)
     if as_json:
         print_json({"model": str(target), **summary.to_dict()})
         return
@@ -84,11 +84,11 @@ def classes_fact(summary: ModelSummary) -> tuple[str, str]:
 
 def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     """Return the threshold, and how held-out samples and simulated unknowns were classified."""
-    from ..inspection import threshold_text
+    from ..inspection import format_threshold
     from .console import percent
 
     held = summary.held_out
-    facts = [("threshold", f"{threshold_text(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
+    facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
     if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
         text = f"{held.samples:,}: correct candidate {percent(held.accuracy)}, rejected {percent(held.rejected)}, "
         facts.append(("held-out samples", f"{text}correct and accepted {percent(held.recognized)}"))

@@ -7,6 +7,7 @@ from .model_displays import ErrorHistogramDisplay as ErrorHistogramDisplay
 from .model_displays import NonMatchedDisplay as NonMatchedDisplay
 from .model_displays import TailDisplay as TailDisplay
 from .model_summary import ModelSummary as ModelSummary
-from .model_summary import summary_of as summary_of
-from .model_summary import threshold_text as threshold_text
-from .rival_explanation import verdict_of as verdict_of
+from .model_summary import format_threshold as format_threshold
+from .model_summary import summarize_model as summarize_model
+from .rival_explanation import RivalExplanation as RivalExplanation
+from .rival_explanation import explain_rival as explain_rival

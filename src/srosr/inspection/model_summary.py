@@ -1,4 +1,4 @@
-"""A fitted classifier in a few facts: what it knows, where its threshold lies, how it fared on held-out samples."""
+"""Summaries of fitted classifiers: classes, threshold, and results on held-out samples."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from .._support.unknown_label import format_label
 from ..classifiers import DictionaryClassifier, OpenSetClassifier
 from ..rivals import method_name
 
-__all__ = ["HeldOut", "ModelSummary", "summary_of", "threshold_text"]
+__all__ = ["HeldOutSummary", "ModelSummary", "format_threshold", "summarize_model"]
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """How training samples fared while they were held out; None where there were none.
+class HeldOutSummary:
+    """Results on held-out training samples; None if there were none.
 
     Attributes
     ----------
     samples : int
-        Held-out samples, all classes known.
+        Number of held-out samples, with all classes known.
     accuracy : float or None
         Share of them whose candidate is their class.
     rejected : float or None
-        Share of them that is rejected.
+        Share of them that are rejected.
     recognized : float or None
-        Share of them that is accepted with the correct class.
+        Share of them that are accepted under the right class.
     simulated_unknowns : int
-        Samples of classes that were left out in turn.
+        Number of samples of classes that were left out in turn.
     simulated_unknowns_rejected : float or None
-        Share of those that is rejected.
+        Share of those that are rejected.
     """
 
     samples: int
@@ -45,7 +45,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """What there is to say of a model.
+    """The facts about a fitted model.
 
     Attributes
     ----------
@@ -53,20 +53,20 @@ class ModelSummary:
         A name of :func:`srosr.open_set_methods`, and of the class.
     classes : list
     class_sizes : dict of str to int, or None
-        Training samples of each class, where the model keeps them.
+        Number of training samples of each class, if the model keeps them.
     unknown_label : label
     features : int
     feature_names : list of str or None
     feature_recipe : dict or None
-        How files became features, if the command line fitted the model.
+        How files became features, if the command line fitted it.
     problem, kernel : str or None
-        Of methods on sparse codes.
+        Coding problem and kernel of methods on sparse codes.
     threshold : float or None
-        None where classes have thresholds of their own.
+        None if classes have different thresholds.
     thresholds : list of float
-        One a class.
+        One per class.
     threshold_detail : str
-    held_out : HeldOut
+    held_out : HeldOutSummary
     """
 
     method: str
@@ -82,15 +82,15 @@ class ModelSummary:
     threshold: float | None
     thresholds: list[float]
     threshold_detail: str
-    held_out: HeldOut
+    held_out: HeldOutSummary
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
         return asdict(self)
 
 
-def summary_of(clf: OpenSetClassifier) -> ModelSummary:
-    """Sum up a fitted classifier."""
+def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
+    """Summarize a fitted classifier."""
     sizes = problem = kernel = None
     if isinstance(clf, DictionaryClassifier):
         dictionary = clf.dictionary_
@@ -111,49 +111,49 @@ def summary_of(clf: OpenSetClassifier) -> ModelSummary:
         feature_recipe=None if clf.feature_recipe_ is None else clf.feature_recipe_.settings(),
         problem=problem,
         kernel=kernel,
-        threshold=float(clf.thresholds_[0]) if _is_one(clf) else None,
+        threshold=float(clf.thresholds_[0]) if _has_one_threshold(clf) else None,
         thresholds=clf.thresholds_.tolist(),
         threshold_detail=clf.threshold_info_.detail,
-        held_out=_held_out(clf),
+        held_out=_summarize_held_out(clf),
     )
 
 
-def threshold_text(thresholds: Sequence[float]) -> str:
-    """The threshold, or the least and the largest where each class has its own.
+def format_threshold(thresholds: Sequence[float]) -> str:
+    """Return the threshold as text, or the smallest and the largest if classes have different ones.
 
     Examples
     --------
-    >>> threshold_text([0.95, 0.95]), threshold_text([0.9, 0.95])
+    >>> format_threshold([0.95, 0.95]), format_threshold([0.9, 0.95])
     ('0.95', '0.9 to 0.95 by class')
     """
     low, high = min(thresholds), max(thresholds)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g} by class"
 
 
-def _held_out(clf: OpenSetClassifier) -> HeldOut:
+def _summarize_held_out(clf: OpenSetClassifier) -> HeldOutSummary:
     found = clf._held_out_scores()
     scores, candidate, truth = found.scores, found.candidate, found.truth
     split = clf._calibration_split()
-    if split is not None:  # used in no other step of the fit, so it is the better estimate
+    if split is not None:  # unused in training, so the better measure
         scores, candidate, truth = split.scores, split.candidate, split.truth
     rejected = scores > clf.thresholds_[candidate]
     right = candidate == truth
-    # The candidate of a simulated unknown is not kept, so thresholds by class cannot be applied to it.
-    unknown_rejected = found.simulated[found.unknown] > clf.thresholds_[0] if _is_one(clf) else np.empty(0, bool)
-    return HeldOut(
+    # The candidates of simulated unknowns are not kept, so thresholds by class cannot be applied to them.
+    unknown = found.simulated[found.unknown] > clf.thresholds_[0] if _has_one_threshold(clf) else np.empty(0, bool)
+    return HeldOutSummary(
         samples=len(scores),
-        accuracy=_share(right),
-        rejected=_share(rejected),
-        recognized=_share(right & ~rejected),
-        simulated_unknowns=len(unknown_rejected),
-        simulated_unknowns_rejected=_share(unknown_rejected),
+        accuracy=_compute_share(right),
+        rejected=_compute_share(rejected),
+        recognized=_compute_share(right & ~rejected),
+        simulated_unknowns=len(unknown),
+        simulated_unknowns_rejected=_compute_share(unknown),
     )
 
 
-def _is_one(clf: OpenSetClassifier) -> bool:
-    """Whether all classes have the same threshold."""
+def _has_one_threshold(clf: OpenSetClassifier) -> bool:
+    """Return whether all classes have the same threshold."""
     return len(np.unique(clf.thresholds_)) == 1
 
 
-def _share(mask: Any) -> float | None:
+def _compute_share(mask: Any) -> float | None:
     return float(np.mean(mask)) if len(mask) else None

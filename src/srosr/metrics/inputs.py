@@ -20,7 +20,6 @@ __all__ = [
     "check_ranking",
     "check_share",
     "find_kinds",
-    "join_kinds",
     "require_known",
     "require_unknown",
 ]
@@ -113,7 +112,9 @@ def check_labels(values: Any, name: str) -> AnyArray:
     if out.dtype.kind == "O":
         kinds = find_kinds(out)
         if invalid := kinds - {"strings", "bytes", "numbers"}:
-            raise ValueError(f"{name} holds {join_kinds(invalid)}: labels must be strings or numbers, none missing.")
+            raise ValueError(
+                f"{name} holds {join_names(sorted(invalid))}: labels must be strings or numbers, none missing."
+            )
         if len(kinds) == 1:
             out = np.array(out.tolist())
     if out.dtype.kind not in "biufSUTO":
@@ -133,11 +134,6 @@ def find_kinds(labels: AnyArray) -> set[str]:
         return {"numbers"}
     known = ((str, "strings"), (bytes, "bytes"), (Number, "numbers"))
     return {next((name for kind, name in known if issubclass(t, kind)), t.__name__) for t in map(type, labels)}
-
-
-def join_kinds(kinds: set[str]) -> str:
-    """Return kinds of labels as part of a sentence."""
-    return join_names(sorted(kinds))
 
 
 def compare_labels(a: AnyArray, b: AnyArray) -> AnyArray:
@@ -185,11 +181,13 @@ def _compare_with_unknown(
     unknown, rejected = compare_labels(true, mark), compare_labels(predicted, mark)
     kinds, others = _find_kinds_among(true, ~unknown), _find_kinds_among(predicted, ~rejected)
     if kinds and others and not kinds & others:
-        raise ValueError(f"y_true holds {join_kinds(kinds)} and {name} {join_kinds(others)}: use one kind of label.")
+        raise ValueError(
+            f"y_true holds {join_names(sorted(kinds))} and {name} {join_names(sorted(others))}: use one kind of label."
+        )
     if not unknown.any() and not rejected.any() and not find_kinds(mark) & (kinds | others):
         raise ValueError(
-            f"unknown_label is {unknown_label!r}, of {join_kinds(find_kinds(mark))}, and all labels are "
-            f"{join_kinds(kinds | others)}: use one kind of label."
+            f"unknown_label is {unknown_label!r}, of {join_names(sorted(find_kinds(mark)))}, and all labels are "
+            f"{join_names(sorted(kinds | others))}: use one kind of label."
         )
     return Predictions(true, predicted, unknown, rejected, weight)
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray
-from .inputs import check_choice, check_labels, find_kinds, join_kinds
+from .._support.messages import join_names
+from .inputs import check_choice, check_labels, find_kinds
 
 __all__ = ["mark_unknown", "openness"]
 
@@ -114,7 +115,9 @@ def mark_unknown(y: Any, classes: Any, *, unknown_label: Any) -> AnyArray:
         raise ValueError(f"unknown_label {unknown_label!r} is one of classes: choose a label that is not.")
     kind, others = find_kinds(labels), find_kinds(check_labels(classes, "classes"))
     if not others & kind and not kind <= find_kinds(mark):
-        raise ValueError(f"y holds {join_kinds(kind)} and classes {join_kinds(others)}: use one kind of label.")
+        raise ValueError(
+            f"y holds {join_names(sorted(kind))} and classes {join_names(sorted(others))}: use one kind of label."
+        )
     is_known = np.array([label in known for label in labels.tolist()])
     if kind != find_kinds(mark):
         labels, mark = labels.astype(object), mark.astype(object)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._support.array_types import IntArray
 from .._support.atomic_files import open_atomically
-from .._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, histogram
+from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, draw_histogram
 from ..experiments import IMAGE_SHAPE, DemoResult, Example
 from ..inspection import ExplanationDisplay
 
@@ -112,10 +112,10 @@ def _draw_scores(ax: Axes, result: DemoResult) -> None:
     end = max(2.0, 1.03 * float(np.max(np.concatenate(distances))))
     bins = np.linspace(0.0, end, 61)
     for values, colour, name, share in (
-        (distances[0], KNOWN_COLOUR, "known", rule.known_refused),
-        (distances[1], UNKNOWN_COLOUR, "unknown", rule.unknown_refused),
+        (distances[0], KNOWN_COLOR, "known", rule.known_refused),
+        (distances[1], UNKNOWN_COLOR, "unknown", rule.unknown_refused),
     ):
-        histogram(ax, values, bins, colour, f"{name}: {len(values)} samples, {share:.1%} refused")
+        draw_histogram(ax, values, bins, colour, f"{name}: {len(values)} samples, {share:.1%} refused")
     threshold = -float(np.log10(max(1.0 - rule.threshold, 10.0**-end)))
     ax.axvline(threshold, color=INK, linewidth=1.2, linestyle=(0, (4, 2)))
     ax.set_ylim(0, 1.18 * ax.get_ylim()[1])
@@ -170,7 +170,7 @@ def _draw_examples(figure: Figure, result: DemoResult, top: float, bottom: float
 
 
 def _colour(example: Example) -> str:
-    return KNOWN_COLOUR if example.is_known else UNKNOWN_COLOUR
+    return KNOWN_COLOR if example.is_known else UNKNOWN_COLOR
 
 
 def _draw_picture(ax: Axes, example: Example) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import Array
-from .._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, panels, shared_bins, tidy
+from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, find_bins, make_panels, remove_spines
 from ..experiments import Curve, mean_interval
 from ..inspection import OpenSetConfusionDisplay
 from .method_styles import OURS, OURS_COLOUR, in_order, named, plain, shortened
@@ -39,8 +39,8 @@ _PALE_STROKES: tuple[tuple[Any, str], ...] = (
 _FAINT = "#8d92a1"
 _GROUPS: tuple[tuple[str, str, Any], ...] = (
     ("held-out training", INK, (0, (1, 1))),
-    ("test, known", KNOWN_COLOUR, "-"),
-    ("test, unknown", UNKNOWN_COLOUR, (0, (5, 1.5))),
+    ("test, known", KNOWN_COLOR, "-"),
+    ("test, unknown", UNKNOWN_COLOR, (0, (5, 1.5))),
 )
 
 
@@ -97,7 +97,7 @@ class PortraitErrorsDisplay:
         upper, lower = figure.subplots(2, 1, sharex=True)
         whose = f"{plain(self.method)}: " if self.method else ""
         everything = [values for values in (*self.matched, *self.nonmatched) if len(values)]
-        edges = shared_bins(bins, *everything) if everything else np.linspace(0.0, 1.0, bins + 1)
+        edges = find_bins(bins, *everything) if everything else np.linspace(0.0, 1.0, bins + 1)
         for ax, three, name in ((upper, self.matched, "matched error"), (lower, self.nonmatched, "non-matched error")):
             for values, (label, colour, dashes) in zip(three, _GROUPS, strict=True):
                 weights = np.full(len(values), 100.0 / max(len(values), 1))
@@ -105,7 +105,7 @@ class PortraitErrorsDisplay:
                 ax.hist(**steps, alpha=0.14, histtype="stepfilled")
                 count = f"{len(values):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
                 ax.hist(**steps, histtype="step", linewidth=1.4, linestyle=dashes, label=f"{label} ({count})")
-            tidy(ax)
+            remove_spines(ax)
             ax.set_ylabel("% of samples")
             ax.set_title(whose + name, fontsize="medium", loc="left", pad=4)
         lower.set_xlim(edges[0], edges[-1])
@@ -178,11 +178,11 @@ class TargetDisplay:
         ----------
         ax : Axes, optional
         """
-        (ax,) = panels(ax, 1, (5.6, 4.4), [1.0])
+        (ax,) = make_panels(ax, 1, (5.6, 4.4), [1.0])
         kinds: tuple[tuple[Curve, str, str, Any, str], ...] = (
-            (self.f, "F-measure", KNOWN_COLOUR, "-", "o"),
+            (self.f, "F-measure", KNOWN_COLOR, "-", "o"),
             (self.accuracy, "accuracy", INK, (0, (6, 2)), "s"),
-            (self.unknown_refused, "unknown samples refused", UNKNOWN_COLOUR, (0, (2, 1.2)), "^"),
+            (self.unknown_refused, "unknown samples refused", UNKNOWN_COLOR, (0, (2, 1.2)), "^"),
         )
         for curve, label, colour, dashes, marker in kinds:
             line: dict[str, Any] = {
@@ -196,7 +196,7 @@ class TargetDisplay:
             _band(ax, curve, colour)
         _scale_of_targets(ax, "x", self.f.openness)
         ax.set_xlim(0.85 * self.f.openness[0], 1.15 * self.f.openness[-1])
-        tidy(ax)
+        remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
         ax.set_ylim(*value_limits([curve for curve, *_ in kinds]))
@@ -262,7 +262,7 @@ class CoverageDisplay:
         ----------
         ax : Axes, optional
         """
-        (ax,) = panels(ax, 1, (5.6, 4.4), [1.0])
+        (ax,) = make_panels(ax, 1, (5.6, 4.4), [1.0])
         ends = np.concatenate([c.openness for c in self.curves.values()])
         low, high = float(ends.min()), float(ends.max())
         ax.plot([0.0, high], [0.0, high], color=INK, linewidth=1.0, linestyle=(0, (1, 2)), label="as asked", zorder=1)
@@ -283,7 +283,7 @@ class CoverageDisplay:
         top = max([high, *(float(np.nanmax(np.fmax(c.mean, c.high))) for c in self.curves.values())])
         ax.set_xlim(0.85 * low, 1.1 * high)
         ax.set_ylim(0.0, min(1.1 * top, 1.0))
-        tidy(ax)
+        remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
         ax.set_xlabel("target: share of known samples to be refused, in %")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
-from .._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, histogram, tidy
+from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, draw_histogram, remove_spines
 from ..evaluation import Evaluation
 from ..inspection import OpenSetConfusionDisplay, OSCRDisplay
 from ..metrics import oscr_curve
@@ -85,7 +85,7 @@ def draw_scores(ax: Axes, found: Evaluation) -> None:
     place = np.asarray(scale.place(found.score))
     known = place[~unknown]
     if len(known):
-        histogram(ax, known, bins, KNOWN_COLOUR, f"known: {len(known):,} samples")
+        draw_histogram(ax, known, bins, KNOWN_COLOR, f"known: {len(known):,} samples")
         wrong = place[~unknown & ~right]
         if len(wrong):
             weights = np.full(len(wrong), 100.0 / len(known))
@@ -94,10 +94,10 @@ def draw_scores(ax: Axes, found: Evaluation) -> None:
                 label=f"of these, candidate wrong: {len(wrong):,}",
             )  # fmt: skip
     if unknown.any():
-        histogram(ax, place[unknown], bins, UNKNOWN_COLOUR, f"unknown: {found.n_unknown:,} samples")
+        draw_histogram(ax, place[unknown], bins, UNKNOWN_COLOR, f"unknown: {found.n_unknown:,} samples")
     ax.set_ylim(0, 1.16 * ax.get_ylim()[1])
     _draw_thresholds(ax, found, scale)
-    tidy(ax)
+    remove_spines(ax)
     if scale.ticks is not None:
         ax.set_xticks(scale.ticks, scale.names)
     ax.set_xlim(scale.low, scale.high)
@@ -156,14 +156,14 @@ def draw_trade(ax: Axes, found: Evaluation) -> None:
     kept = _few(len(values) + 1)
     ax.plot([0, 1], [0, 1], color=PALE, linewidth=1.0, linestyle=_DASHES)
     ax.plot(
-        refused[0][kept], refused[1][kept], color=UNKNOWN_COLOUR, linewidth=2.0, clip_on=False, label="any threshold"
+        refused[0][kept], refused[1][kept], color=UNKNOWN_COLOR, linewidth=2.0, clip_on=False, label="any threshold"
     )
     shown: list[float] = []
     for trade in found.trades:
         if trade.unknown_refused is None or trade.known_refused is None or trade.threshold is None:
             continue
         at = (trade.known_refused, trade.unknown_refused)
-        ax.plot(*at, "o", color=UNKNOWN_COLOUR, markersize=4.5, clip_on=False, zorder=4)
+        ax.plot(*at, "o", color=UNKNOWN_COLOR, markersize=4.5, clip_on=False, zorder=4)
         # Names of points that lie together would cover each other.
         if not shown or abs(at[0] - shown[-1]) > 0.07:
             shown.append(at[0])
@@ -178,7 +178,7 @@ def draw_trade(ax: Axes, found: Evaluation) -> None:
     now = found.now
     assert now.unknown_refused is not None and now.known_refused is not None
     ax.plot([now.known_refused], [now.unknown_refused], **_HERE, label="the model's threshold", clip_on=False)  # type: ignore[arg-type]
-    tidy(ax)
+    remove_spines(ax)
     ax.grid(color=SHADE, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.set_xlim(0.0, 1.0)

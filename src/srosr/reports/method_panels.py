@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._support.plotting import INK, KNOWN_COLOUR, PALE, SHADE, UNKNOWN_COLOUR, tidy
+from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, remove_spines
 from ..experiments import METRIC_INFO, Curve, curves
 from .method_styles import OURS, OURS_COLOUR, in_order, plain, shortened
 from .openness_figures import curves_of, value_limits
@@ -84,7 +84,7 @@ class MethodGridDisplay:
                 if other != name and name in self.curves:
                     ax.plot(100 * curve.openness, curve.mean, color=PALE, linewidth=0.7, **_dot(curve, 2.0))
             if name in self.curves:
-                _highlight(ax, self.curves[name], OURS_COLOUR if name == self.ours else KNOWN_COLOUR)
+                _highlight(ax, self.curves[name], OURS_COLOUR if name == self.ours else KNOWN_COLOR)
             _name_the_panel(ax, name, title, self.curves.get(name), self.ours, self.n_trials)
         _share_axes(axes, self.curves.values())
         figure.supxlabel("openness in %", fontsize="medium")
@@ -147,8 +147,8 @@ class TradeDisplay:
         """
         figure, axes = _panels(figure, len(self.methods), above=0.35)
         kinds: tuple[tuple[dict[str, Curve], str, str, Any, float], ...] = (
-            (self.recognition, "recognition: known samples accepted and right", KNOWN_COLOUR, "-", 2.0),
-            (self.rejection, "rejection: unknown samples refused", UNKNOWN_COLOUR, (0, (5, 1.5)), 2.0),
+            (self.recognition, "recognition: known samples accepted and right", KNOWN_COLOR, "-", 2.0),
+            (self.rejection, "rejection: unknown samples refused", UNKNOWN_COLOR, (0, (5, 1.5)), 2.0),
             (self.accuracy, "accuracy of all", INK, (0, (1, 1)), 1.4),
         )
         for ax, name, title in zip(axes, self.methods, shortened(self.methods, 18), strict=True):
@@ -199,7 +199,7 @@ def _share_axes(axes: Sequence[Axes], drawn: Iterable[Curve]) -> None:
     drawn = list(drawn)
     limits = value_limits(drawn)
     for ax in axes:
-        tidy(ax)
+        remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.7)
         ax.set_axisbelow(True)
         ax.set_ylim(*limits)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._support.plotting import INK, KNOWN_COLOUR
+from .._support.plotting import INK, KNOWN_COLOR
 
 __all__ = [
     "OURS",
@@ -61,7 +61,7 @@ _STROKES = (
     Stroke("#e07b39", (0, (7, 2)), "s"),
     Stroke("#a8841a", (0, (3, 1.5)), "s", filled=False),
     Stroke(INK, (0, (1, 1.2)), "^"),
-    Stroke(KNOWN_COLOUR, (0, (7, 2, 1.5, 2)), "v", filled=False),
+    Stroke(KNOWN_COLOR, (0, (7, 2, 1.5, 2)), "v", filled=False),
     Stroke("#8a6fb0", (0, (9, 2, 1.5, 2, 1.5, 2)), "D", filled=False),
     Stroke("#5b8c5a", (0, (4, 1.5, 1, 1.5)), "X"),
     Stroke("#7a7f8f", (0, (12, 3)), "P"),

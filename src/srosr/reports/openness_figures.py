@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import Array
-from .._support.plotting import INK, PALE, SHADE, panels, tidy
+from .._support.plotting import INK, PALE, SHADE, make_panels, remove_spines
 from ..experiments import METRIC_INFO, Curve, curves, levels, summarise, values_at
 from .method_styles import OURS, OURS_COLOUR, featured, named, plain, shortened, strokes
 
@@ -89,7 +89,7 @@ class OpennessDisplay:
         ----------
         ax : Axes, optional
         """
-        (ax,) = panels(ax, 1, (5.6, 4.4), [1.0])
+        (ax,) = make_panels(ax, 1, (5.6, 4.4), [1.0])
         looks = strokes(list(self.curves), self.ours)
         single = all(len(c.openness) == 1 for c in self.curves.values())
         for position, (name, curve) in enumerate(self.curves.items()):
@@ -104,7 +104,7 @@ class OpennessDisplay:
             else:
                 ax.plot(x, curve.mean, **stroke.line(), label=label, zorder=front)
                 ax.fill_between(x, curve.low, curve.high, color=stroke.colour, alpha=0.13, linewidth=0, zorder=2)
-        tidy(ax)
+        remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
         ax.set_ylim(*value_limits(self.curves.values()))
@@ -184,7 +184,7 @@ class RankingDisplay:
         ----------
         ax : Axes, optional
         """
-        (ax,) = panels(ax, 1, ranking_size(len(self.methods)), [1.0])
+        (ax,) = make_panels(ax, 1, ranking_size(len(self.methods)), [1.0])
         # Chance ranks known and unknown samples alike: an AUROC of one half is nothing.
         start = 0.5 if self.metric == "auroc" else 0.0
         places = np.arange(len(self.methods))
@@ -216,7 +216,7 @@ class RankingDisplay:
         high = max(start, float(np.max(self.mean + whiskers[1]))) if len(self.mean) else 1.0
         ax.set_xlim(low, low + max(high - low, 0.1) * 1.16)
         ax.set_xticks([tick for tick in ax.get_xticks() if low <= tick <= min(ax.get_xlim()[1], 1.0)])
-        tidy(ax)
+        remove_spines(ax)
         ax.spines["left"].set_visible(False)
         ax.tick_params(axis="y", length=0)
         ax.axvline(start, color=INK, linewidth=0.8, zorder=4)

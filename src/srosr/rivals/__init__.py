@@ -1,4 +1,4 @@
-"""The methods users would choose instead, as open set classifiers of one contract (:mod:`srosr.classifiers.base`)."""
+"""Other open set methods, with the same interface as :class:`srosr.SROSRClassifier`."""
 
 import lazy_loader
 

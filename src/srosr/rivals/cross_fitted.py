@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.messages import join_names
 from .._support.parameter_checks import check_count, check_positive
 from .._support.threads import one_blas_thread
 from ..classifiers import OpenSetClassifier, RawPrediction
@@ -59,7 +60,7 @@ def check_choice(*choices: str) -> Callable[[str, Any], None]:
 
     def check(name: str, value: Any) -> None:
         if value not in choices:
-            wanted = " or ".join(f'"{choice}"' for choice in choices)
+            wanted = join_names((f'"{choice}"' for choice in choices), last="or")
             raise ValueError(f"{name} must be {wanted}, got {value!r}.")
 
     return check
