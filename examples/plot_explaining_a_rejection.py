@@ -63,7 +63,7 @@ draw(clf.explain(three))
 # Everything in the text is available as numbers. ``reasons`` is the smallest set of
 # evidence without which the sample would have been accepted.
 
-print("rejected:", explanation.refused, " candidate:", explanation.candidate)
+print("rejected:", explanation.rejected, " candidate:", explanation.candidate)
 print("reasons:", explanation.reasons)
 for part in explanation.evidence[:3]:
     print(

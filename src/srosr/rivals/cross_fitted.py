@@ -18,8 +18,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.messages import join_names
-from .._support.parameter_checks import check_count, check_positive
+from .._support.parameter_checks import check_count, check_flag, check_positive
 from .._support.threads import one_blas_thread
 from ..classifiers import OpenSetClassifier, RawPrediction
 from ..dictionary import normalize_rows
@@ -37,7 +36,6 @@ __all__ = [
     "SamplesOfClasses",
     "Shape",
     "Tuned",
-    "check_choice",
     "check_cost",
     "find_folds",
 ]
@@ -55,26 +53,10 @@ COSTS = (0.1, 1.0, 10.0, 100.0)
 N_FOLDS = 3
 
 
-def check_choice(*choices: str) -> Callable[[str, Any], None]:
-    """Return a check that a parameter is one of several names."""
-
-    def check(name: str, value: Any) -> None:
-        if value not in choices:
-            wanted = join_names((f'"{choice}"' for choice in choices), last="or")
-            raise ValueError(f"{name} must be {wanted}, got {value!r}.")
-
-    return check
-
-
 def check_cost(name: str, value: Any) -> None:
     """Check that a parameter is a positive number, or None for a choice by the data."""
     if value is not None:
         check_positive(name, value)
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +158,7 @@ class CrossFittedClassifier(OpenSetClassifier):
     #: Checks of the parameters that a class adds to those of its bases, by name.
     _checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {
         "cv": partial(check_count, least=2),
-        "normalize": _check_flag,
+        "normalize": check_flag,
     }
 
     model_: Model

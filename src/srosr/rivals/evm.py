@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_count, check_rate
+from .._support.parameter_checks import check_choice, check_count, check_rate
 from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, Weibull, fit_weibull
-from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Shape, Tuned, check_choice
+from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Shape, Tuned
 
 __all__ = ["EVM", "find_cover"]
 
@@ -169,7 +170,7 @@ class EVM(ComparingClassifier):
     _checks: ClassVar = {
         "tail_size": check_count,
         "n_averaged": check_count,
-        "form": check_choice("paper", "released"),
+        "form": partial(check_choice, choices=("paper", "released")),
         "cover_threshold": lambda name, value: value is None or check_rate(name, value),
     }
 

@@ -36,7 +36,7 @@ class WhitenedMeans(Model):
         Whitened.
     """
 
-    centre: Array
+    centre: Array  # spelled as in model files
     directions: Array
     taken: Array
     spread: float

@@ -12,7 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .cross_fitted import N_FOLDS, Model, Shape, Tuned, check_choice
+from .._support.parameter_checks import check_choice
+from .cross_fitted import N_FOLDS, Model, Shape, Tuned
 from .kernel_machines import (
     KernelMachineClassifier,
     KernelMachines,
@@ -201,6 +202,6 @@ class OneVsRestSVM(KernelMachineClassifier):
         return 0.0 if self._scored_by == "decision" else super()._original_threshold()
 
     def _check_parameters(self) -> None:
-        check_choice("platt", "decision")("score_by", self.score_by)
+        check_choice("score_by", self.score_by, ("platt", "decision"))
         self._fitted_score_by = self.score_by  # for the fit, or the file, that begins here
         super()._check_parameters()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_positive
+from .._support.parameter_checks import check_positive, to_number
 from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost
 from .kernel_machines import choose_parameters, count_correct, fit_one_vs_rest
 
@@ -110,7 +109,7 @@ class Slabs(Model):
 
 
 def _check_finite(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+    if not np.isfinite(to_number(value)):
         raise ValueError(f"{name} must be a finite number, got {value!r}.")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_positive
-from .cross_fitted import Model, Shape, Tuned, check_choice
+from .._support.parameter_checks import check_choice, check_positive
+from .cross_fitted import Model, Shape, Tuned
 from .kernel_machines import (
     KernelMachineClassifier,
     KernelMachines,
@@ -138,7 +139,10 @@ class PISVM(KernelMachineClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     model_type: ClassVar[type[Model]] = InclusionMachines
-    _checks: ClassVar = {"priors": check_choice("equal", "frequency"), "tail_factor": check_positive}
+    _checks: ClassVar = {
+        "priors": partial(check_choice, choices=("equal", "frequency")),
+        "tail_factor": check_positive,
+    }
 
     def __init__(
         self,
