@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -114,6 +114,7 @@ class SamplesOfClasses(Model):
 Learned: TypeAlias = tuple[Model, IntArray | None]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CrossFittedClassifier(OpenSetClassifier):
     """Base of the methods that are fitted again without samples to obtain held-out scores.
 
@@ -161,32 +162,21 @@ class CrossFittedClassifier(OpenSetClassifier):
         "normalize": check_flag,
     }
 
-    model_: Model
-    samples_: Array | None
-    tuned_: dict[str, Any]
-    _normalize: bool
-    _held_out: HeldOutScores
+    model_: Model = field(init=False)
+    samples_: Array | None = field(init=False)
+    tuned_: Tuned = field(init=False)
+    _normalize: bool = field(init=False)
+    _held_out: HeldOutScores = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.normalize = normalize
-        self.cv = cv
-        self.threshold = threshold
-        self.target_rejection = target_rejection
-        self.per_class = per_class
-        self.risk_weight = risk_weight
-        self.unknown_label = unknown_label
-        self.random_state = random_state
+    # Parameters: the dataclass makes the constructor that scikit-learn inspects; a subclass adds only its own.
+    normalize: bool = False
+    cv: int = 10
+    threshold: float | str | None = None
+    target_rejection: float = 0.05
+    per_class: bool = False
+    risk_weight: float = 1.0
+    unknown_label: Any = None
+    random_state: Any = None
 
     # -- what a method defines ---------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -90,6 +90,7 @@ def average_scores(scores: Array, n: int) -> Array:
     return np.where(first < _TINY_PROBABILITY, np.log1p(-mean), first)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class EVM(ComparingClassifier):
     r"""The extreme value machine.
 
@@ -174,36 +175,10 @@ class EVM(ComparingClassifier):
         "cover_threshold": lambda name, value: value is None or check_rate(name, value),
     }
 
-    def __init__(
-        self,
-        tail_size: int = 50,
-        *,
-        form: str = "paper",
-        cover_threshold: float | None = 0.5,
-        n_averaged: int = 1,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.tail_size = tail_size
-        self.form = form
-        self.cover_threshold = cover_threshold
-        self.n_averaged = n_averaged
+    tail_size: int = field(default=50, kw_only=False)
+    form: str = "paper"
+    cover_threshold: float | None = 0.5
+    n_averaged: int = 1
 
     def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         columns, parts, shortest = [], [], len(rows)

@@ -267,6 +267,7 @@ class KernelMachines(Model):
         return self.gamma > 0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelMachineClassifier(ComparingClassifier):
     r"""Base of the methods made of support vector machines with a radial basis function.
 
@@ -289,34 +290,9 @@ class KernelMachineClassifier(ComparingClassifier):
 
     _checks: ClassVar = {"C": check_cost, "gamma": check_gamma, "openness": check_share}
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        gamma: float | str | None = None,
-        openness: float = 0.0,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.C = C
-        self.gamma = gamma
-        self.openness = openness
+    C: float | None = None
+    gamma: float | str | None = None
+    openness: float = 0.0
 
     def _count_correct(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
         """Count what C and γ are chosen by."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Neighbors(SamplesOfClasses):
         return super().is_sound(n_classes) and isinstance(self.n_neighbors, int) and self.n_neighbors >= 1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KNNDistance(ComparingClassifier):
     r"""Distance to the k-th nearest training sample.
 
@@ -91,30 +92,7 @@ class KNNDistance(ComparingClassifier):
     model_type: ClassVar[type[Model]] = Neighbors
     _checks: ClassVar = {"n_neighbors": check_count}
 
-    def __init__(
-        self,
-        n_neighbors: int = 1,
-        *,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.n_neighbors = n_neighbors
+    n_neighbors: int = field(default=1, kw_only=False)
 
     def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         order = np.argsort(members, kind="stable")

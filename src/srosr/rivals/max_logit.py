@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from .._support.array_types import Array, IntArray
 from .cross_fitted import Learned, Model, Tuned
@@ -11,6 +12,7 @@ from .logistic import LogisticClassifier, Logits, fit_logistic
 __all__ = ["MaxLogit"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MaxLogit(LogisticClassifier):
     r"""Multinomial logistic regression with a threshold on the largest logit.
 
@@ -57,30 +59,7 @@ class MaxLogit(LogisticClassifier):
 
     model_type: ClassVar[type[Model]] = Logits
 
-    def __init__(
-        self,
-        C: float | None = None,
-        *,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.C = C
+    C: float | None = field(default=None, kw_only=False)
 
     def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         return Logits(*fit_logistic(inputs[rows], members, tuned["C"])), None

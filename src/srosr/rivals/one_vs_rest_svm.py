@@ -81,6 +81,7 @@ class RestMachines(KernelMachines):
         return super().is_sound(n_classes) and self.slopes.shape == self.offsets.shape
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OneVsRestSVM(KernelMachineClassifier):
     r"""Support vector machines of one class against the rest, which reject a sample if none of them is confident.
 
@@ -142,36 +143,7 @@ class OneVsRestSVM(KernelMachineClassifier):
 
     model_type: ClassVar[type[Model]] = RestMachines
 
-    def __init__(
-        self,
-        *,
-        score_by: str = "platt",
-        C: float | None = None,
-        gamma: float | str | None = None,
-        openness: float = 0.0,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            gamma=gamma,
-            openness=openness,
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.score_by = score_by
+    score_by: str = "platt"
 
     @property
     def score_range(self) -> tuple[float, float]:  # type: ignore[override]

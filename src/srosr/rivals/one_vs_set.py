@@ -113,6 +113,7 @@ def _check_finite(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a finite number, got {value!r}.")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OneVsSet(CrossFittedClassifier):
     r"""Linear support vector machines with a slab for each class (1-vs-Set).
 
@@ -188,36 +189,10 @@ class OneVsSet(CrossFittedClassifier):
         "empirical_weight": check_positive,
     }
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        near_pressure: float = 0.0,
-        far_pressure: float = 0.0,
-        empirical_weight: float = 2.0,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.C = C
-        self.near_pressure = near_pressure
-        self.far_pressure = far_pressure
-        self.empirical_weight = empirical_weight
+    C: float | None = None
+    near_pressure: float = 0.0
+    far_pressure: float = 0.0
+    empirical_weight: float = 2.0
 
     def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
         def kernels(train: IntArray, test: IntArray, gamma: float) -> tuple[Array, Array]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class RevisedActivations(Logits):
         return positive and isinstance(self.alpha, int) and self.alpha >= 1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OpenMax(LogisticClassifier):
     r"""OpenMax on feature vectors.
 
@@ -131,34 +132,9 @@ class OpenMax(LogisticClassifier):
     model_type: ClassVar[type[Model]] = RevisedActivations
     _checks: ClassVar = {"tail_size": check_count, "alpha": check_count}
 
-    def __init__(
-        self,
-        tail_size: int = 20,
-        *,
-        alpha: int = 10,
-        C: float | None = None,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.tail_size = tail_size
-        self.alpha = alpha
-        self.C = C
+    tail_size: int = field(default=20, kw_only=False)
+    alpha: int = 10
+    C: float | None = None
 
     def _original_threshold(self) -> float:
         return 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class InclusionMachines(KernelMachines):
         return super().is_sound(n_classes) and priors and bool((self.match[1:] > 0).all())
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PISVM(KernelMachineClassifier):
     r"""Support vector machines with a probability of inclusion (PI-SVM).
 
@@ -144,38 +145,8 @@ class PISVM(KernelMachineClassifier):
         "tail_factor": check_positive,
     }
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        gamma: float | str | None = None,
-        priors: str = "equal",
-        tail_factor: float = 1.5,
-        openness: float = 0.0,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            gamma=gamma,
-            openness=openness,
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.priors = priors
-        self.tail_factor = tail_factor
+    priors: str = "equal"
+    tail_factor: float = 1.5
 
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray

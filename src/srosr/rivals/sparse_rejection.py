@@ -7,6 +7,7 @@ smallest residual as the candidate; they differ in the unknown score.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = ["NaiveRejection", "RatioRejection", "SCIRejection", "SparseRejection"
 HOLDOUT = 0.2
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseRejection(DictionaryClassifier):
     """Base of the methods that reject by one number of the sparse code.
 
@@ -66,41 +68,23 @@ class SparseRejection(DictionaryClassifier):
     #: The kind of evidence that is the unknown score, see :mod:`srosr.evidence.table`.
     kind: ClassVar[str]
 
-    _held_out: HeldOutScores
-    _cross_tests: tuple[CrossTest, CrossTest]
+    _held_out: HeldOutScores = field(init=False)
+    _cross_tests: tuple[CrossTest, CrossTest] = field(init=False)
 
-    def __init__(
-        self,
-        problem: Problem | None = None,
-        *,
-        kernel: str | Callable[[Array, Array], Array] = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        normalize: bool | str = True,
-        n_repeats: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.problem = problem
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.normalize = normalize
-        self.n_repeats = n_repeats
-        self.threshold = threshold
-        self.target_rejection = target_rejection
-        self.per_class = per_class
-        self.risk_weight = risk_weight
-        self.unknown_label = unknown_label
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    problem: Problem | None = field(default=None, kw_only=False)
+    kernel: str | Callable[[Array, Array], Array] = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    normalize: bool | str = True
+    n_repeats: int = 10
+    threshold: float | str | None = None
+    target_rejection: float = 0.05
+    per_class: bool = False
+    risk_weight: float = 1.0
+    unknown_label: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     # -- learning ----------------------------------------------------------------------------------------
 

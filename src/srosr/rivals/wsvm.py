@@ -83,6 +83,7 @@ class WeibullMachines(KernelMachines):
         return positive and min(self.gamma, self.gate_gamma) > 0 and 0 <= self.gate < 1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WSVM(KernelMachineClassifier):
     r"""Weibull-calibrated support vector machine (W-SVM).
 
@@ -185,42 +186,10 @@ class WSVM(KernelMachineClassifier):
         "tail_factor": check_positive,
     }
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        gamma: float | str | None = None,
-        gate_gamma: float | str | None = None,
-        nu: float = 0.5,
-        gate: float = 0.001,
-        tail_factor: float = 1.5,
-        openness: float = 0.0,
-        normalize: bool = False,
-        cv: int = 10,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            gamma=gamma,
-            openness=openness,
-            normalize=normalize,
-            cv=cv,
-            threshold=threshold,
-            target_rejection=target_rejection,
-            per_class=per_class,
-            risk_weight=risk_weight,
-            unknown_label=unknown_label,
-            random_state=random_state,
-        )
-        self.gate_gamma = gate_gamma
-        self.nu = nu
-        self.gate = gate
-        self.tail_factor = tail_factor
+    gate_gamma: float | str | None = None
+    nu: float = 0.5
+    gate: float = 0.001
+    tail_factor: float = 1.5
 
     def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
         tuned = super()._choose_parameters(inputs, members, rng)
