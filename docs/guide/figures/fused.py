@@ -9,7 +9,7 @@ from srosr._support.plotting import INK, KNOWN_COLOR, UNKNOWN_COLOR, draw_histog
 learned = clf.calibration_
 rule = learned.rule
 known = rule.fusion.score(learned.held_out.values)
-unknowns = rule.simulated.score(learned.simulated.values[learned.simulated.stranger])
+unknowns = rule.simulated.score(learned.simulated.values[learned.simulated.unknown])
 limit = rule.distribution.ppf(clf.threshold_)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
