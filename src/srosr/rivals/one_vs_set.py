@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_positive, to_number
+from .._support.parameter_checks import check_finite, check_positive
 from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost
 from .kernel_machines import choose_parameters, count_correct, fit_one_vs_rest
 
@@ -108,11 +108,6 @@ class Slabs(Model):
         return bool((self.near <= self.far).all())
 
 
-def _check_finite(name: str, value: Any) -> None:
-    if not np.isfinite(to_number(value)):
-        raise ValueError(f"{name} must be a finite number, got {value!r}.")
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class OneVsSet(CrossFittedClassifier):
     r"""Linear support vector machines with a slab for each class (1-vs-Set).
@@ -184,8 +179,8 @@ class OneVsSet(CrossFittedClassifier):
     model_type: ClassVar[type[Model]] = Slabs
     _checks: ClassVar = {
         "C": check_cost,
-        "near_pressure": _check_finite,
-        "far_pressure": _check_finite,
+        "near_pressure": check_finite,
+        "far_pressure": check_finite,
         "empirical_weight": check_positive,
     }
 
