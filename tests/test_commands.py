@@ -348,7 +348,7 @@ def test_explain_says_why_in_words_figure_and_json(folder, model, tmp_path):
     told = srosr.load(model).explain(x)
     assert told.text in output and (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(right("explain", model, folder / "test.csv", "--row", "70", "--json", "--no-figure"))
-    assert found["row"] == 70 and found["refused"] == told.refused and found["figure"] is None
+    assert found["row"] == 70 and found["rejected"] == told.rejected and found["figure"] is None
 
 
 def test_training_rows_are_numbered_as_in_their_file_and_gaps_elsewhere_do_not_matter(folder, tmp_path):
