@@ -37,61 +37,82 @@ def spoilt(state, path, **changes):
     return path
 
 
-def refused_or_harmless(path):
-    """Either a ModelFileError, or a model that answers and takes a threshold."""
+def load_and_use(path):
+    """Return "error" where a file is no model of ours, "works" where it is one that predicts and takes a threshold."""
     try:
         clf = srosr.load(path)
     except ModelFileError:
-        return "refused"
+        return "error"
     X = World(1, n_features=clf.n_features_in_).known(3)[0]
     with np.errstate(all="ignore"):
         assert clf.predict(X).shape == clf.unknown_score(X).shape == (12,)
         assert not np.isnan(clf.unknown_score(X)).any()
         clf.set_threshold(target_rejection=0.1)
         clf.set_threshold("youden")
-    return "harmless"
+    return "works"
 
 
-def spoil(value, how):
-    """A changed array, or None where the change makes no sense for it."""
-    if how == "cut":
-        return value[:-1] if value.ndim else None
-    if how == "longer":
-        return np.concatenate([value, value[:1]]) if value.ndim else None
-    if how == "flatten":
-        return value.reshape(-1) if value.ndim != 1 else value[:, None]
-    if how == "empty":
-        return value.reshape(-1)[:0]
-    if how == "text":
-        return np.full(value.shape, "x")
-    if value.dtype.kind not in "if":
-        return None
-    if how == "negative":
-        return np.asarray(-value - 1)
-    if how == "huge":
-        return np.asarray(value + np.asarray(10**12).astype(value.dtype))
-    if how == "nan":
-        return np.full(value.shape, np.nan)
-    return value.astype(np.float32)
+MISSING = object()
+LARGE = 10**12
+DAMAGE = {
+    "missing": lambda value: MISSING,
+    "cut": lambda value: value[:-1] if value.ndim else value,
+    "longer": lambda value: np.concatenate([value, value[:1]]) if value.ndim else value,
+    "flattened": lambda value: value.reshape(-1) if value.ndim != 1 else value[:, None],
+    "empty": lambda value: value.reshape(-1)[:0],
+    "text": lambda value: np.full(value.shape, "x"),
+    "nan": lambda value: np.full(value.shape, np.nan),
+    "negative": lambda value: np.asarray(-value - 1),
+    "large": lambda value: np.asarray(value + np.asarray(LARGE).astype(value.dtype)),
+    "float32": lambda value: value.astype(np.float32),
+}
+OF_NUMBERS = ("nan", "negative", "large", "float32")
+
+# Arrays whose numbers cannot be negative or large: sizes, class numbers, probabilities, parameters of distributions.
+BOUNDED = {"held_out/candidate", "held_out/truth", "model/members", "model/priors", "model/taken"}
+WRONG = {
+    "negative": BOUNDED
+    | {"classes", "dictionary/labels", "dictionary/order", "unknown_label"}
+    | {f"model/{name}" for name in ("far", "inside", "match", "rest", "scale", "shape")},
+    "large": BOUNDED | {"model/near"},
+}
+SCORES = {"held_out/scores", "held_out/simulated", "threshold/value", "threshold/per_class"}
+OF_ANY_TYPE = {"classes", "dictionary/labels", "threshold/value", "threshold/per_class", "unknown_label"}
+
+
+def cannot_be_right(key, how, score_range):
+    """Whether no model has this array with this damage; else it may be that of another model, and has to work."""
+    if how == "float32":
+        return key not in OF_ANY_TYPE
+    if how in WRONG:
+        if key in SCORES:
+            return score_range[0] >= 0 if how == "negative" else score_range[1] < LARGE
+        return key in WRONG[how]
+    return key != "unknown_label" or how in ("missing", "empty")  # the label of the unknown may be any
 
 
 @every
-def test_arrays_that_make_no_sense_are_refused_or_harmless(name, state, tmp_path):
-    outcomes = []
+def test_damaged_arrays_are_errors_unless_another_model_could_have_them(name, state, tmp_path):
+    found = set()
     for key, value in state.arrays.items():
         without = {k: v for k, v in state.arrays.items() if k != key}
-        outcomes.append(refused_or_harmless(spoilt(state, tmp_path / "m", arrays=without)))
-        for how in ("cut", "longer", "flatten", "empty", "text", "negative", "huge", "nan", "retype"):
-            changed = spoil(value, how)
-            if changed is not None:
-                path = spoilt(state, tmp_path / "m", arrays=without | {key: changed})
-                outcomes.append(refused_or_harmless(path))
-    assert outcomes.count("refused") > len(outcomes) / 2
+        for how, damage in DAMAGE.items():
+            if how in OF_NUMBERS and value.dtype.kind not in "if":
+                continue
+            changed = damage(value)
+            if changed is not MISSING and changed.dtype == value.dtype and np.array_equal(changed, value):
+                continue  # nothing was damaged: a number cannot be cut, an empty array not be made empty
+            arrays = without if changed is MISSING else without | {key: changed}
+            outcome = load_and_use(spoilt(state, tmp_path / "m", arrays=arrays))
+            if cannot_be_right(key, how, RIVALS[name].score_range):
+                assert outcome == "error", f"{key}: {how}"
+                found.add(how)
+    assert found == set(DAMAGE)
 
 
 @every
 def test_every_array_and_number_of_a_model_is_checked(name, state, tmp_path):
-    """Wrong shapes, types and numbers that are not finite: refused, not tried out."""
+    """Wrong shapes, types and numbers that are not finite are errors before anything is computed."""
     for key, value in state.arrays.items():
         if not key.startswith("model/") and key != "samples":
             continue
@@ -119,7 +140,7 @@ def test_every_array_and_number_of_a_model_is_checked(name, state, tmp_path):
 
 
 def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
-    """Shapes that broadcast against each other are refused before anything is computed."""
+    """Shapes that broadcast against each other are errors before anything is computed."""
     import tracemalloc
 
     from srosr.rivals import EVM
@@ -137,26 +158,52 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
         tracemalloc.stop()
 
 
-@every
-def test_settings_that_make_no_sense_are_refused_or_harmless(name, state, tmp_path):
-    def variants(settings):
-        for key, value in settings.items():
-            yield {k: v for k, v in settings.items() if k != key}
-            for bad in (None, -1, 10**9, 0.5, "x", [], {}, True):
-                yield settings | {key: bad}
-            if isinstance(value, dict):
-                for changed in variants(value):
-                    yield settings | {key: changed}
+# Parameters of which fits only take the truth value, a seed, or nothing at all.
+ANYTHING = {"coef0", "degree", "normalize", "per_class", "random_state"}
+NO_NUMBERS = (None, "x", [], {}, True)
 
-    outcomes = [refused_or_harmless(spoilt(state, tmp_path / "m", settings=s)) for s in variants(state.settings)]
-    assert outcomes.count("refused") > len(outcomes) / 3
+
+def cannot_be_a_setting(path, bad, settings):
+    """Whether no model has this value at this place of its settings."""
+    group, *inside = path
+    if not inside:
+        empty = bad is not MISSING and bad in ([], {})
+        if group == "numbers":
+            return bool(settings["numbers"])
+        return not empty if group in ("choice", "parameters", "tuned") else True
+    if group in ("choice", "tuned"):
+        return False  # kept to be read, not to compute with
+    if group == "threshold":
+        return bad is MISSING
+    if group == "parameters":
+        return inside[0] not in ANYTHING and bad is not MISSING and bad in ("x", [], {})
+    return bad is MISSING or any(bad is wrong or bad == wrong for wrong in NO_NUMBERS) or bad == -1
+
+
+def changes_of(settings, path=()):
+    """Every place of nested settings, each without its value and with wrong ones: place, wrong value, settings."""
+    for key, value in settings.items():
+        yield (*path, key), MISSING, {k: v for k, v in settings.items() if k != key}
+        for bad in (None, -1, 10**9, 0.5, "x", [], {}, True):
+            yield (*path, key), bad, settings | {key: bad}
+        if isinstance(value, dict):
+            for place, bad, changed in changes_of(value, (*path, key)):
+                yield place, bad, settings | {key: changed}
+
+
+@every
+def test_wrong_settings_are_errors_unless_another_model_could_have_them(name, state, tmp_path):
+    for place, bad, settings in changes_of(state.settings):
+        outcome = load_and_use(spoilt(state, tmp_path / "m", settings=settings))
+        if cannot_be_a_setting(place, bad, state.settings):
+            assert outcome == "error", f"{'/'.join(place)}: {'missing' if bad is MISSING else repr(bad)}"
 
 
 @every
 def test_a_file_of_another_rival_is_not_taken_for_this_one(name, state, tmp_path):
-    for kind in ("SROSRClassifier", "OSNN", "SCIRejection", "Nobody"):
+    for kind in ("SROSRClassifier", "OSNN", "SCIRejection"):
         if kind != state.kind:
-            refused_or_harmless(spoilt(state, tmp_path / "m", kind=kind))
+            assert load_and_use(spoilt(state, tmp_path / "m", kind=kind)) == "error", kind
     with pytest.raises(ModelFileError, match="Nobody"):
         srosr.load(spoilt(state, tmp_path / "m", kind="Nobody"))
 
