@@ -51,7 +51,7 @@ def test_soft_thresholding_is_certified_as_the_lasso_of_orthonormal_atoms(orthon
     np.testing.assert_allclose(verdict.objective, expected, rtol=1e-14)
 
 
-def test_codes_of_another_penalty_are_refused(orthonormal):
+def test_codes_of_another_penalty_are_not_certified(orthonormal):
     atoms, queries = orthonormal
     verdict = judge(atoms, queries, Lasso(0.1), soft_threshold(queries @ atoms.T, 0.101))
     assert np.all(verdict.gap > GAP_TOL)
@@ -84,7 +84,7 @@ def bpdn_of_orthonormal_atoms(atoms, query, epsilon):
     return soft_threshold(query @ atoms.T, low)
 
 
-def test_bpdn_of_orthonormal_atoms_is_certified_and_its_neighbours_are_not(orthonormal):
+def test_bpdn_of_orthonormal_atoms_is_certified_and_its_neighbors_are_not(orthonormal):
     atoms, queries = orthonormal
     epsilon = 1.1 * Reference(atoms).least_squares_residual(queries).max()
     exact = np.array([bpdn_of_orthonormal_atoms(atoms, q, epsilon) for q in queries])
@@ -187,7 +187,7 @@ def test_the_judge_leaves_codes_alone_and_takes_sparse_ones(orthonormal):
 # Problems
 
 
-def test_sets_that_are_not_there_say_what_to_do(monkeypatch, tmp_path):
+def test_missing_data_sets_say_what_to_do(monkeypatch, tmp_path):
     monkeypatch.delenv("SROSR_DATA_DIR", raising=False)
     for name in ("yaleb", "mnist", "uiuc"):
         with pytest.raises(Unavailable, match="SROSR_DATA_DIR"):
@@ -305,7 +305,7 @@ def test_the_records_are_tidy_and_name_the_environment_but_no_place(tmp_path):
     assert {r["threads"] for r in content["records"]} == {1}
 
 
-def test_unknown_names_are_refused_with_the_known_ones():
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones():
     result = CliRunner().invoke(coding.main, ["--only", "faces"])
     assert result.exit_code != 0
     assert "yaleb" in result.output

@@ -824,8 +824,7 @@ def test_exported_tables_hold_every_sample_once_and_unknown_classes_only_among_t
     assert np.array_equal(whole[np.lexsort(whole.T)], there[np.lexsort(there.T)])
 
 
-def test_five_lines_of_shell_from_a_table_to_decisions(tmp_path):
-    """What the README shows."""
+def test_a_table_with_named_labels_becomes_decisions_and_an_explanation(tmp_path):
     iris = load_iris(as_frame=True)
     table = iris.data.assign(species=iris.target_names[iris.target])
     table.to_csv(tmp_path / "iris.csv", index=False)

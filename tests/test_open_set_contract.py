@@ -1,6 +1,6 @@
-"""Every open set classifier keeps the same promises: one file for all of them.
+"""What every open set classifier guarantees, tested once for all of them.
 
-What a method computes is checked elsewhere, against formulas; here is what a user may rely on whatever the method.
+Other files check what each method computes against its formulas; here is what users can rely on whatever the method.
 """
 
 import pickle
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
 
 
 def seeded():
-    """Every method by name, seeded, in few folds and repeats: the promises are the same."""
+    """Return every method by name, with a seed and few folds and repeats: the guarantees are the same."""
     out = {}
     for name, clf in open_set_methods().items():
         few = {"n_repeats": 3, "cv": 4, "random_state": 0}
@@ -39,7 +39,7 @@ def seeded():
 
 METHODS = seeded()
 
-# Those that the default run asks: of every base class at least one that is quick, and two rules of SROSRClassifier.
+# The methods of the default run: a fast one of every base class, and two rules of SROSRClassifier.
 CHOSEN = ("calibrated", "paper", "naive", "svm-pairwise", "openmax", "evm", "osnn", "knn", "mahalanobis")
 every = pytest.mark.parametrize("name", slow_except(CHOSEN, METHODS))
 CHECKED = [name for name in CHOSEN if name != "paper"]  # test_recognizer checks more settings of SROSRClassifier
@@ -65,7 +65,7 @@ def test_the_methods_of_the_default_run_have_every_base_class():
 
 @pytest.fixture(scope="module")
 def world():
-    """X, y, known test samples, their classes, strangers: five classes of thirty."""
+    """X, y, known test samples, their classes, unknown samples: five classes of thirty."""
     world = World(1, n_known=5, noise=0.5)
     return *world.known(30), *world.fresh(150), world.strangers(150)
 
@@ -75,7 +75,7 @@ _fitted = {}
 
 @pytest.fixture
 def fitted(name, world):
-    """A copy of the method fitted to the world; fitted once."""
+    """A copy of the method fitted to the world; each method is fitted once per process."""
     if name not in _fitted:
         _fitted[name] = clone(METHODS[name]).fit(*world[:2])
     return pickle.loads(pickle.dumps(_fitted[name]))
@@ -93,7 +93,7 @@ def test_every_rival_and_every_rule_is_among_the_methods():
 
 
 @every
-def test_answers_are_classes_or_the_unknown_label(name, fitted, world):
+def test_predictions_are_classes_or_the_unknown_label(name, fitted, world):
     X = np.concatenate([world[2], world[4]])
     labels, candidate, score = fitted.predict(X), fitted.candidate(X), fitted.unknown_score(X)
     assert set(candidate) <= set(fitted.classes_)
@@ -106,7 +106,7 @@ def test_answers_are_classes_or_the_unknown_label(name, fitted, world):
 
 
 @every
-def test_decisions_are_what_the_single_methods_say(name, fitted, world):
+def test_decisions_agree_with_the_single_methods(name, fitted, world):
     X = np.concatenate([world[2], world[4]])
     decided = fitted.decide(X)
     assert len(decided) == len(X)
@@ -117,19 +117,19 @@ def test_decisions_are_what_the_single_methods_say(name, fitted, world):
 
 
 @every
-def test_strangers_look_stranger_than_known_samples(name, fitted, world):
-    _, _, known, classes, strangers = world
-    y = np.concatenate([classes, np.full(len(strangers), -1)])
-    # A slab of a linear machine sees one direction a class.
+def test_unknown_samples_score_higher_than_known_ones(name, fitted, world):
+    _, _, known, classes, unknown = world
+    y = np.concatenate([classes, np.full(len(unknown), -1)])
+    # A slab of a linear machine sees one direction per class.
     least = 0.55 if name == "1-vs-set" else 0.6
-    assert open_set_auroc(y, fitted.unknown_score(np.concatenate([known, strangers])), unknown_label=-1) > least
+    assert open_set_auroc(y, fitted.unknown_score(np.concatenate([known, unknown])), unknown_label=-1) > least
     assert np.mean(fitted.candidate(known) == classes) > 0.8
-    X = np.concatenate([known, strangers])
+    X = np.concatenate([known, unknown])
     assert fitted.score(X, y) == np.mean(fitted.predict(X) == y)
 
 
 @every
-def test_the_answer_does_not_depend_on_the_company(name, fitted, world):
+def test_a_score_does_not_depend_on_the_rest_of_the_batch(name, fitted, world):
     X = world[2][:20]
     alone = np.concatenate([fitted.unknown_score(x[None]) for x in X])
     np.testing.assert_allclose(alone, fitted.unknown_score(X), rtol=1e-6, atol=1e-9)
@@ -148,7 +148,7 @@ def test_a_target_is_kept_on_held_out_and_on_fresh_samples(name, fitted, world):
 
 
 @every
-def test_every_training_sample_is_held_out_once_and_every_class_is_left_out(name, fitted):
+def test_every_training_sample_is_held_out_once_and_classes_are_left_out_as_simulated_unknowns(name, fitted):
     held = fitted._held_out_scores()
     np.testing.assert_array_equal(np.bincount(held.truth), [30] * 5)
     assert held.unknown.any() and not held.unknown.all()
@@ -187,13 +187,13 @@ ORIGINAL = {
 
 
 @every
-def test_the_threshold_of_the_original_is_there_or_said_not_to_be(name, fitted, world):
+def test_the_threshold_of_the_original_method_exists_or_asking_for_it_raises(name, fitted, world):
     if name in ORIGINAL:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert fitted.set_threshold("original").threshold_ == pytest.approx(ORIGINAL[name])
         assert fitted.threshold_info_.kind == "fixed"
-        # At the end of the scale nothing is rejected, and it is said.
+        # A threshold at the end of the scale rejects nothing, which a warning says.
         ended = fitted.threshold_ >= fitted.score_range[1]
         assert ended == any("nothing is rejected" in str(w.message) for w in caught)
         assert ended == (name in ("pi-svm", "svm-platt", "svm-pairwise"))
@@ -214,7 +214,7 @@ def test_classes_may_have_thresholds_of_their_own(name, fitted, world):
 
 @every
 @pytest.mark.parametrize("bad", ["best", np.nan, True, [0.5], -np.inf])
-def test_a_threshold_that_makes_no_sense_is_refused_and_nothing_is_lost(name, bad, fitted):
+def test_an_invalid_threshold_raises_and_keeps_the_old_one(name, bad, fitted):
     before = fitted.threshold_
     with pytest.raises(ValueError, match="threshold"):
         fitted.set_threshold(bad)
@@ -228,7 +228,7 @@ def test_a_threshold_that_makes_no_sense_is_refused_and_nothing_is_lost(name, ba
 
 
 @every
-def test_saved_and_loaded_it_answers_bit_for_bit_the_same(name, fitted, world, tmp_path):
+def test_saved_and_loaded_it_predicts_bit_for_bit_the_same(name, fitted, world, tmp_path):
     X = np.concatenate([world[2], world[4]])
     fitted.save(tmp_path / "model")
     again = srosr.load(tmp_path / "model")
@@ -246,7 +246,7 @@ def test_saved_and_loaded_it_answers_bit_for_bit_the_same(name, fitted, world, t
 @every
 @pytest.mark.parametrize("copies", [1, 8])
 def test_models_of_next_to_nothing_survive_a_file(name, copies, world, tmp_path):
-    """One sample a class, or eight copies of it: no spread, tails of nothing."""
+    """One sample per class, or eight copies of it: no spread, no tails."""
     X, y = world[:2]
     rows = np.repeat([np.flatnonzero(y == k)[0] for k in range(5)], copies)
     clf = clone(METHODS[name])
@@ -282,14 +282,14 @@ def test_the_unknown_label_can_be_chosen_but_not_among_the_classes(name, world):
     assert set(clf.predict(world[4])) <= {99, *range(5)}
     with pytest.raises(ValueError, match="unknown_label"):
         clf.set_params(unknown_label=3).fit(X, y)
-    assert clf.unknown_label_ == 99  # the fit before is still there
+    assert clf.unknown_label_ == 99  # the earlier fit is still there
     with pytest.raises(ValueError, match="unknown_label"):
         clone(METHODS[name]).set_params(unknown_label="none").fit(X, y)
 
 
 @every
 def test_names_of_classes_do_not_matter(name, world):
-    """Other names in the same order: the same bits. In another order: the same but for the draw of the folds."""
+    """Other names in the same order give the same bits; in another order only the draw of the folds differs."""
     X, y, known = world[:3]
     one = clone(METHODS[name]).fit(X, y)
     other = clone(METHODS[name]).fit(X, 100 + 7 * y)
@@ -312,7 +312,7 @@ def test_a_seed_gives_the_same_model_again(name, fitted, world):
 
 @every
 def test_the_number_of_threads_does_not_change_a_bit(name):
-    """Samples enough for a matrix product to be shared between threads."""
+    """With enough samples for a matrix product to be shared between threads."""
     world = World(2, n_known=3, n_features=300, noise=1.0)
     X, y = world.known(60)
     clf = clone(METHODS[name]).fit(X, y)
@@ -324,7 +324,7 @@ def test_the_number_of_threads_does_not_change_a_bit(name):
 
 
 @every
-def test_before_a_fit_everything_says_so(name, world, tmp_path):
+def test_everything_raises_not_fitted_error_before_fit(name, world, tmp_path):
     clf = clone(METHODS[name])
     for ask in (clf.predict, clf.candidate, clf.unknown_score, clf.class_scores):
         with pytest.raises(NotFittedError):
@@ -346,7 +346,7 @@ def test_a_fit_that_fails_leaves_the_model_that_was_there(name, fitted, world):
 
 
 @every
-def test_parameters_that_make_no_sense_are_named(name, world):
+def test_errors_name_invalid_parameters(name, world):
     for parameter, bad in {
         "target_rejection": 0.0,
         "risk_weight": -1.0,
@@ -374,7 +374,7 @@ def test_two_classes_are_enough_but_openness_cannot_be_simulated(name, world):
 
 
 @every
-def test_classes_of_two_samples_work_and_the_target_is_not_promised(name, world):
+def test_classes_of_two_samples_work_with_a_warning_that_the_target_cannot_be_kept(name, world):
     X, y = world[:2]
     few = np.concatenate([np.flatnonzero(y == k)[:2] for k in range(5)])
     with pytest.warns(CalibrationWarning, match="cannot be kept"):
@@ -383,7 +383,7 @@ def test_classes_of_two_samples_work_and_the_target_is_not_promised(name, world)
 
 
 @every
-def test_classes_of_one_sample_work_or_are_refused_with_a_reason(name, world):
+def test_classes_of_one_sample_work_or_raise_with_the_reason(name, world):
     X, y = world[:2]
     one = np.array([np.flatnonzero(y == k)[0] for k in range(5)])
     clf = clone(METHODS[name])
@@ -397,7 +397,7 @@ def test_classes_of_one_sample_work_or_are_refused_with_a_reason(name, world):
 
 
 @every
-def test_a_class_of_one_sample_among_others_has_its_place(name, world):
+def test_a_class_of_one_sample_among_larger_ones_is_learned(name, world):
     X, y = world[:2]
     keep = np.concatenate([np.flatnonzero(y < 4), np.flatnonzero(y == 4)[:1]])
     clf = clone(METHODS[name]).fit(X[keep], y[keep])
@@ -417,7 +417,7 @@ def test_the_same_sample_under_two_labels_does_no_harm(name, world):
 
 
 @every
-def test_nothing_but_copies_of_one_sample_a_class(name, world):
+def test_classes_of_identical_samples_are_learned(name, world):
     X, y = world[:2]
     rows = np.array([np.flatnonzero(y == k)[0] for k in range(5)])
     clf = clone(METHODS[name]).fit(np.repeat(X[rows], 8, axis=0), np.repeat(np.arange(5), 8))
@@ -434,23 +434,23 @@ def test_constant_features_do_no_harm(name, world):
 
 
 @every
-def test_separable_classes_far_apart_are_recognised_and_what_is_between_is_refused(name):
-    """Very few support vectors, tails of next to nothing: answers all the same."""
+def test_distant_separable_classes_are_recognized_and_samples_between_them_score_high(name):
+    """Very few support vectors and nearly empty tails are enough."""
     rng = np.random.default_rng(0)
-    centres = 10.0 * np.eye(4, 8)
+    centers = 10.0 * np.eye(4, 8)
     y = np.repeat(np.arange(4), 25)
-    X = centres[y] + 0.05 * rng.standard_normal((100, 8))
+    X = centers[y] + 0.05 * rng.standard_normal((100, 8))
     clf = open_set_methods()[name].set_params(random_state=0).fit(X, y)
-    fresh = centres[y] + 0.05 * rng.standard_normal((100, 8))
+    fresh = centers[y] + 0.05 * rng.standard_normal((100, 8))
     np.testing.assert_array_equal(clf.candidate(fresh), y)
     if name != "svm-platt":  # whose probabilities of separable classes are a matter of the number of samples
         assert np.mean(clf.predict(fresh) == -1) < 0.3
-    between = (centres[[0, 1]] + centres[[2, 3]]) / 2
+    between = (centers[[0, 1]] + centers[[2, 3]]) / 2
     assert clf.unknown_score(between).min() >= np.median(clf.unknown_score(fresh))
 
 
 @every
-def test_what_has_no_direction_is_refused_where_samples_are_scaled(name, world):
+def test_zero_samples_are_rejected_where_samples_are_normalized(name, world):
     clf = clone(METHODS[name]).set_params(normalize=True).fit(*world[:2])
     nothing = np.zeros((2, world[0].shape[1]))
     np.testing.assert_array_equal(clf.predict(nothing), [-1, -1])
@@ -461,8 +461,8 @@ def test_what_has_no_direction_is_refused_where_samples_are_scaled(name, world):
 
 @every
 @pytest.mark.parametrize("size", [1e30, 1e160, 1e200, 1e308])
-def test_samples_too_large_for_arithmetic_are_answered(name, size, fitted, world):
-    """A score that is no number would be accepted by every threshold; squares of such features overflow."""
+def test_samples_that_overflow_get_a_score(name, size, fitted, world):
+    """Every threshold would accept a score of NaN, and squares of such features overflow."""
     X = np.where(np.arange(world[0].shape[1]) % 2, size, -size) * np.ones((3, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -474,7 +474,7 @@ def test_samples_too_large_for_arithmetic_are_answered(name, size, fitted, world
 
 
 @every
-def test_training_samples_of_length_zero_do_not_move_the_threshold(name, world):
+def test_zero_training_samples_do_not_move_the_threshold(name, world):
     X, y = world[:2]
     zeros = np.zeros((15, X.shape[1]))
     clf = clone(METHODS[name]).set_params(normalize=True)
@@ -497,7 +497,7 @@ def test_parameters_set_after_the_fit_do_not_change_the_model(name, fitted, worl
 
 
 @every
-def test_many_samples_are_judged_in_blocks(name, fitted, world, monkeypatch):
+def test_prediction_in_blocks_changes_nothing(name, fitted, world, monkeypatch):
     X = np.concatenate([world[2], world[4]])
     whole = fitted.predict(X), fitted.unknown_score(X), fitted.class_scores(X)
     monkeypatch.setattr("srosr.rivals.cross_fitted._BLOCK_BYTES", 1)
@@ -509,7 +509,7 @@ def test_many_samples_are_judged_in_blocks(name, fitted, world, monkeypatch):
 
 @every
 @pytest.mark.parametrize("dtype", [np.uint64, np.int8, np.float64, np.bool_, "U1", object])
-def test_labels_of_any_type_are_learnt_and_scored(name, dtype, world):
+def test_labels_of_any_type_are_learned_and_scored(name, dtype, world):
     X, y = world[:2]
     few = y < 2 if dtype is np.bool_ else y >= 0
     labels = y[few].astype(dtype) if dtype is not object else y[few].astype("U1").astype(object)
@@ -519,7 +519,7 @@ def test_labels_of_any_type_are_learnt_and_scored(name, dtype, world):
 
 
 @every
-def test_its_parameters_can_be_searched_without_unknown_data(name, world):
+def test_parameters_can_be_searched_without_unknown_data(name, world):
     search = GridSearchCV(
         METHODS[name],
         {"target_rejection": [0.05, 0.2]},
