@@ -266,7 +266,7 @@ def test_decisions_in_parquet_and_json_lines_are_those_in_csv(folder, model, tmp
         right("predict", model, folder / "test.csv", "-o", tmp_path / f"out.{ending}", "--keep", "digit")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert lines == pd.read_parquet(tmp_path / "out.parquet").to_dict("records")
-    told = pd.read_csv(tmp_path / "out.csv").to_dict("records")
+    told = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip").to_dict("records")
     assert told == lines and lines[0]["digit"].startswith("d")
     piped = [
         json.loads(line)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,7 +125,7 @@ def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[C
         known: dict[str, Any] = {} if share is None else {"completed": share, "total": 1.0}
         bar.update(task, done=f"{done:,} {unit}", **known)
 
-    with bar:
+    with nullcontext() if bar.disable else bar:  # rich before 14.3 ends a line even where it draws nothing
         yield update
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
@@ -85,5 +85,5 @@ def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, floa
             if not err.is_terminal:
                 err.print(f"{name}: writing tables, figures and report", soft_wrap=True)
 
-    with bar:
+    with nullcontext() if bar.disable else bar:  # rich before 14.3 ends a line even where it draws nothing
         yield progress

@@ -103,5 +103,7 @@ def _progress(title: str) -> Iterator[_Bar]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     times = (TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console, disable=not console.is_terminal) as progress:
+    progress = Progress(*columns, *times, console=console, disable=not console.is_terminal)
+    # rich before 14.3 ends a line even where it draws nothing
+    with contextlib.nullcontext() if progress.disable else progress:
         yield _Bar(progress, title)

@@ -156,13 +156,14 @@ def _check_codes(codes: Any, dictionary: Dictionary) -> sparse.csr_array:
         raise ValueError(f"dictionary must be a srosr.Dictionary, got {type(dictionary).__name__}.")
     values = codes.codes if isinstance(codes, Codes) else codes
     try:
-        out = sparse.csr_array(values if sparse.issparse(values) else np.asarray(values, dtype=np.float64))
+        values = values if sparse.issparse(values) else np.asarray(values, dtype=np.float64)
     except TypeError:
         raise ValueError(f"codes must be Codes or an array of numbers, got {type(codes).__name__}.") from None
+    if values.ndim != 2 or values.shape[1] != dictionary.n_atoms:
+        raise ValueError(f"codes must have {dictionary.n_atoms} columns, one an atom, got shape {values.shape}.")
+    out = sparse.csr_array(values)
     if not np.isfinite(out.data).all():
         raise ValueError("codes contains NaN or infinity.")
-    if out.ndim != 2 or out.shape[1] != dictionary.n_atoms:
-        raise ValueError(f"codes must have {dictionary.n_atoms} columns, one an atom, got shape {out.shape}.")
     return out
 
 

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_count
 from .._support.threads import ThreadPool, one_blas_thread
-from .dense_sift import N_CELLS, Descriptors, dense_sift
 from .gray_values import as_grey, read_picture
+from .sift_descriptors import N_CELLS, Descriptors, dense_sift
 
 __all__ = ["SpatialPyramid", "pyramid_of_counts"]
 
