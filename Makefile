@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test lint format types bench demo docs ci
+.PHONY: help install test slow lint format types bench demo docs ci
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/'
@@ -15,8 +15,11 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/pip install -e ".[test,bench]"
 	@touch $@
 
-test: install  ## run the tests
+test: install  ## run the fast tests
 	$(BIN)/python -m pytest -ra
+
+slow: install  ## run the slow tests, and the property tests with all examples
+	$(BIN)/python -m pytest -ra --slow -m "slow or hypothesis"
 
 lint: install  ## style and common mistakes
 	$(BIN)/ruff check .
