@@ -1,4 +1,4 @@
-"""What ``--jobs`` is worth: ``python -m benchmarks.processes``."""
+"""Measure the effect of ``--jobs``: ``python -m benchmarks.processes``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from benchmarks import report
 from srosr.datasets import DatasetError
-from srosr.experiments.executors import make_executor
+from srosr.experiments import make_executor
 from srosr.experiments.protocol_file import load_protocol
 from srosr.reports.reproduction import reproduce
 
@@ -22,15 +22,15 @@ from srosr.reports.reproduction import reproduce
 @click.option("--jobs", type=click.IntRange(2), default=2, show_default=True, help="Processes, against one.")
 @click.option("--methods", help="Of the experiment, separated by commas.  [default: all]")
 def main(name: str, trials: int, jobs: int, methods: str | None) -> None:
-    """Trials of the experiment NAME by one process and by several: seconds, ratio, and whether the tables are the same.
+    """Run trials of the experiment NAME in one process and in several, and compare times and tables.
 
-    Compiled code and data are loaded beforehand by a trial of its own; "trials" is the time from the first to the last
-    of them, workers started, "all" has tables, figures and report as well.
+    A first trial loads compiled code and data. "trials" is the time from the first to the last trial, with workers
+    started; "all" includes tables, figures and report.
     """
     out = report.console()
     try:
         protocol = load_protocol(name)
-        dataset = protocol.dataset()
+        dataset = protocol.load_dataset()
     except (DatasetError, ValueError) as reason:
         raise click.ClickException(str(reason)) from None
     chosen = None if methods is None else methods.split(",")

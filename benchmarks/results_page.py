@@ -1,4 +1,4 @@
-"""Tables and figures of experiments for the documentation: ``python -m benchmarks.results_page srosr-results``."""
+"""Write the tables and figures of experiments for the documentation: ``python -m benchmarks.results_page FOLDER``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 import numpy as np
 import pandas as pd
 
-from benchmarks.claims import EXPERIMENTS
+from benchmarks.claims import EXPERIMENTS, read_experiment
 from srosr.experiments.protocol_file import load_protocol
-from srosr.experiments.result_tables import read_results, read_table
-from srosr.experiments.statistics import levels, mean_interval, values_at
+from srosr.experiments.result_tables import read_table
+from srosr.experiments.statistics import find_levels, mean_interval, values_at
 
 DOCS = Path(__file__).parent.parent / "docs" / "results"
 FIGURES = {
@@ -25,16 +25,16 @@ FIGURES = {
     "ranking-oscr": "OSCR at the largest openness",
     "errors-0": "the two kinds of errors",
     "confusion-0": "confusion in the first trial",
-    "target": "thresholds by a target rate",
-    "coverage": "is the target kept?",
+    "target": "thresholds for target rates",
+    "coverage": "known samples rejected against the target",
 }
-SHOWN = {"f": "F", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR", "known_refused": "known refused"}
+SHOWN = {"f": "F", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR", "known_rejected": "known rejected"}
 BEST_MARKED = ("f", "accuracy", "auroc", "oscr")
 ALWAYS_SHOWN = ("openness-f", "openness-accuracy")
 
 
-def summary(results: pd.DataFrame) -> pd.DataFrame:
-    """Mean, half of the 95 % interval and number of trials of every method, openness and metric."""
+def summarize_results(results: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, half width of the 95 % interval and number of trials of every method, openness and metric."""
     rows = []
     for keys, part in results.groupby(["metric", "n_unknown", "openness", "method"], sort=True):
         values = part["value"].dropna()
@@ -43,13 +43,13 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["metric", "n_unknown", "openness", "method", "mean", "half_width", "trials"])
 
 
-def markdown(results: pd.DataFrame) -> str:
-    """The table at the largest openness, methods by their F-measure, the best of a column in bold."""
-    last = levels(results, "f")[-1]
+def format_table(results: pd.DataFrame) -> str:
+    """Return the table at the largest openness, methods ordered by F-measure, the best of a column in bold."""
+    last = find_levels(results, "f")[-1]
     means = {m: values_at(results, m, last).apply(mean_interval) for m in SHOWN}
     trials = values_at(results, "f", last).count()
     full = trials[trials == trials.max()].index
-    # Equal but for rounding is equal: one score with two thresholds has one AUROC.
+    # Equal up to rounding is equal: one score with two thresholds has one AUROC.
     least = {m: max(means[m][name].mean for name in full) - 1e-12 for m in BEST_MARKED}
     order = sorted(means["f"].index, key=lambda name: -means["f"][name].mean)
     lines = [f"| method | {' | '.join(SHOWN.values())} | trials |", "|---" * (len(SHOWN) + 2) + "|"]
@@ -62,8 +62,8 @@ def markdown(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def trials_text(counts: pd.Series) -> str:
-    """Over how many trials the means are, from the number that every method has."""
+def describe_trials(counts: pd.Series) -> str:
+    """Return the number of trials in words, given the number of each method."""
     most = counts.max()
     if most == 1:
         return "one trial"
@@ -71,23 +71,23 @@ def trials_text(counts: pd.Series) -> str:
     return f"means over {most} trials{fewer}"
 
 
-def page(name: str, folder: Path, out: Path) -> str:
-    """Copy what belongs to one experiment, and say it in Markdown."""
-    protocol, results = load_protocol(name), read_results(folder / "results.parquet")
+def write_section(name: str, folder: Path, out: Path) -> str:
+    """Copy the files of one experiment and return its section in Markdown."""
+    protocol, results = load_protocol(name), read_experiment(folder / "results.parquet")
     times = read_table(folder / "times.parquet", "times")
     there = out / name
     there.mkdir(parents=True, exist_ok=True)
     for table in ("results.parquet", "times.parquet"):
         shutil.copyfile(folder / table, there / table)
-    summary(results).to_csv(there / "summary.csv", index=False, float_format="%.6f")
+    summarize_results(results).to_csv(there / "summary.csv", index=False, float_format="%.6f")
     drawn = []
     for figure, caption in FIGURES.items():
         source = folder / "figures" / f"{figure}.png"
         if source.exists():
             shutil.copyfile(source, there / f"{figure}.png")
             drawn.append((figure, caption))
-    last = levels(results, "f")[-1]
-    counted = trials_text(values_at(results, "f", last).count())
+    last = find_levels(results, "f")[-1]
+    counted = describe_trials(values_at(results, "f", last).count())
     spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum().sum()
     share = times["coding_seconds"].sum() / spent
     shown = " ".join(f"![{caption}]({name}/{figure}.png)" for figure, caption in drawn if figure in ALWAYS_SHOWN)
@@ -100,9 +100,9 @@ def page(name: str, folder: Path, out: Path) -> str:
 Openness {100 * last.openness:.2f} %, {last.n_unknown} unknown classes; {counted}.
 All levels, with half widths of 95 % intervals, are in [summary.csv]({name}/summary.csv), all values in
 `{name}/results.parquet`.
-Computed in {spent / 60:.0f} minutes of one core, {100 * (1 - share):.0f} % of them not sparse coding.
+Computed in {spent / 60:.0f} minutes on one core, {100 * (1 - share):.0f} % of it not sparse coding.
 
-{markdown(results)}
+{format_table(results)}
 
 {shown}
 
@@ -114,16 +114,16 @@ More: {others}.
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DOCS, help="[default: docs/results]")
 def main(folder: Path, out: Path) -> None:
-    """Copy tables and figures of the experiments in FOLDER, and write tables.md, which shows them."""
+    """Copy tables and figures of the experiments in FOLDER and write tables.md, which shows them."""
     names = [name for name in EXPERIMENTS if (folder / name / "results.parquet").exists()]
     if not names:
         raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
-    parts = [page(name, folder / name, out) for name in names]
+    parts = [write_section(name, folder / name, out) for name in names]
     command = "python -m benchmarks.results_page srosr-results"
     head = f"""# Tables and figures
 
-By `{command}`; see [README.md](README.md) first. The methods are explained
-in [rivals.md](../rivals.md), the metrics in [metrics.md](../metrics.md).
+Written by `{command}`; read [README.md](README.md) first. The methods are
+explained in [rivals.md](../rivals.md), the metrics in [metrics.md](../metrics.md).
 """
     (out / "tables.md").write_text("\n".join([head, *parts]), encoding="utf-8")
     click.echo(f"{', '.join(names)}: {out / 'tables.md'}")

@@ -50,7 +50,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
                     "accuracy": accuracy,
                     "recognition_accuracy": recognition,
                     "rejection_accuracy": rejection if n_unknown else math.nan,
-                    "known_refused": shy,
+                    "known_rejected": shy,
                     "closed_set_accuracy": closed,
                     "auroc": auroc if n_unknown else math.nan,
                     "oscr": auroc * closed if n_unknown else math.nan,
@@ -75,7 +75,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
         ),
         "coverage": pd.DataFrame(
             coverage,
-            columns=["experiment", "trial", "method", "target", "known_refused", "unknown_refused", "f", "accuracy"],
+            columns=["experiment", "trial", "method", "target", "known_rejected", "unknown_rejected", "f", "accuracy"],
         ),
         "times": pd.DataFrame(times, columns=["experiment", "trial", "method", *SECONDS]),
         "failures": pd.DataFrame({"experiment": [], "trial": [], "method": [], "reason": []}).astype(

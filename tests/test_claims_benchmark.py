@@ -8,7 +8,16 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import results_page
-from benchmarks.claims import course, epsilon_methods, main, paired, pairs, slope, time_text, verdicts
+from benchmarks.claims import (
+    choose_pairs,
+    count_levels,
+    describe_times,
+    find_epsilon_methods,
+    fit_slopes,
+    main,
+    measure_course,
+    pair_differences,
+)
 from srosr.experiments.result_tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
 
@@ -28,7 +37,7 @@ def results(**methods):
 
 def test_differences_pair_the_trials_that_both_have():
     table = results(a=[[0.5, 0.6, 0.7], [0.4, 0.5, 0.6], [0.9, 0.9, 0.9]], b=[[0.3, 0.3, 0.3], [0.3, 0.3, 0.3]])
-    differences = paired(table, "f", "a", "b")
+    differences = pair_differences(table, "f", "a", "b")
     np.testing.assert_allclose(differences.to_numpy(), [[0.2, 0.3, 0.4], [0.1, 0.2, 0.3]])
 
 
@@ -36,19 +45,19 @@ def test_a_level_counts_as_ahead_only_if_its_interval_is_above_zero():
     differences = pd.DataFrame(
         {0.1: [0.1, 0.11, 0.09, 0.1], 0.2: [-0.1, -0.11, -0.09, -0.1], 0.3: [0.1, -0.1, 0.2, -0.2]}
     )
-    assert verdicts(differences) == (1, 1, 1)
+    assert count_levels(differences) == (1, 1, 1)
 
 
 def test_rules_on_our_codes_meet_the_others_on_our_codes_too():
     there = ["paper", "paper-lasso", "sci", "sci-lasso", "w-svm"]
-    assert pairs(there) == [
+    assert choose_pairs(there) == [
         ("paper", "w-svm"),
         ("paper", "sci"),
         ("paper-lasso", "w-svm"),
         ("paper-lasso", "sci"),
         ("paper-lasso", "sci-lasso"),
     ]
-    assert pairs(["paper", "calibrated"]) == [("calibrated", "paper")]
+    assert choose_pairs(["paper", "calibrated"]) == [("calibrated", "paper")]
 
 
 @pytest.mark.parametrize(
@@ -60,17 +69,17 @@ def test_rules_on_our_codes_meet_the_others_on_our_codes_too():
     ],
 )
 def test_the_page_says_over_how_many_trials_its_means_are(counts, text):
-    assert results_page.trials_text(pd.Series(counts)) == text
+    assert results_page.describe_trials(pd.Series(counts)) == text
 
 
 def test_a_slope_is_per_point_of_openness():
     # From 10 % to 30 % the difference grows by 0.4 and by 0.2: 0.02 and 0.01 a point.
     differences = pd.DataFrame([[0.0, 0.2, 0.4], [0.3, 0.4, 0.5]], columns=list(OPENNESS))
-    assert slope(differences).mean == pytest.approx(0.015)
+    assert fit_slopes(differences).mean == pytest.approx(0.015)
 
 
 def test_a_course_goes_from_the_smallest_to_the_largest_openness():
-    first, last, change = course(results(a=[[0.5, 0.6, 0.7], [0.4, 0.5, 0.4]]), "f", "a")
+    first, last, change = measure_course(results(a=[[0.5, 0.6, 0.7], [0.4, 0.5, 0.4]]), "f", "a")
     assert (first.mean, last.mean, change.mean) == pytest.approx((0.45, 0.55, 0.1))
 
 
@@ -82,14 +91,14 @@ def test_the_time_is_that_of_all_methods_of_those_at_the_papers_epsilon_and_of_t
         ("x", 1, "w-svm", 240.0, 0.0, 0.0, 0.0),
     ]
     times = pd.DataFrame(rows, columns=list(TABLES["times"]))
-    text = "8.0 minutes of one core, 4.0 of them for methods on codes at the paper's epsilon, up to 3.0 a trial."
-    assert time_text(times, ["paper", "sci"]) == text
-    assert time_text(times, []) == "8.0 minutes of one core."
+    text = "8.0 minutes on one core, 4.0 of them for methods on codes at the paper's epsilon, up to 3.0 per trial."
+    assert describe_times(times, ["paper", "sci"]) == text
+    assert describe_times(times, []) == "8.0 minutes on one core."
 
 
 def test_the_methods_at_an_epsilon_are_those_of_the_protocol():
-    assert set(epsilon_methods("yaleb")) == {"paper", "paper-5-percent", "matched", "naive", "ratio", "sci"}
-    assert epsilon_methods("mnist-full") == []  # on Lasso codes, with the same names
+    assert set(find_epsilon_methods("yaleb")) == {"paper", "paper-5-percent", "matched", "naive", "ratio", "sci"}
+    assert find_epsilon_methods("mnist-full") == []  # on Lasso codes, with the same names
 
 
 def test_the_best_of_a_column_is_marked_with_its_equals_and_not_where_trials_are_fewer():
@@ -99,7 +108,7 @@ def test_the_best_of_a_column_is_marked_with_its_equals_and_not_where_trials_are
     )
     every = pd.concat([table[table["metric"] == "f"].assign(metric=m) for m in results_page.SHOWN])
     cells = {
-        line.split("|")[1].strip(): line.split("|")[2].strip() for line in results_page.markdown(every).splitlines()
+        line.split("|")[1].strip(): line.split("|")[2].strip() for line in results_page.format_table(every).splitlines()
     }
     assert [cells[name] for name in "abcd"] == ["**0.300**", "**0.300**", "0.100", "0.900"]
 
@@ -124,7 +133,7 @@ def test_the_command_does_without_times_and_without_intervals(tmp_path):
     (tmp_path / "uiuc" / "times.parquet").unlink()
     done = CliRunner().invoke(main, [str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert "uiuc: 2 trials" in done.output and "minutes of one core" not in done.output and "nan" not in done.output
+    assert "uiuc: 2 trials" in done.output and "minutes on one core" not in done.output and "nan" not in done.output
 
 
 def test_the_page_has_its_tables_beside_it_and_the_claims_can_be_read_there(tmp_path):
@@ -135,7 +144,7 @@ def test_the_page_has_its_tables_beside_it_and_the_claims_can_be_read_there(tmp_
     for table in ("results.parquet", "times.parquet"):
         assert (out / "uiuc" / table).read_bytes() == (tmp_path / "in" / "uiuc" / table).read_bytes()
     assert "`python -m benchmarks.results_page srosr-results`" in (out / "tables.md").read_text()
-    assert "63.0 minutes of one core" in CliRunner().invoke(main, [str(out)]).output
+    assert "63.0 minutes on one core" in CliRunner().invoke(main, [str(out)]).output
 
 
 def test_codes_are_compared_on_the_same_trials_and_ours_with_the_best_of_the_others(tmp_path):

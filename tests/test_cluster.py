@@ -21,13 +21,15 @@ from work_for_runner import square, threads
 
 from srosr import __version__
 from srosr.experiments import dask_cluster
-from srosr.experiments.executors import ClusterError, DaskCluster, ExecutorError, LocalProcesses
+from srosr.experiments.dask_cluster import ClusterError, DaskCluster
+from srosr.experiments.local_processes import LocalProcesses
 from srosr.experiments.protocol import Source
 from srosr.experiments.protocol_file import parse_protocol
 from srosr.experiments.results_folder import ResultsFolder
 from srosr.experiments.runner import Failure, Summary
-from srosr.experiments.trial import Work, run_trial
-from srosr.reports.reproduction import run_task
+from srosr.experiments.trial import RunSettings, run_trial
+from srosr.experiments.worker_task import ExecutorError
+from srosr.reports.reproduction import run_trial_task
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
 pytestmark = [unix, pytest.mark.slow]
@@ -134,9 +136,9 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
             cluster.scheduler.kill()
 
     other = tmp_path / "other"
-    with pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost\. What is finished is kept"):
+    with pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost\. Finished trials are kept"):
         run(other, DaskCluster(cluster.address), tasks_of(N_TRIALS, {"seconds": 0.1}), progress=kill_at_two)
-    n_kept = len(list(ResultsFolder.existing(other).records(METHODS)))
+    n_kept = len(list(ResultsFolder.open_existing(other).records(METHODS)))
     assert n_kept >= 6
     assert run(other, InThisProcess(), tasks_of(N_TRIALS)) == Summary(30 - n_kept, n_kept, ())
     assert tables(other) == undisturbed
@@ -150,7 +152,7 @@ def test_a_task_that_kills_its_workers_is_lost_and_its_neighbours_are_not(tmp_pa
     cluster.wait_for(1)
     # The first has the worker's lock until it dies; the next ones wait for it in the same process.
     summary = run(tmp_path, DaskCluster(cluster.address), tasks_of(4, {"die": [0], "seconds": 0.3}))
-    reason = "the worker running it died, again and again"
+    reason = "its workers died repeatedly"
     assert summary == Summary(12, 0, tuple(sorted(Failure(0, method, reason) for method in METHODS)))
 
 
@@ -177,7 +179,7 @@ def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, mach
         np.savez(folder / "samples.npz", X=X, y=np.repeat(["a", "b", "c"], 20))
     monkeypatch.chdir(here)
     protocol = replace(parse_protocol(tomllib.loads(SAMPLES), "samples"), data=Source(file="samples.npz"))
-    work = Work(protocol, 0, protocol.dataset().fingerprint())
+    work = RunSettings(protocol, 0, protocol.load_dataset().fingerprint())
     tasks = tasks_of(12, work, ("knn", "osnn"))
     cluster = machines()
     cluster.worker("--nthreads", "1", "--no-nanny", cwd=here)
@@ -185,20 +187,22 @@ def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, mach
     other = cluster.worker("--nthreads", "1", "--no-nanny", "--name", "other", cwd=there)
     cluster.wait_for(2)
     out = tmp_path / "out"
-    told = r"the worker (tcp://\S+) on \S+ cannot do the work: the data set samples\.npz is not that of the run .*same"
+    told = (
+        r"the worker (tcp://\S+) on \S+ cannot run the trials: the data set samples\.npz is not that of the run .*same"
+    )
     with pytest.raises(ClusterError, match=told) as caught:
-        run(out, DaskCluster(cluster.address), tasks, run_task)
+        run(out, DaskCluster(cluster.address), tasks, run_trial_task)
     address = re.search(told, str(caught.value))[1]
     log = (cluster.folder / "scheduler-0.log").read_text()
     assert re.search(rf"Register worker addr: {address} name: other\b", log)
-    kept = list(ResultsFolder.existing(out).records(("knn", "osnn")))
+    kept = list(ResultsFolder.open_existing(out).records(("knn", "osnn")))
     assert len(kept) < 24 and all(record["error"] is None for record in kept)
 
     other.kill()
     other.wait()
-    assert run(out, DaskCluster(cluster.address), tasks, run_task) == Summary(24 - len(kept), len(kept), ())
+    assert run(out, DaskCluster(cluster.address), tasks, run_trial_task) == Summary(24 - len(kept), len(kept), ())
     expected = [record for trial in range(12) for record, _ in run_trial(work, trial, ("knn", "osnn"))]
-    assert list(ResultsFolder.existing(out).records(("knn", "osnn"))) == expected
+    assert list(ResultsFolder.open_existing(out).records(("knn", "osnn"))) == expected
 
 
 def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, monkeypatch):
@@ -212,7 +216,7 @@ def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, mon
     cluster.wait_for(1)
     with monkeypatch.context() as patch:
         patch.setattr(dask_cluster, "__version__", "9.9")
-        told = rf"the worker tcp://\S+ has srosr {re.escape(__version__)}, and this is srosr 9\.9\."
+        told = rf"the worker tcp://\S+ has srosr {re.escape(__version__)}, but this is srosr 9\.9\."
         with pytest.raises(ClusterError, match=told):
             DaskCluster(cluster.address).__enter__()
     levels = logging.getLogger("distributed.client").level
@@ -222,7 +226,7 @@ def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, mon
             patch.setattr(dask_cluster, "__version__", "9.9")
             with pytest.raises(ClusterError, match=r"that joined later has srosr .* Install the same version there"):
                 list(executor.run(square, [1]))
-        with pytest.raises(ExecutorError, match="top level of a module"):
+        with pytest.raises(ExecutorError, match="top level of an importable module"):
             list(executor.run(lambda task: task, [0]))
         assert logging.getLogger("distributed.client").level == logging.CRITICAL
         assert dict(executor.run(square, range(5))) == {n: n * n for n in range(5)}
@@ -230,7 +234,7 @@ def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, mon
         assert set(counts) == {1}
         monkeypatch.setattr(dask_cluster, "_NEXT_WORKER", 1.0)
         worker.kill()
-        with pytest.raises(ClusterError, match=r"no worker of tcp://\S+ is left\. What is finished is kept"):
+        with pytest.raises(ClusterError, match=r"no worker of tcp://\S+ is left\. Finished trials are kept"):
             list(executor.run(square, [1]))
     assert logging.getLogger("distributed.client").level == levels
 
@@ -251,7 +255,7 @@ def test_a_cluster_of_this_machine_gives_the_same_tables_and_leaves_no_orphans(t
         output, errors = second.process.communicate(timeout=300)
     assert "done" in output and errors == ""
     assert tables(out) == undisturbed
-    assert ResultsFolder(out, IDENTITY).identity == ResultsFolder.existing(out).identity
+    assert ResultsFolder(out, IDENTITY).identity == ResultsFolder.open_existing(out).identity
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://no-such-host.invalid:8786", "tcp://127.0.0.1:99999"])
@@ -267,7 +271,7 @@ def test_something_else_that_listens_is_an_error_within_seconds():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         started = time.monotonic()
-        with pytest.raises(ClusterError, match="does not answer as a Dask scheduler"):
+        with pytest.raises(ClusterError, match="does not answer like a Dask scheduler"):
             DaskCluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}").__enter__()
         assert time.monotonic() - started < 10
 

@@ -19,13 +19,13 @@ from srosr.cli.app import main
 from srosr.cli.comparison_data import read_comparison_data
 from srosr.cli.input_data import FeatureOptions
 from srosr.datasets import Dataset
-from srosr.experiments.left_out_classes import LEAST_SAMPLES, rotation_of, usual_folds, usual_rounds
+from srosr.experiments.left_out_classes import LEAST_SAMPLES, choose_folds, choose_rounds, plan_comparison
 from srosr.experiments.protocol import UNKNOWN, ProtocolError
 from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.record_file import decode, encode
 from srosr.experiments.result_tables import read_results
-from srosr.experiments.trial import Work, run_trial
-from srosr.reports.recommendation import CRITERIA, recommend, rule_text, standings
+from srosr.experiments.trial import RunSettings, run_trial
+from srosr.reports.recommendation import CRITERIA, describe_rule, rank_standings, recommend
 from srosr.rivals.methods import open_set_methods
 from srosr.tables import ReadOptions
 from srosr.tables.sampled_classes import SampledClasses, numbered
@@ -49,7 +49,7 @@ def made_up(sizes, seed=0, n_features=4) -> Dataset:
 )
 def test_every_class_is_unknown_exactly_once_a_round(sizes, folds):
     data = made_up(sizes)
-    rotation = rotation_of(data, file="", folds=folds, rounds=3)
+    rotation = plan_comparison(data, file="", folds=folds, rounds=3)
     assert rotation.trials == 3 * rotation.folds
     for round in range(3):
         trials = [rotation.draw(data, round * rotation.folds + fold, seed=5) for fold in range(rotation.folds)]
@@ -61,7 +61,7 @@ def test_every_class_is_unknown_exactly_once_a_round(sizes, folds):
 @pytest.mark.parametrize("sizes", [(5, 6, 7), (30, 3, 11, 2, 8)], ids=["three classes", "one small"])
 def test_no_sample_is_in_training_and_testing_and_labels_are_those_of_the_data(sizes):
     data = made_up(sizes)
-    rotation = rotation_of(data, file="", rounds=2)
+    rotation = plan_comparison(data, file="", rounds=2)
     for number in range(rotation.trials):
         trial = rotation.draw(data, number, seed=1)
         both = np.concatenate([trial.train, trial.test])
@@ -82,7 +82,7 @@ def test_no_sample_is_in_training_and_testing_and_labels_are_those_of_the_data(s
 
 def test_a_class_of_few_samples_is_met_but_never_learnt():
     data = made_up((12, LEAST_SAMPLES - 1, 12, 12))
-    rotation = rotation_of(data, file="", rounds=2)
+    rotation = plan_comparison(data, file="", rounds=2)
     trials = [rotation.draw(data, number) for number in range(rotation.trials)]
     assert all(1 not in trial.known for trial in trials)
     assert sum(1 in trial.unknown for trial in trials) == 2
@@ -90,7 +90,7 @@ def test_a_class_of_few_samples_is_met_but_never_learnt():
 
 def test_the_seed_and_the_number_of_a_trial_decide_all():
     data = made_up((9,) * 8)
-    rotation = rotation_of(data, file="")
+    rotation = plan_comparison(data, file="")
     parts = ("train", "y_train", "test", "y_test", "arrival", "known", "unknown")
     for number in range(rotation.trials):
         one, same = rotation.draw(data, number, 3), rotation.draw(data, number, 3)
@@ -99,7 +99,7 @@ def test_the_seed_and_the_number_of_a_trial_decide_all():
         not np.array_equal(rotation.draw(data, number, 3).unknown, rotation.draw(data, number, 4).unknown)
         for number in range(rotation.folds)
     )
-    deals = {tuple(map(tuple, rotation.left_out(data, round))) for round in range(4)}
+    deals = {tuple(map(tuple, rotation.deal_groups(data, round))) for round in range(4)}
     assert len(deals) == 4
 
 
@@ -107,7 +107,7 @@ def test_a_method_finds_the_same_whichever_others_are_compared(tmp_path):
     data = made_up((10, 11, 12, 13))
     file = tmp_path / "samples.npz"
     np.savez(file, X=data.X, y=data.y, class_names=np.array(data.class_names))
-    work = Work(rotation_of(data, file=str(file)), 0, data.fingerprint())
+    work = RunSettings(plan_comparison(data, file=str(file)), 0, data.fingerprint())
     together = run_trial(work, 2, ("knn", "osnn", "mahalanobis"))
     alone = run_trial(work, 2, ("osnn",))
     assert together[1][0] == alone[0][0] and alone[0][0]["error"] is None
@@ -117,51 +117,51 @@ def test_columns_are_standardised_by_the_training_samples_alone():
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(5.0, 3.0, (30, 3)), rng.normal(50.0, 3.0, (10, 3))
     X[:, 2] = X_test[:, 2] = 7.0
-    rotation = rotation_of(made_up((5, 5, 5)), file="", standardise=True)
-    scaled, scaled_test = rotation.prepared(X, X_test)
+    rotation = plan_comparison(made_up((5, 5, 5)), file="", standardize=True)
+    scaled, scaled_test = rotation.prepare_features(X, X_test)
     assert np.allclose(scaled.mean(axis=0), 0.0) and np.allclose(scaled[:, :2].std(axis=0), 1.0)
     assert np.allclose(scaled_test[:, :2] * X[:, :2].std(axis=0) + X[:, :2].mean(axis=0), X_test[:, :2])
     assert not scaled_test[:, 2].any()
-    as_they_are = rotation_of(made_up((5, 5, 5)), file="").prepared(X, X_test)
+    as_they_are = plan_comparison(made_up((5, 5, 5)), file="").prepare_features(X, X_test)
     assert as_they_are[0] is X and as_they_are[1] is X_test
 
 
 def test_groups_of_different_sizes_are_one_level_in_a_report():
     table = pd.DataFrame({"trial": [0, 0, 1], "n_unknown": [2, 2, 3], "openness": [0.1, 0.1, 0.2], "value": 0.5})
-    rotation = rotation_of(made_up((5,) * 7), file="", folds=3)
-    shown, words = rotation.reported(table)
+    rotation = plan_comparison(made_up((5,) * 7), file="", folds=3)
+    shown, words = rotation.merge_levels(table)
     assert set(shown["n_unknown"]) == {3} and np.allclose(shown["openness"], 0.15)
     assert words == "openness 10.00 to 20.00\N{NO-BREAK SPACE}% (2 or 3 classes left out in turn)"
-    assert "1 class left out" in rotation.reported(table.assign(n_unknown=1))[1]
-    assert rotation.reported(table[:0])[1] is None
+    assert "1 class left out" in rotation.merge_levels(table.assign(n_unknown=1))[1]
+    assert rotation.merge_levels(table[:0])[1] is None
 
 
 @pytest.mark.parametrize(
     ("sizes", "folds", "message"),
     [
-        ((5, 5), None, "has 2 classes of at least 3 samples: three are needed"),
+        ((5, 5), None, "has 2 classes of at least 3 samples; at least three are needed"),
         ((5, 5, 2), None, r"has 2 classes of at least 3 samples \(c has fewer\)"),
-        ((5, 5, 5), 2, "take 3"),
+        ((5, 5, 5), 2, "use 3"),
         ((5, 5, 5, 5), 5, "5 folds of 4 classes"),
     ],
     ids=["two", "two and a small one", "one known", "an empty group"],
 )
 def test_too_few_classes_to_leave_any_out_are_an_error(sizes, folds, message):
     with pytest.raises(ProtocolError, match=message):
-        rotation_of(made_up(sizes), file="", folds=folds)
+        plan_comparison(made_up(sizes), file="", folds=folds)
 
 
 def test_the_usual_number_of_rounds_can_tell_the_methods_apart():
     for n_methods in range(2, 40):
         for folds in range(2, 6):
-            trials = folds * usual_rounds(folds, n_methods)
+            trials = folds * choose_rounds(folds, n_methods)
             assert trials >= 10 and (n_methods - 1) * 2.0 ** (1 - trials) < 0.05
-    assert [usual_folds(n) for n in (3, 4, 5, 6, 100)] == [3, 4, 5, 5, 5]
-    assert usual_rounds(5, len(open_set_methods())) == 2
+    assert [choose_folds(n) for n in (3, 4, 5, 6, 100)] == [3, 4, 5, 5, 5]
+    assert choose_rounds(5, len(open_set_methods())) == 2
 
 
 def test_methods_are_compared_with_the_defaults_that_a_fit_has():
-    rotation = rotation_of(made_up((5, 5, 5)), file="", target_rejection=0.1)
+    rotation = plan_comparison(made_up((5, 5, 5)), file="", target_rejection=0.1)
     for setting in rotation.methods:
         usual = open_set_methods()[setting.method].get_params()
         assert setting.parameters == {"target_rejection": 0.1, "normalize": usual["normalize"]}
@@ -169,9 +169,9 @@ def test_methods_are_compared_with_the_defaults_that_a_fit_has():
 
 def test_protocols_of_old_are_the_runs_they_were():
     identity = load_protocol("digits").identity()
-    assert not {"folds", "standardise"} & set(identity)
-    assert {"folds", "standardise"} <= set(rotation_of(made_up((5, 5, 5)), file="").identity())
-    one, other = (rotation_of(made_up((5, 5, 5)), file=name, rounds=n) for name, n in (("x", 1), ("y", 9)))
+    assert not {"folds", "standardize"} & set(identity)
+    assert {"folds", "standardize"} <= set(plan_comparison(made_up((5, 5, 5)), file="").identity())
+    one, other = (plan_comparison(made_up((5, 5, 5)), file=name, rounds=n) for name, n in (("x", 1), ("y", 9)))
     assert one.identity() == other.identity()
 
 
@@ -235,7 +235,7 @@ def tables(values: dict[str, list[float]], predict: dict[str, float] | None = No
 
 def advised(values, predict=None, **told):
     results, times = tables(values, predict)
-    return recommend(results, standings(results, times, []), **told)
+    return recommend(results, rank_standings(results, times, []), **told)
 
 
 def noisy(mean: float, n: int = 12, spread: float = 0.01, seed: int = 0) -> list[float]:
@@ -261,12 +261,14 @@ def test_methods_that_cannot_be_told_from_the_best_are_named_and_the_quickest_if
     like = nearly(base)
     found = advised({"best": base, "quick": like}, {"best": 0.3, "quick": 0.1})
     assert found.method == "best" and found.rivals[0].even
-    assert found.sentences[-1].endswith("not distinguishable from best: quick; it is 3 times as quick.")
+    assert found.sentences[-1].endswith(
+        "Not distinguishable from best by the corrected test: quick; it predicts 3 times as fast."
+    )
     found = advised({"best": base, "quick": like}, {"best": 0.19, "quick": 0.1})
-    assert found.sentences[-1].endswith("not distinguishable from best: quick.")
+    assert found.sentences[-1].endswith("Not distinguishable from best by the corrected test: quick.")
     third = [v - 0.2 for v in noisy(0.9, spread=0.4, seed=3)]
     named = advised({"best": base, "quick": like, "third": third}, {"best": 9.0, "quick": 0.1})
-    assert "the quickest of them to predict is quick, 90 times as quick" in named.sentences[-1]
+    assert "of these, quick predicts fastest, 90 times as fast" in named.sentences[-1]
     # A little below, but surely.
     sure = [v - 0.001 - t / 1e5 for t, v in enumerate(base)]
     found = advised({"best": base, "quick": sure}, {"best": 9.0, "quick": 0.1})
@@ -282,13 +284,13 @@ def test_a_single_trial_recommends_the_highest_and_warns():
     found = advised({"a": [0.8], "b": [0.801]}, {"a": 0.001, "b": 5.0}, folds=5)
     assert found.method == "b" and len(found.sentences) == 1
     assert found.sentences[0] == "Recommended: b. OSCR 0.801 over one trial, the highest mean of 2 methods."
-    assert found.cautions[0] == "One trial cannot tell 2 methods apart, whatever they find; --rounds 2 can."
+    assert found.cautions[0] == "One trial cannot separate 2 methods, whatever the results; --rounds 2 can."
 
 
 def test_cautions_come_where_the_evidence_is_weak():
     many, enough = ({f"m{i:02d}": noisy(0.5 + i / 100, n, seed=i) for i in range(19)} for n in (9, 10))
-    assert "9 trials cannot tell 19 methods apart" in " ".join(advised(many).cautions)
-    assert "cannot tell" not in " ".join(advised(enough).cautions)
+    assert "9 trials cannot separate 19 methods" in " ".join(advised(many).cautions)
+    assert "cannot separate" not in " ".join(advised(enough).cautions)
     assert "With 4 classes" in " ".join(advised(enough, n_classes=4).cautions)
     assert "classes" not in " ".join(advised(enough, n_classes=10).cautions)
     assert "approximate" in " ".join(advised(enough).cautions)
@@ -302,13 +304,13 @@ def test_a_method_that_failed_in_a_trial_is_not_recommended():
 
 
 def test_methods_that_share_codes_have_the_seconds_of_the_one_that_computed_them():
-    rotation = rotation_of(made_up((5, 5, 5)), file="")
+    rotation = plan_comparison(made_up((5, 5, 5)), file="")
     results, _ = tables({"calibrated": [0.9], "paper": [0.8], "naive": [0.7], "knn": [0.6]})
     times = pd.DataFrame(
         [(0, "calibrated", 2.0, 0.5), (0, "paper", 0.1, 0.01), (0, "naive", 0.4, 0.02), (0, "knn", 0.3, 0.2)],
         columns=["trial", "method", "fit_seconds", "predict_seconds"],
     )
-    found = {s.method: (s.fit_seconds, s.predict_seconds) for s in standings(results, times, rotation.methods)}
+    found = {s.method: (s.fit_seconds, s.predict_seconds) for s in rank_standings(results, times, rotation.methods)}
     assert found == {"calibrated": (2.0, 0.5), "paper": (2.0, 0.5), "naive": (0.4, 0.5), "knn": (0.3, 0.2)}
 
 
@@ -316,7 +318,7 @@ def test_the_rule_is_stated():
     said = CliRunner().invoke(main, ["compare", "--help"]).output
     assert "highest mean of --by" in " ".join(said.split())
     for by in CRITERIA:
-        assert "highest mean" in rule_text(by) and "5 %" in rule_text(by)
+        assert "highest mean" in describe_rule(by) and "5 %" in describe_rule(by)
 
 
 # -- the command -------------------------------------------------------------------------------------------
@@ -374,7 +376,7 @@ def test_the_report_begins_with_the_recommendation_and_has_no_curves_over_one_op
     found, _, out = undisturbed
     page = (out / "report.html").read_text()
     assert "<h1>Comparison on things</h1>" in page
-    assert page.index(found["recommendation"]["reason"][:40]) < page.index("What was run")
+    assert page.index(found["recommendation"]["reason"][:40]) < page.index("The run")
     assert "every class in turn: 4 groups" in page and "1 class left out in turn" in page
     pictures = {path.stem for path in (out / "figures").iterdir()}
     assert {"ranking-oscr", "ranking-auroc", "ranking-f", "ranking-accuracy"} <= pictures
@@ -459,7 +461,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(table, tmp_path):
     two = tmp_path / "two.csv"
     two.write_text("p,kind\n" + "".join(f"{i}.5,{'xy'[i % 2]}\n" for i in range(20)))
     out = tmp_path / "out"
-    assert "three are needed" in error_of(two, "--out", out)
+    assert "at least three are needed" in error_of(two, "--out", out)
     assert "knd" in error_of(table, "--label", "knd", "--out", out)
     assert "did you mean 'w-svm'?" in error_of(table, "--methods", "knn,wsvm", "--out", out)
     assert "at least two methods" in error_of(table, "--methods", "knn", "--out", out)
@@ -522,12 +524,12 @@ def test_pictures_are_compared_by_pixels_or_by_pyramids_learned_in_each_trial(pi
     paths = read(pictures).dataset
     assert paths.pictures and "visual words" in paths.source
     file = tmp_path / "samples.npz"
-    for data, options in ((pixels, {}), (paths, {"standardise": False})):
+    for data, options in ((pixels, {}), (paths, {"standardize": False})):
         np.savez(file, X=data.X, y=data.y, class_names=np.array(data.class_names))
-        rotation = rotation_of(data, file=str(file), **options)
+        rotation = plan_comparison(data, file=str(file), **options)
         assert (rotation.features is None) == (not data.pictures)
     # The last, pyramids, through a whole trial.
-    (record, _) = run_trial(Work(rotation, 0, paths.fingerprint()), 1, ("knn",))[0]
+    (record, _) = run_trial(RunSettings(rotation, 0, paths.fingerprint()), 1, ("knn",))[0]
     assert record["error"] is None and record["values"]
 
 

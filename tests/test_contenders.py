@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from srosr import BPDN, SROSRClassifier
 from srosr.experiments.protocol import MethodSetting
-from srosr.experiments.trial_methods import MetSamples, fit_together, make, sharing
+from srosr.experiments.trial_methods import TrialSamples, fit_group, group_by_fit, make_classifier
 
 EPS = {"problem": {"name": "bpdn", "epsilon": 0.3}}
 SETTINGS = [
@@ -39,17 +39,17 @@ def digits():
 @pytest.fixture(scope="module")
 def together(digits):
     X, y, test = digits
-    samples, out = MetSamples(test), {}
-    for group in sharing(SETTINGS):
-        for contender in fit_together(group, X, y, 7, 0.2):
-            contender.judge(samples)
-            contender.told(0.2)
+    samples, out = TrialSamples(test), {}
+    for group in group_by_fit(SETTINGS):
+        for contender in fit_group(group, X, y, 7, 0.2):
+            contender.predict(samples)
+            contender.set_openness(0.2)
             out[contender.setting.name] = contender
     return out
 
 
 def test_only_what_differs_after_coding_shares_a_fit():
-    names = [[s.name for s in group] for group in sharing(SETTINGS)]
+    names = [[s.name for s in group] for group in group_by_fit(SETTINGS)]
     assert names == [
         ["calibrated", "paper", "matched", "paper-5"],
         ["paper-bpdn"],
@@ -62,26 +62,26 @@ def test_only_what_differs_after_coding_shares_a_fit():
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
 def test_a_method_that_shares_a_fit_says_to_the_bit_what_it_says_alone(setting, digits, together):
     X, y, test = digits
-    alone = make(setting, 7)
+    alone = make_classifier(setting, 7)
     if setting.follows_openness:
         alone.set_params(openness=0.2)
     alone.fit(X, y)
-    said = together[setting.name].says()
+    said = together[setting.name].decide()
     np.testing.assert_array_equal(said.candidate, alone.candidate(test))
     np.testing.assert_array_equal(said.score, alone.unknown_score(test))
-    np.testing.assert_array_equal(said.refused, alone.predict(test) == -1)
+    np.testing.assert_array_equal(said.rejected, alone.predict(test) == -1)
 
 
 def test_the_order_of_those_who_share_does_not_matter(digits, together):
     X, y, test = digits
     turned = [s for s in SETTINGS if s.name in ("paper", "calibrated", "matched")][::-1]
-    samples = MetSamples(test)
-    for contender in fit_together(turned, X, y, 7, 0.2):
-        contender.judge(samples)
-        contender.told(0.2)
-        expected = together[contender.setting.name].says()
-        np.testing.assert_array_equal(contender.says().score, expected.score)
-        np.testing.assert_array_equal(contender.says().refused, expected.refused)
+    samples = TrialSamples(test)
+    for contender in fit_group(turned, X, y, 7, 0.2):
+        contender.predict(samples)
+        contender.set_openness(0.2)
+        expected = together[contender.setting.name].decide()
+        np.testing.assert_array_equal(contender.decide().score, expected.score)
+        np.testing.assert_array_equal(contender.decide().rejected, expected.rejected)
 
 
 @pytest.mark.parametrize("name", ["paper", "w-svm-original"])
@@ -89,12 +89,12 @@ def test_a_method_that_follows_openness_is_at_each_level_as_if_fitted_for_it(nam
     X, y, test = digits
     contender = together[name]
     for openness in (0.05, 0.4):
-        contender.told(openness)
-        said = contender.says()
-        alone = make(contender.setting, 7).set_params(openness=openness).fit(X, y)
-        np.testing.assert_array_equal(said.refused, alone.predict(test) == -1)
+        contender.set_openness(openness)
+        said = contender.decide()
+        alone = make_classifier(contender.setting, 7).set_params(openness=openness).fit(X, y)
+        np.testing.assert_array_equal(said.rejected, alone.predict(test) == -1)
         np.testing.assert_allclose(said.score, alone.unknown_score(test), rtol=0, atol=1e-15)
-    contender.told(0.2)
+    contender.set_openness(0.2)
 
 
 def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkeypatch):
@@ -104,23 +104,23 @@ def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkey
     coded = []
     original = module.sparse_encode
     monkeypatch.setattr(module, "sparse_encode", lambda q, *a, **k: coded.append(len(q)) or original(q, *a, **k))
-    samples = MetSamples(test)
-    for group in sharing([s for s in SETTINGS if s.method != "w-svm"]):
-        for contender in fit_together(group, X, y, 7, 0.2):
-            contender.judge(samples)
+    samples = TrialSamples(test)
+    for group in group_by_fit([s for s in SETTINGS if s.method != "w-svm"]):
+        for contender in fit_group(group, X, y, 7, 0.2):
+            contender.predict(samples)
     assert sum(coded) == 2 * len(test)  # Lasso and BPDN
 
 
 def test_evidence_over_a_part_of_the_samples_is_never_taken_for_that_over_another(digits):
     X, y, test = digits
-    samples, dictionaries = MetSamples(test), []
+    samples, dictionaries = TrialSamples(test), []
     for size in (0.2, 0.3, 0.4):
         parameters = {"n_repeats": 2, "calibration": "split", "calibration_size": size}
         ours, paper = (MethodSetting(name, name, parameters) for name in ("calibrated", "paper"))
-        for contender in fit_together([ours, paper], X, y, 7, 0.2):
-            contender.judge(samples)
-            alone = make(contender.setting, 7).fit(X, y)
-            np.testing.assert_array_equal(contender.says().score, alone.unknown_score(test))
+        for contender in fit_group([ours, paper], X, y, 7, 0.2):
+            contender.predict(samples)
+            alone = make_classifier(contender.setting, 7).fit(X, y)
+            np.testing.assert_array_equal(contender.decide().score, alone.unknown_score(test))
         dictionaries.append(weakref.ref(contender.clf.dictionary_))
     del contender, alone
     gc.collect()
@@ -129,10 +129,12 @@ def test_evidence_over_a_part_of_the_samples_is_never_taken_for_that_over_anothe
 
 
 def test_a_method_is_made_with_one_thread_unit_samples_and_the_seed():
-    clf = make(MethodSetting("m", "paper", {"problem": {"name": "bpdn", "epsilon": 0.001}, "tail_size": 0.39}), 11)
+    clf = make_classifier(
+        MethodSetting("m", "paper", {"problem": {"name": "bpdn", "epsilon": 0.001}, "tail_size": 0.39}), 11
+    )
     assert isinstance(clf, SROSRClassifier)
     assert (clf.problem, clf.tail_size, clf.random_state, clf.n_jobs, clf.normalize) == (BPDN(0.001), 0.39, 11, 1, True)
-    assert make(MethodSetting("m", "knn", {"n_neighbors": 3}), 5).get_params()["normalize"] is True
+    assert make_classifier(MethodSetting("m", "knn", {"n_neighbors": 3}), 5).get_params()["normalize"] is True
 
 
 def test_set_weight_is_a_fit_with_that_weight_and_refuses_what_makes_no_sense(digits):

@@ -19,36 +19,36 @@ from srosr._support import atomic_files as atomic_file
 from srosr._support.unknown_label import format_label
 from srosr.classifiers.base import Decisions
 from srosr.cli.app import main
-from srosr.evaluation.evaluation import TARGETS, Gathering, UnexpectedLabel, evaluate
-from srosr.evaluation.intervals import Weighted, bootstrap, wilson
-from srosr.evaluation.metric_table import MEASURES
-from srosr.reports.evaluation_figures import MOST_CLASSES, PANELS, evaluation_figure, shown_classes
+from srosr.evaluation.evaluation import TARGETS, EvaluationCollector, UnexpectedLabel, evaluate
+from srosr.evaluation.intervals import bootstrap, wilson
+from srosr.evaluation.metric_table import MEASURES, compute_values
+from srosr.reports.evaluation_figures import MOST_CLASSES, PANELS, choose_classes, draw_evaluation
 from srosr.reports.evaluation_page import render_evaluation
-from srosr.reports.evaluation_text import remarks, score_text, sentences
+from srosr.reports.evaluation_text import describe_results, find_remarks, format_score
 
 NASTY = "<script>alert('&')</script>"
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
-# Worked by hand: cats and dogs are known, fox and elk are not; what scores above 0.5 is refused.
+# Worked by hand: cats and dogs are known, fox and elk are not; what scores above 0.5 is rejected.
 #        truth   candidate  score
 HAND = [
     ("cat", "cat", 0.1),  # right
     ("cat", "cat", 0.2),  # right
     ("cat", "dog", 0.3),  # mistaken
     ("dog", "dog", 0.4),  # right
-    ("dog", "dog", 0.7),  # refused
-    ("fox", "cat", 0.35),  # let in
-    ("fox", "dog", 0.8),  # refused
-    ("elk", "dog", 0.9),  # refused
+    ("dog", "dog", 0.7),  # rejected
+    ("fox", "cat", 0.35),  # accepted
+    ("fox", "dog", 0.8),  # rejected
+    ("elk", "dog", 0.9),  # rejected
 ]
 
 
 def decided(candidate, score, threshold=0.5, unknown="?"):
     candidate, score = np.asarray(candidate), np.asarray(score, dtype=float)
-    refused = ~(score <= threshold)
+    rejected = ~(score <= threshold)
     labels = candidate.astype(object)
-    labels[refused] = unknown
-    return Decisions(labels, candidate, score, refused)
+    labels[rejected] = unknown
+    return Decisions(labels, candidate, score, rejected)
 
 
 def by_hand(**changes):
@@ -117,14 +117,14 @@ def test_the_hand_worked_example_has_the_hand_worked_metrics():
     assert value["accuracy"] == 5 / 8
     assert value["recognition_accuracy"] == 3 / 5
     assert value["rejection_accuracy"] == 2 / 3
-    assert value["known_refused"] == 1 / 5
+    assert value["known_rejected"] == 1 / 5
     assert value["closed_set_accuracy"] == 4 / 5
     assert value["f"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 2))
     assert value["f_micro"] == pytest.approx(2 * 3 / (5 + 5))
     # cat: precision 2/3, recall 2/3; dog: 1/2 and 1/2.
     assert value["f_macro"] == pytest.approx((2 / 3 + 1 / 2) / 2)
-    assert value["normalised_accuracy"] == pytest.approx((3 / 5 + 2 / 3) / 2)
-    assert value["harmonic_normalised_accuracy"] == pytest.approx(2 / (5 / 3 + 3 / 2))
+    assert value["normalized_accuracy"] == pytest.approx((3 / 5 + 2 / 3) / 2)
+    assert value["harmonic_normalized_accuracy"] == pytest.approx(2 / (5 / 3 + 3 / 2))
     assert value["youden_j"] == pytest.approx(2 / 3 - 1 / 5)
     # Known below 0.35: three; all five below 0.8 and 0.9.
     assert value["auroc"] == pytest.approx((3 + 5 + 5) / 15)
@@ -162,7 +162,7 @@ def test_what_is_resampled_is_what_the_library_measures_on_repeated_samples(seed
     truth, candidate, score = truth[order], candidate[order], score[order]
     true, pred = np.where(truth < 4, truth, -1), np.where(score <= 0.5, candidate, -1)
     times = np.random.default_rng(seed).integers(0, 4, len(truth))
-    found = Weighted(true, pred, candidate, score).measures(times.astype(float))
+    found = compute_values(true, pred, candidate, score, times)
     rows = np.repeat(np.arange(len(truth)), times)
     repeated = evaluate(decided(candidate[rows], score[rows]), truth[rows], range(4)).measures
     assert set(found) == {name for name, measure in repeated.items() if measure.way != "Wilson"} - {"openness"}
@@ -190,7 +190,11 @@ def test_bootstrap_intervals_are_as_wide_as_values_of_other_samples_scatter():
 def test_intervals_come_from_the_seed():
     truth, candidate, score = random_case(0)
     given = (np.where(truth < 4, truth, -1), np.where(score <= 0.5, candidate, -1), candidate, score)
-    assert bootstrap(Weighted(*given), 3) == bootstrap(Weighted(*given), 3) != bootstrap(Weighted(*given), 4)
+
+    def intervals(seed):
+        return bootstrap(lambda weight: compute_values(*given, weight), given[0] < 0, seed)
+
+    assert intervals(3) == intervals(3) != intervals(4)
 
 
 def test_few_samples_and_samples_that_all_agree_have_no_bootstrap_interval():
@@ -229,7 +233,7 @@ def test_labels_are_compared_with_classes_as_text():
     for classes in ([3, 7], [3.0, 7.0], ["3", "7"]):
         candidate = np.array(classes)[[0, 1, 0]]
         found = evaluate(decided(candidate, [0.1, 0.1, 0.9]), truth, classes)
-        assert (found.names, found.strangers) == (("3", "7"), ("8",))
+        assert (found.names, found.unknown_labels) == (("3", "7"), ("8",))
         assert found.measures["accuracy"].value == 1.0
     assert format_label(np.float64(2.5)) == "2.5" and format_label(np.True_) == "True"
 
@@ -238,32 +242,32 @@ def test_an_unexpected_label_is_refused_by_name_and_row_when_the_unknown_ones_ar
     truth, candidate, score = zip(*HAND, strict=True)
     given = decided(candidate, score)
     assert evaluate(given, truth, ["cat", "dog"], unknown=["fox", "elk"]).n_unknown == 3
-    with pytest.raises(UnexpectedLabel, match=r"row 7 is labelled 'elk'.*--unknown"):
+    with pytest.raises(UnexpectedLabel, match=r"row 7 has the label 'elk'.*--unknown"):
         evaluate(given, truth, ["cat", "dog"], unknown=["fox"])
     with pytest.raises(UnexpectedLabel, match="'dog' is a class of the model"):
-        Gathering(np.array(["cat", "dog"]), ["dog"])
+        EvaluationCollector(np.array(["cat", "dog"]), ["dog"])
 
 
 def test_batches_give_what_the_whole_gives():
     truth, candidate, score = random_case(2)
     whole = evaluate(decided(candidate, score), truth, range(4))
-    gathering = Gathering(np.arange(4))
+    collector = EvaluationCollector(np.arange(4))
     for rows in np.array_split(np.arange(len(truth)), 7):
-        gathering.add(truth[rows].astype(str), decided(candidate[rows], score[rows]), rows)
-    assert gathering.evaluation().as_dict()["metrics"] == whole.as_dict()["metrics"]
-    assert gathering.evaluation().worst == whole.worst
+        collector.add(truth[rows].astype(str), decided(candidate[rows], score[rows]), rows)
+    assert collector.evaluate().as_dict()["metrics"] == whole.as_dict()["metrics"]
+    assert collector.evaluate().worst == whole.worst
 
 
 def test_labels_that_are_no_samples_are_refused():
     with pytest.raises(ValueError, match="3 labels for 2 decisions"):
         evaluate(decided([0, 1], [0.1, 0.2]), [0, 1, 1], [0, 1])
     with pytest.raises(ValueError, match="no samples"):
-        Gathering(np.arange(2)).evaluation()
+        EvaluationCollector(np.arange(2)).evaluate()
 
 
 def test_a_sample_without_a_score_counts_as_the_strangest():
     found = evaluate(decided([0, 1, 0], [0.1, 0.2, np.nan]), [0, 1, 5], [0, 1])
-    assert found.measures["auroc"].value == 1.0 and found.refused.tolist() == [False, False, True]
+    assert found.measures["auroc"].value == 1.0 and found.rejected.tolist() == [False, False, True]
     assert json.dumps(found.as_dict(), allow_nan=False)
 
 
@@ -271,17 +275,17 @@ def test_a_sample_without_a_score_counts_as_the_strangest():
 
 
 def test_a_line_a_label_says_what_became_of_its_samples():
-    cat, dog, fox, elk = by_hand().lines
-    assert (cat.samples, cat.right, cat.refused, cat.wrong, cat.mistaken_for) == (3, 2, 0, 1, "dog")
-    assert (dog.samples, dog.right, dog.refused, dog.wrong, dog.mistaken_for) == (2, 1, 1, 0, None)
-    assert (fox.samples, fox.right, fox.refused, fox.wrong, fox.mistaken_for) == (2, 1, 1, 1, "cat")
+    cat, dog, fox, elk = by_hand().class_counts
+    assert (cat.samples, cat.right, cat.rejected, cat.wrong, cat.mistaken_for) == (3, 2, 0, 1, "dog")
+    assert (dog.samples, dog.right, dog.rejected, dog.wrong, dog.mistaken_for) == (2, 1, 1, 0, None)
+    assert (fox.samples, fox.right, fox.rejected, fox.wrong, fox.mistaken_for) == (2, 1, 1, 1, "cat")
     assert (elk.samples, elk.right, elk.wrong, elk.known) == (1, 1, 0, False)
 
 
 def test_lines_and_confusion_count_every_sample_once():
     found = evaluated(3)
-    assert sum(line.samples for line in found.lines) == sum(found.confusion.values()) == len(found.truth)
-    assert all(line.right + line.refused + line.wrong == line.samples for line in found.lines if line.known)
+    assert sum(line.samples for line in found.class_counts) == sum(found.confusion.values()) == len(found.truth)
+    assert all(line.right + line.rejected + line.wrong == line.samples for line in found.class_counts if line.known)
     labels, matrix = metrics.open_set_confusion(found.true, found.answered, unknown_label=-1, classes=range(4))
     for (label, answer), n in found.confusion.items():
         if label < 4:
@@ -292,45 +296,45 @@ def test_lines_and_confusion_count_every_sample_once():
 def test_traded_thresholds_keep_to_their_share_and_are_the_lowest_that_do():
     found = evaluated(5)
     known, strange = found.score[~found.unknown], found.score[found.unknown]
-    for trade in found.trades:
+    for trade in found.threshold_effects:
         assert trade.target in TARGETS
-        assert trade.known_refused == np.mean(known > trade.threshold) <= trade.target
-        assert trade.unknown_refused == np.mean(strange > trade.threshold)
+        assert trade.known_rejected == np.mean(known > trade.threshold) <= trade.target
+        assert trade.unknown_rejected == np.mean(strange > trade.threshold)
         assert np.mean(known >= trade.threshold) > trade.target  # one score lower refuses too many
-    assert found.now.known_refused == np.mean(known > 0.55)
+    assert found.now.known_rejected == np.mean(known > 0.55)
 
 
 def test_the_worst_mistakes_are_named_by_row_the_worst_first():
     found = by_hand()
     assert [(one.row, one.label, one.candidate) for one in found.worst["accepted"]] == [(5, "fox", "cat")]
-    assert [(one.row, one.label) for one in found.worst["refused"]] == [(4, "dog")]
+    assert [(one.row, one.label) for one in found.worst["rejected"]] == [(4, "dog")]
     assert [(one.row, one.label, one.candidate) for one in found.worst["mistaken"]] == [(2, "cat", "dog")]
     many = evaluated(6)
     scores = [one.unknown_score for one in many.worst["accepted"]]
-    accepted = np.sort(many.score[many.unknown & ~many.refused])
+    accepted = np.sort(many.score[many.unknown & ~many.rejected])
     assert scores == accepted[:10].tolist()
 
 
 def test_remarks_warn_of_what_is_easily_overlooked():
     found = evaluate(decided(["Cat", "dog"], [0.1, 0.2]), ["cat", "dog"], ["Cat", "dog", "elk"])
-    said = " ".join(remarks(found, None, "x.csv"))
-    assert "'cat' was taken as unknown, for the model's class is called 'Cat'" in said
+    said = " ".join(find_remarks(found, None, "x.csv"))
+    assert "'cat' counts as unknown, because the class of the model is called 'Cat'" in said
     assert "2 classes of the model have no sample in x.csv: Cat, elk" in said
     nothing = evaluate(decided(["a"], [0.1]), ["z"], ["a", "b"])
-    assert "No label of x.csv is a class of the model" in remarks(nothing, None, "x.csv")[0]
-    assert "No sample is labelled 'q', given with --unknown." in remarks(nothing, ["z", "q"], "x.csv")
+    assert "No label of x.csv is a class of the model" in find_remarks(nothing, None, "x.csv")[0]
+    assert "No sample has the label 'q', given with --unknown." in find_remarks(nothing, ["z", "q"], "x.csv")
 
 
 def test_sentences_and_scores_say_no_more_than_is_so():
-    assert sentences(by_hand()) == [
-        "Of 5 known samples 60.0 % were recognised, 20.0 % refused and 20.0 % taken for another class, most often cat "
-        "for dog (1).",
-        "Of 3 unknown samples 66.7 % were refused; let in were most often fox, taken for cat (1).",
-        "Whatever the threshold: an unknown sample scores above a known one in 86.7 % of all pairs (AUROC), and a "
-        "known one is named right and scores below an unknown one in 66.7 % (OSCR).",
+    assert describe_results(by_hand()) == [
+        "Of 5 known samples, 60.0 % were recognized, 20.0 % rejected and 20.0 % mistaken for another class, most often "
+        "cat for dog (1).",
+        "Of 3 unknown samples, 66.7 % were rejected; most often accepted was fox, as cat (1).",
+        "Without any threshold, an unknown sample has a higher score than a known one in 86.7 % of all pairs (AUROC); "
+        "in 66.7 % the known sample also has the right candidate class (OSCR).",
     ]
     shown = {0.99996: "0.9999600", 0.957: "0.9570", 1.0: "1.00", -2.5: "−2.50", np.inf: "∞", None: "–"}
-    assert {value: score_text(value) for value in shown} == shown
+    assert {value: format_score(value) for value in shown} == shown
 
 
 # --- JSON ---
@@ -356,9 +360,9 @@ def test_json_has_no_value_that_json_does_not_know(case):
 )
 def test_the_figure_has_the_format_asked_for_and_is_the_same_each_time(kind, begins):
     found = by_hand()
-    drawn = evaluation_figure(found, file_format=kind)
+    drawn = draw_evaluation(found, file_format=kind)
     assert drawn.startswith(begins)
-    assert drawn == evaluation_figure(found, file_format=kind)
+    assert drawn == draw_evaluation(found, file_format=kind)
 
 
 @pytest.mark.parametrize("spread", slow_except(["infinite"], ["near one", "unbounded", "one value", "infinite"]))
@@ -373,7 +377,7 @@ def test_scores_on_any_scale_are_drawn(spread):
     found = evaluate(
         decided(candidate, score, threshold), truth, range(4), thresholds=np.full(4, threshold), score_range=scale
     )
-    assert evaluation_figure(found).startswith(PNG_SIGNATURE)
+    assert draw_evaluation(found).startswith(PNG_SIGNATURE)
 
 
 def test_of_many_classes_the_most_confused_are_in_the_matrix():
@@ -382,7 +386,7 @@ def test_of_many_classes_the_most_confused_are_in_the_matrix():
     candidate = truth.copy()
     candidate[truth == 33] = 2
     found = evaluate(decided(candidate, np.full(len(truth), 0.1)), truth, range(k))
-    shown = shown_classes(found).tolist()
+    shown = choose_classes(found).tolist()
     assert len(shown) == MOST_CLASSES and {2, 33} <= set(shown)
     assert "the 30 with the most mistakes are shown" in page_of(found).text
 
@@ -410,7 +414,7 @@ def test_the_page_shows_the_numbers_of_the_evaluation():
     text = page_of(found).text
     assert all(kind.label in text for kind in MEASURES.values())
     assert "62.5 %" in text and "0.867" in text
-    for sentence in sentences(found):
+    for sentence in describe_results(found):
         assert sentence in text
 
 
@@ -498,7 +502,7 @@ def run(*arguments):
     return CliRunner().invoke(main, ["evaluate", *map(str, arguments)])
 
 
-def refused(answer, *words):
+def fails(answer, *words):
     """Status 2, one sentence, no traceback."""
     assert answer.exit_code == 2, answer.output
     text = answer.stderr.strip().splitlines()
@@ -548,11 +552,11 @@ def test_a_model_on_sparse_codes_and_text_classes_is_evaluated_without_strangers
 
 def test_labels_marked_as_unknown_are_taken_and_any_other_is_refused(made, tmp_path):
     given = (made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", tmp_path / "new")
-    refused(run(*given, "--unknown", "weed"), "test.csv", "row 57", "'soil'", "--unknown")
+    fails(run(*given, "--unknown", "weed"), "test.csv", "row 57", "'soil'", "--unknown")
     assert not (tmp_path / "new").exists()
     answer = run(*given, "--unknown", "weed", "--unknown", "soil", "--unknown", "rock")
     assert answer.exit_code == 0 and "'rock'" in answer.stderr
-    refused(run(*given[:4], "--unknown", "2"), "'2' is a class of the model")
+    fails(run(*given[:4], "--unknown", "2"), "'2' is a class of the model")
 
 
 def test_a_folder_gets_report_figure_and_numbers(made, tmp_path):
@@ -585,22 +589,22 @@ def test_nothing_is_left_when_a_file_cannot_be_written(made, tmp_path, monkeypat
     monkeypatch.setattr(atomic_file, "write_atomically", full)
     out = tmp_path / "new"
     answer = run(made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", out)
-    refused(answer, "report.html", "No space left on device")
+    fails(answer, "report.html", "No space left on device")
     assert os.listdir(tmp_path) == []
 
 
 def test_bad_input_is_refused_in_one_sentence(made, tmp_path):
     model, test = made / "numbers.srosr", made / "test.csv"
-    refused(run(tmp_path / "none.srosr", test), "none.srosr does not exist")
-    refused(run(test, test), "test.csv")
-    refused(run(model, tmp_path / "none.csv"), "none.csv")
-    refused(run(model, test, "--label", "species"), "species")
-    refused(run(model, test, "--label", "kind", "--figure", tmp_path / "a.txt"), "--figure", ".png")
-    refused(run(model, test, "--label", "kind", "--out", test), "is a file", "--out")
+    fails(run(tmp_path / "none.srosr", test), "none.srosr does not exist")
+    fails(run(test, test), "test.csv")
+    fails(run(model, tmp_path / "none.csv"), "none.csv")
+    fails(run(model, test, "--label", "species"), "species")
+    fails(run(model, test, "--label", "kind", "--figure", tmp_path / "a.txt"), "--figure", ".png")
+    fails(run(model, test, "--label", "kind", "--out", test), "is a file", "--out")
     (tmp_path / "narrow.csv").write_text("x0,kind\n1,2\n")
-    refused(run(model, tmp_path / "narrow.csv", "--label", "kind"), "narrow.csv")
+    fails(run(model, tmp_path / "narrow.csv", "--label", "kind"), "narrow.csv")
     (tmp_path / "empty.csv").write_text("")
-    refused(run(model, tmp_path / "empty.csv", "--out", tmp_path / "out"), "empty.csv")
+    fails(run(model, tmp_path / "empty.csv", "--out", tmp_path / "out"), "empty.csv")
     assert sorted(os.listdir(tmp_path)) == ["empty.csv", "narrow.csv"]
 
 

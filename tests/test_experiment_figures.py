@@ -21,12 +21,20 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from srosr.experiments.statistics import Curve
-from srosr.reports.detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, portrait_confusion
-from srosr.reports.experiment_figures import _Crisp, drawn_sections
-from srosr.reports.inline_svg import inline_svg
-from srosr.reports.method_panels import MethodGridDisplay, TradeDisplay, grid_size
-from srosr.reports.method_styles import OURS_COLOUR, featured, in_order, named, plain, shortened, strokes
-from srosr.reports.openness_figures import OpennessDisplay, RankingDisplay, ranking_size
+from srosr.reports.detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, make_confusion_display
+from srosr.reports.experiment_figures import _SharpConfusion, draw_sections
+from srosr.reports.html_page import render_inline_svg
+from srosr.reports.method_panels import MethodGridDisplay, TradeDisplay, compute_grid_size
+from srosr.reports.method_styles import (
+    OURS_COLOR,
+    assign_strokes,
+    choose_featured,
+    escape_label,
+    label_method,
+    order_methods,
+    shorten_names,
+)
+from srosr.reports.openness_figures import OpennessDisplay, RankingDisplay, compute_ranking_size
 
 TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
 RESULTS, COVERAGE = TABLES["results"], TABLES["coverage"]
@@ -61,11 +69,11 @@ def means(metric, method, results=RESULTS):
 
 DRAWINGS = {
     "openness": ((5.6, 4.4), False, lambda: OpennessDisplay.from_results(RESULTS, "f")),
-    "grid": (grid_size(20), True, lambda: MethodGridDisplay.from_results(RESULTS, "f")),
-    "trade": (grid_size(20, 0.35), True, lambda: TradeDisplay.from_results(RESULTS)),
-    "ranking": (ranking_size(20), False, lambda: RankingDisplay.from_results(RESULTS, "auroc")),
+    "grid": (compute_grid_size(20), True, lambda: MethodGridDisplay.from_results(RESULTS, "f")),
+    "trade": (compute_grid_size(20, 0.35), True, lambda: TradeDisplay.from_results(RESULTS)),
+    "ranking": (compute_ranking_size(20), False, lambda: RankingDisplay.from_results(RESULTS, "auroc")),
     "errors": ((5.6, 4.9), True, lambda: PortraitErrorsDisplay.from_portrait(portrait(20))),
-    "confusion": ((9.0, 9.0), False, lambda: portrait_confusion(portrait(20, names=NAMES * 4))),
+    "confusion": ((9.0, 9.0), False, lambda: make_confusion_display(portrait(20, names=NAMES * 4))),
     "target": ((5.6, 4.4), False, lambda: TargetDisplay.from_coverage(COVERAGE)),
     "coverage": ((5.6, 4.4), False, lambda: CoverageDisplay.from_coverage(COVERAGE)),
 }
@@ -111,32 +119,32 @@ def test_the_methods_of_the_paper_are_drawn_in_full_and_ours_in_front():
 
 
 def test_strokes_differ_without_their_colours():
-    looks = strokes(list(PAPER))
+    looks = assign_strokes(list(PAPER))
     assert len({(str(s.dashes), s.marker, s.filled) for s in looks.values()}) == len(PAPER)
     assert len({str(s.dashes) for s in looks.values()}) == len(PAPER)
     assert len({(s.marker, s.filled) for s in looks.values()}) == len(PAPER)
-    assert len({s.colour for s in looks.values()}) == len(PAPER)
+    assert len({s.color for s in looks.values()}) == len(PAPER)
 
 
 def test_strokes_are_dark_enough_on_white_in_grey():
     """At least 2.5 : 1 against white, by the contrast of the web's guidelines."""
-    for stroke in strokes(list(PAPER)).values():
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(stroke.colour)]
+    for stroke in assign_strokes(list(PAPER)).values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(stroke.color)]
         assert 1.05 / (np.dot([0.2126, 0.7152, 0.0722], linear) + 0.05) > 2.5
 
 
 def test_a_method_keeps_its_stroke_whoever_else_is_there():
-    assert strokes(["calibrated", "naive"])["naive"] == strokes(list(PAPER))["naive"]
-    assert strokes(["w-svm-original"])["w-svm-original"] == strokes(list(PAPER))["w-svm"]
-    both = strokes(["w-svm", "w-svm-original"])
+    assert assign_strokes(["calibrated", "naive"])["naive"] == assign_strokes(list(PAPER))["naive"]
+    assert assign_strokes(["w-svm-original"])["w-svm-original"] == assign_strokes(list(PAPER))["w-svm"]
+    both = assign_strokes(["w-svm", "w-svm-original"])
     assert both["w-svm"] != both["w-svm-original"]
 
 
 def test_a_variant_of_ours_is_ours_in_name_and_colour_and_told_apart_by_its_dashes():
-    drawn = strokes(["calibrated", "calibrated-f", "paper"])
-    assert drawn["calibrated"].colour == drawn["calibrated-f"].colour == OURS_COLOUR
+    drawn = assign_strokes(["calibrated", "calibrated-f", "paper"])
+    assert drawn["calibrated"].color == drawn["calibrated-f"].color == OURS_COLOR
     assert drawn["calibrated"].dashes != drawn["calibrated-f"].dashes
-    assert [named(name, "calibrated", 3, 3) for name in ("calibrated-f", "calibratedly", "paper")] == [
+    assert [label_method(name, "calibrated", 3, 3) for name in ("calibrated-f", "calibratedly", "paper")] == [
         "calibrated-f (ours)", "calibratedly", "paper",
     ]  # fmt: skip
 
@@ -145,7 +153,7 @@ def test_a_variant_of_ours_is_ours_in_name_and_colour_and_told_apart_by_its_dash
 def test_the_caption_says_where_methods_are_that_the_figure_has_no_room_for():
     def caption(methods):
         some = RESULTS[RESULTS["method"].isin(methods)]
-        drawings = drawn_sections(some, COVERAGE, {}, methods=list(methods))[0].drawings
+        drawings = draw_sections(some, COVERAGE, {}, methods=list(methods))[0].drawings
         return next(one.caption for one in drawings if one.name == "figure-openness-f")
 
     assert "All methods are in the panels below." in caption(METHODS)
@@ -154,27 +162,27 @@ def test_the_caption_says_where_methods_are_that_the_figure_has_no_room_for():
 
 def test_the_confusion_in_a_report_names_its_method():
     ax = figure().add_subplot()
-    _Crisp(portrait_confusion(portrait()), "paper").plot(ax)
-    assert ax.get_xlabel() == "answered by paper"
+    _SharpConfusion(make_confusion_display(portrait()), "paper").plot(ax)
+    assert ax.get_xlabel() == "answer of paper"
 
 
 def test_the_featured_methods_are_ours_and_the_papers_or_else_the_first():
-    assert featured(METHODS) == list(PAPER)
-    assert featured(["svm", "w-svm-original", "calibrated"]) == ["calibrated", "svm", "w-svm-original"]
-    assert featured(["svm", "paper"], ours="svm") == ["svm", "paper"]
+    assert choose_featured(METHODS) == list(PAPER)
+    assert choose_featured(["svm", "w-svm-original", "calibrated"]) == ["calibrated", "svm", "w-svm-original"]
+    assert choose_featured(["svm", "paper"], ours="svm") == ["svm", "paper"]
     others = [f"other-{i:02d}" for i in range(12)]
-    assert featured([*others, "w-svm-original", "calibrated"]) == ["calibrated", "w-svm-original"]
-    assert featured([*others, "calibrated", "calibrated-f", "calibrated-g"]) == [
+    assert choose_featured([*others, "w-svm-original", "calibrated"]) == ["calibrated", "w-svm-original"]
+    assert choose_featured([*others, "calibrated", "calibrated-f", "calibrated-g"]) == [
         "calibrated", "calibrated-f", "calibrated-g", *others[:6],
     ]  # fmt: skip
-    assert featured([*others, "calibrated", "calibrated-f", "calibrated-g", "paper"]) == [
+    assert choose_featured([*others, "calibrated", "calibrated-f", "calibrated-g", "paper"]) == [
         "calibrated", "calibrated-f", "paper",
     ]  # fmt: skip
 
 
 def test_methods_come_in_one_order_ours_first():
-    assert in_order(["svm", "naive", "knn", "calibrated"]) == ["calibrated", "naive", "knn", "svm"]
-    assert in_order(["svm", "naive", "calibrated"], ours="svm")[0] == "svm"
+    assert order_methods(["svm", "naive", "knn", "calibrated"]) == ["calibrated", "naive", "knn", "svm"]
+    assert order_methods(["svm", "naive", "calibrated"], ours="svm")[0] == "svm"
 
 
 def test_fewer_trials_are_said_in_the_legend():
@@ -210,28 +218,28 @@ def test_missing_values_leave_a_gap_and_no_more():
 
 
 def test_every_method_has_a_panel_with_its_curve_in_colour_over_all_others():
-    display = MethodGridDisplay.from_results(RESULTS, "f").plot(figure(grid_size(20)))
+    display = MethodGridDisplay.from_results(RESULTS, "f").plot(figure(compute_grid_size(20)))
     assert len(display.axes_) == len(METHODS) == 20
     for method, ax in zip(display.methods, display.axes_, strict=True):
         assert len(ax.lines) == 20
         top = max(ax.lines, key=lambda line: line.get_zorder())
         assert top.get_ydata() == pytest.approx(means("f", method).to_numpy())
-        assert (to_hex(top.get_color()) == OURS_COLOUR) == (method == "calibrated")
+        assert (to_hex(top.get_color()) == OURS_COLOR) == (method == "calibrated")
         assert method in ax.get_title(loc="left")
     assert len({(ax.get_xlim(), ax.get_ylim()) for ax in display.axes_}) == 1
 
 
 def test_a_panel_says_fewer_trials_and_one_without_a_curve_that_there_is_no_result():
     methods = [*METHODS, "lost"]
-    display = MethodGridDisplay.from_results(RESULTS, "f", methods=methods).plot(figure(grid_size(21)))
+    display = MethodGridDisplay.from_results(RESULTS, "f", methods=methods).plot(figure(compute_grid_size(21)))
     panel = dict(zip(methods, display.axes_, strict=True))
     assert panel["svm"].get_title(loc="left").endswith("3 of 8 trials")
     assert [text.get_text() for text in panel["lost"].texts] == ["no result"] and not panel["lost"].lines
 
 
 def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
-    display = TradeDisplay.from_results(RESULTS).plot(figure(grid_size(20)))
-    assert display.methods == in_order(METHODS)
+    display = TradeDisplay.from_results(RESULTS).plot(figure(compute_grid_size(20)))
+    assert display.methods == order_methods(METHODS)
     lines = [np.asarray(line.get_ydata()) for line in display.axes_[1].lines]
     assert [len(line) for line in lines] == [5, 4, 5]  # nothing to refuse where there is no unknown class
     for line, metric in zip(lines, ("recognition_accuracy", "rejection_accuracy", "accuracy"), strict=True):
@@ -240,7 +248,7 @@ def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
 
 
 def test_the_lowest_panel_of_each_column_has_numbers_below():
-    display = MethodGridDisplay.from_results(RESULTS, "f", methods=METHODS[:6]).plot(figure(grid_size(6)))
+    display = MethodGridDisplay.from_results(RESULTS, "f", methods=METHODS[:6]).plot(figure(compute_grid_size(6)))
     display.figure_.canvas.draw()
     numbered = [any(label.get_visible() for label in ax.get_xticklabels()) for ax in display.axes_]
     assert numbered == [False, False, True, True, True, True]
@@ -250,7 +258,7 @@ def test_the_lowest_panel_of_each_column_has_numbers_below():
 
 
 def test_bars_are_sorted_with_the_best_on_top_and_ours_stands_out():
-    display = RankingDisplay.from_results(RESULTS, "auroc").plot(figure(ranking_size(20)).add_subplot())
+    display = RankingDisplay.from_results(RESULTS, "auroc").plot(figure(compute_ranking_size(20)).add_subplot())
     last = RESULTS[(RESULTS["metric"] == "auroc") & (RESULTS["openness"] == RESULTS["openness"].max())]
     expected = last.groupby("method")["value"].mean().sort_values(ascending=False)
     assert display.methods == expected.index.tolist() and display.mean == pytest.approx(expected.to_numpy())
@@ -258,12 +266,12 @@ def test_bars_are_sorted_with_the_best_on_top_and_ours_stands_out():
     assert [bar.get_x() + bar.get_width() for bar in bars] == pytest.approx(expected.to_numpy())
     top, bottom = display.ax_.get_ylim()[1], display.ax_.get_ylim()[0]
     assert top < bottom and bars[0].get_y() < bars[-1].get_y()
-    reds = [m for m, bar in zip(display.methods, bars, strict=True) if to_hex(bar.get_facecolor()) == OURS_COLOUR]
+    reds = [m for m, bar in zip(display.methods, bars, strict=True) if to_hex(bar.get_facecolor()) == OURS_COLOR]
     assert reds == ["calibrated"]
 
 
 def test_whiskers_of_a_ranking_are_the_intervals():
-    display = RankingDisplay.from_results(RESULTS, "oscr").plot(figure(ranking_size(20)).add_subplot())
+    display = RankingDisplay.from_results(RESULTS, "oscr").plot(figure(compute_ranking_size(20)).add_subplot())
     last = RESULTS[(RESULTS["metric"] == "oscr") & (RESULTS["openness"] == RESULTS["openness"].max())]
     (whiskers,) = display.ax_.collections
     for method, segment in zip(display.methods, whiskers.get_segments(), strict=True):
@@ -345,7 +353,7 @@ def test_errors_of_a_trial_without_unknown_samples_are_drawn():
 
 def test_the_confusion_is_that_of_the_portrait_with_the_unknown_last():
     one = portrait(5, names=NAMES)
-    display = portrait_confusion(one)
+    display = make_confusion_display(one)
     assert display.matrix.tolist() == one["confusion"] and display.labels.tolist()[-1] == "unknown"
     ax = display.plot(figure().add_subplot()).ax_
     shown = [label.get_text() for label in ax.get_yticklabels()]
@@ -353,15 +361,15 @@ def test_the_confusion_is_that_of_the_portrait_with_the_unknown_last():
 
 
 def test_a_confusion_of_another_size_than_its_names_is_refused():
-    with pytest.raises(ValueError, match="with 4 class names must be 5 by 5"):
-        portrait_confusion(portrait(5) | {"class_names": list("abcd")})
+    with pytest.raises(ValueError, match="with 4 classes must be 5 by 5"):
+        make_confusion_display(portrait(5) | {"class_names": list("abcd")})
 
 
 def test_names_are_cut_and_stay_different():
     long = [f"the class with the number {i} of a long list" for i in range(12)]
-    cut = shortened(long)
+    cut = shorten_names(long)
     assert len(set(cut)) == 12 and max(map(len, cut)) <= 14
-    assert shortened(["short", "two\nlines"]) == ["short", "two lines"]
+    assert shorten_names(["short", "two\nlines"]) == ["short", "two lines"]
 
 
 # --- thresholds by a target ---
@@ -370,7 +378,7 @@ def test_names_are_cut_and_stay_different():
 def test_the_target_figure_has_the_means_of_the_table():
     display = TargetDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
     rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target").mean(numeric_only=True)
-    for line, column in zip(display.ax_.lines, ("f", "accuracy", "unknown_refused"), strict=True):
+    for line, column in zip(display.ax_.lines, ("f", "accuracy", "unknown_rejected"), strict=True):
         assert line.get_xdata() == pytest.approx(TARGETS) and line.get_ydata() == pytest.approx(rows[column].to_numpy())
 
 
@@ -378,7 +386,7 @@ def test_the_coverage_figure_has_a_diagonal_ours_with_a_band_and_six_others():
     display = CoverageDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
     diagonal, ours, *others = display.ax_.lines
     assert np.array_equal(diagonal.get_xdata(), diagonal.get_ydata())
-    rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target")["known_refused"].mean()
+    rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target")["known_rejected"].mean()
     assert ours.get_ydata() == pytest.approx(rows.to_numpy())
     assert len(others) == 6 and len(display.ax_.collections) == 1
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in others}) == 6
@@ -421,7 +429,7 @@ def test_names_are_shown_as_they_are():
     display = OpennessDisplay.from_results(tables["results"], "f", methods=methods).plot(figure().add_subplot())
     display.figure_.canvas.draw()
     assert "a\\$b\\$c" in legend_of(display.ax_) and len(legend_of(display.ax_)) == 6
-    assert plain("tab\tbell\a") == "tab bell?"
+    assert escape_label("tab\tbell\a") == "tab bell?"
     MethodGridDisplay.from_results(tables["results"], "f").plot(figure()).figure_.canvas.draw()
 
 
@@ -476,7 +484,7 @@ assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 3
 def svg_of(name="figure-a", label="A figure"):
     made = figure()
     OpennessDisplay.from_results(RESULTS, "f").plot(made.add_subplot())
-    return inline_svg(made, name, label)
+    return render_inline_svg(made, name, label)
 
 
 def test_an_svg_is_the_same_each_time():
@@ -507,10 +515,10 @@ def test_the_label_of_an_svg_is_escaped():
 @pytest.mark.parametrize("name", ["", "A", "a b", 'a"', "1a"])
 def test_a_name_that_is_no_id_is_refused(name):
     with pytest.raises(ValueError, match="name must be lower-case letters"):
-        inline_svg(figure(), name, "x")
+        render_inline_svg(figure(), name, "x")
 
 
-@pytest.mark.parametrize("module", ["method_strokes", "openness_figures"])
+@pytest.mark.parametrize("module", ["method_styles", "openness_figures"])
 def test_the_examples_of_the_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"srosr.experiments.{module}"))
+    found = doctest.testmod(importlib.import_module(f"srosr.reports.{module}"))
     assert found.failed == 0 and found.attempted

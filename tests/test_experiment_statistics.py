@@ -13,16 +13,16 @@ from scipy import stats
 from srosr.experiments import statistics
 from srosr.experiments.statistics import (
     Level,
-    compare,
-    curves,
+    average_over_levels,
+    compare_methods,
+    compute_curves,
+    find_levels,
     holm,
-    levels,
     mean_interval,
     paired_differences,
     signed_rank_p,
-    summarise,
+    summarize,
     values_at,
-    values_averaged,
 )
 
 RNG = np.random.default_rng(0)
@@ -89,8 +89,8 @@ def test_a_confidence_outside_0_and_1_is_refused(confidence):
 
 def test_levels_rise_and_leave_out_those_without_a_value():
     results = table([(0, 4, "a", "f", 0.5), (0, 0, "a", "f", math.nan), (0, 2, "a", "f", 0.6), (0, 6, "a", "g", 0.1)])
-    assert levels(results, "f") == [Level(openness_of(2), 2), Level(openness_of(4), 4)]
-    assert levels(results, "absent") == []
+    assert find_levels(results, "f") == [Level(openness_of(2), 2), Level(openness_of(4), 4)]
+    assert find_levels(results, "absent") == []
 
 
 def test_values_at_a_level_have_a_row_a_trial_and_a_column_a_method():
@@ -103,7 +103,7 @@ def test_values_at_a_level_have_a_row_a_trial_and_a_column_a_method():
 def test_averages_are_over_all_levels_and_only_of_trials_that_have_them_all():
     rows = [(t, n, m, "f", 0.1 * n + t) for t in range(2) for n in (2, 4) for m in "ab"]
     rows[0] = (0, 2, "a", "f", math.nan)
-    values = values_averaged(table(rows), "f")
+    values = average_over_levels(table(rows), "f")
     assert math.isnan(values.at[0, "a"])
     assert values.at[1, "a"] == pytest.approx(1.3) and values.at[0, "b"] == pytest.approx(0.3)
 
@@ -111,12 +111,12 @@ def test_averages_are_over_all_levels_and_only_of_trials_that_have_them_all():
 def test_a_level_that_nobody_could_measure_spoils_no_average():
     """At openness zero there is no unknown sample, so no AUROC."""
     tables = made_up(PAPER[:2], n_levels=3, n_trials=4)
-    assert values_averaged(tables["results"], "auroc").notna().all().all()
+    assert average_over_levels(tables["results"], "auroc").notna().all().all()
 
 
 def test_curves_have_the_means_of_a_group_by():
     results = without(made_up(PAPER, n_levels=4, n_trials=6), "sci", [0, 5])["results"]
-    found = curves(results, "accuracy")
+    found = compute_curves(results, "accuracy")
     means = results[results["metric"] == "accuracy"].groupby(["method", "openness"])["value"].mean()
     for method, curve in found.items():
         assert curve.mean == pytest.approx(means[method].sort_index().to_numpy())
@@ -132,7 +132,7 @@ def test_a_trial_that_comes_twice_is_refused():
 
 def test_a_table_of_another_kind_is_refused():
     with pytest.raises(ValueError, match=r"results lacks the columns \['n_unknown', 'openness'\]"):
-        levels(table([(0, 2, "a", "f", 0.5)]).drop(columns=["openness", "n_unknown"]), "f")
+        find_levels(table([(0, 2, "a", "f", 0.5)]).drop(columns=["openness", "n_unknown"]), "f")
 
 
 # --- comparisons ---
@@ -148,7 +148,7 @@ def test_paired_intervals_are_those_of_scipys_paired_t_test():
 
 def test_methods_are_compared_over_the_trials_they_share():
     values = pd.DataFrame({"ours": [0.9, 0.8, math.nan, 0.1], "other": [0.5, math.nan, 0.1, 0.1], "never": math.nan})
-    found = compare(values, "ours")
+    found = compare_methods(values, "ours")
     assert found.index.tolist() == ["other"]
     row = found.loc["other"]
     assert (row["n"], row["larger"], row["ties"], row["smaller"]) == (2, 1, 1, 0)
@@ -157,7 +157,7 @@ def test_methods_are_compared_over_the_trials_they_share():
 
 def test_shares_that_differ_by_rounding_tie():
     values = pd.DataFrame({"ours": [0.1 + 0.2, 0.3], "other": [0.3, 0.1 + 0.2]})
-    row = compare(values, "ours").loc["other"]
+    row = compare_methods(values, "ours").loc["other"]
     assert row["ties"] == 2 and row["p"] == 1.0 and row["difference"] == 0.0
 
 
@@ -199,28 +199,28 @@ def test_holm_is_the_closed_test_by_bonferroni():
 
 def test_the_correction_is_over_all_methods():
     values = values_at(made_up(PAPER, 2, 12)["results"], "f", Level(openness_of(2), 2))
-    found = compare(values, "calibrated")
+    found = compare_methods(values, "calibrated")
     assert len(found) == 6 and found["p_holm"].tolist() == pytest.approx(holm(found["p"]).tolist())
     assert (found["p_holm"] >= found["p"]).all()
 
 
 def test_a_reference_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match="reference, 'ours', is not among the methods"):
-        compare(pd.DataFrame({"a": [0.1]}), "ours")
+    with pytest.raises(ValueError, match="reference 'ours' is not one of the methods"):
+        compare_methods(pd.DataFrame({"a": [0.1]}), "ours")
 
 
 def test_a_method_that_always_failed_is_left_out():
     results = failing(made_up(PAPER[:3], 2, 3), "paper", range(3))["results"]
-    values = values_at(results, "f", levels(results, "f")[-1])
-    assert summarise(values).index.tolist() == ["calibrated", "matched"]
+    values = values_at(results, "f", find_levels(results, "f")[-1])
+    assert summarize(values).index.tolist() == ["calibrated", "matched"]
     values["paper"] = math.nan
-    assert summarise(values).index.tolist() == ["calibrated", "matched"]
+    assert summarize(values).index.tolist() == ["calibrated", "matched"]
 
 
 def test_the_order_of_rows_changes_nothing():
     results = made_up(PAPER, 3, 5)["results"]
     shuffled = results.sample(frac=1.0, random_state=1)
-    pd.testing.assert_frame_equal(values_averaged(results, "f"), values_averaged(shuffled, "f"))
+    pd.testing.assert_frame_equal(average_over_levels(results, "f"), average_over_levels(shuffled, "f"))
 
 
 def test_the_examples_of_the_docstrings_run():

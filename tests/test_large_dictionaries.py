@@ -22,7 +22,7 @@ from srosr.coding import coder
 from srosr.dictionary.dictionary import Dictionary
 from srosr.evidence.table import EVIDENCE, LEAST_SQUARES
 from srosr.experiments.protocol import MethodSetting
-from srosr.experiments.trial_methods import MetSamples, fit_together, sharing
+from srosr.experiments.trial_methods import TrialSamples, fit_group, group_by_fit
 
 X, Y = load_digits(return_X_y=True)
 KNOWN = Y < 5
@@ -99,13 +99,13 @@ def test_our_rule_after_the_papers_is_fitted_on_its_own(monkeypatch):
         MethodSetting(name, name, {"n_repeats": 3, **more})
         for name, more in (("paper", {"threshold": 0.01}), ("calibrated", {}))
     ]
-    (together,) = sharing(settings)
+    (together,) = group_by_fit(settings)
     expected = SROSRClassifier(n_repeats=3, random_state=0, normalize=True, n_jobs=1).fit(TRAIN, TRUTH)
     monkeypatch.setattr(coder, "_GRAM_BYTES", 0)
-    test, said = MetSamples(MET), []
-    for contender in fit_together(together, TRAIN, TRUTH, 0, 0.1):
-        contender.judge(test)
-        said.append(contender.says())
+    test, said = TrialSamples(MET), []
+    for contender in fit_group(together, TRAIN, TRUTH, 0, 0.1):
+        contender.predict(test)
+        said.append(contender.decide())
         np.testing.assert_allclose(said[-1].score, contender.clf.unknown_score(MET), atol=1e-12)
         assert (contender.clf._collaborative is None) == (contender.setting.name == "paper")
     np.testing.assert_allclose(said[1].score, expected.unknown_score(MET), atol=1e-9)

@@ -16,7 +16,7 @@ from scale import examples
 
 from srosr.datasets.dataset import Dataset
 from srosr.experiments.protocol import UNKNOWN, KnownClasses, Protocol, ProtocolError, Source, UnknownClasses
-from srosr.experiments.protocol_file import load_protocol, parse_protocol, protocol_names
+from srosr.experiments.protocol_file import list_protocols, load_protocol, parse_protocol
 from srosr.rivals.methods import open_set_methods
 
 TOY = """
@@ -116,11 +116,11 @@ def test_all_samples_of_one_part_can_be_trained_on_where_another_is_tested():
 
 
 def test_too_few_classes_of_a_file_are_said_with_where_they_were_read_from():
-    with pytest.raises(ProtocolError, match=r"toy \(made up\) has 2 such classes of 2"):
+    with pytest.raises(ProtocolError, match=r"only 2 of the 2 classes of toy \(made up\) have them"):
         protocol().check(toy(2))
     with pytest.raises(ProtocolError, match=r"can leave only 1 of toy \(made up\) that have"):
         protocol().check(toy(4))
-    with pytest.raises(ProtocolError, match="toy has 2 such classes"):
+    with pytest.raises(ProtocolError, match="only 2 of the 2 classes of toy have them"):
         protocol(data=Source(set="digits")).check(toy(2))
 
 
@@ -164,23 +164,23 @@ def test_the_papers_protocols_have_the_papers_numbers(name):
     assert p.unknown.classes == tuple(range(levels[0], levels[1] + 1))
     openness = [round(100 * o, 2) for o in p.levels.values()]
     assert (openness[0], openness[-1]) == (low, high) and openness == sorted(openness)
-    rule = p.method("paper")
+    rule = p.find_method("paper")
     assert rule.parameters["problem"] == {"name": "bpdn", "epsilon": 0.001}
     assert (rule.parameters["tail_size"], rule.parameters["threshold"]) == (tail_size, threshold)
     assert rule.follows_openness
     assert {m.name for m in p.methods} >= set(open_set_methods())
-    assert p.method("calibrated").parameters == {}
+    assert p.find_method("calibrated").parameters == {}
 
 
 def test_mnist_says_how_many_trials_its_hard_codes_have():
     p = load_protocol("mnist")
     hard = {m.name for m in p.methods if m.trials == 5}
     assert hard == {"paper", "matched", "naive", "ratio", "sci"}
-    assert p.method("paper").parameters["n_repeats"] == 10
+    assert p.find_method("paper").parameters["n_repeats"] == 10
 
 
 def test_every_protocol_of_the_package_can_be_read():
-    for name in protocol_names():
+    for name in list_protocols():
         p = load_protocol(name)
         assert p.name == name and p.title and p.about
 
@@ -198,12 +198,12 @@ WRONG = {
     "train = 4": ("train = 1.5", r"\[known\] train .* whole number"),
     "test = 2\n[unknown]": ('test = "some"\n[unknown]', r'\[known\] test must be a number of samples, "all" or "rest"'),
     "classes = [1, 3]": ("classes = [3, 1]", "rising"),
-    "[unknown]": ("[unknwon]", "entry 'unknwon' that means nothing .did you mean 'unknown'"),
+    "[unknown]": ("[unknwon]", "unknown entry 'unknwon' .did you mean 'unknown'"),
     'file = "toy.npz"': ('set = "yalebb"', "did you mean 'yaleb'"),
     "[data]": ('methods = ["calibratd"]\n[data]', "did you mean 'calibrated'"),
     "file = ": ("set = ['digits']\n#", "set must be text"),
     "[1, 3]": ("{ from = 1, to = 1000000000000 }", "at most 1,000,000"),
-    "\n[data]": ("\n[data]\nset = 'mnist'", "needs one of the two"),
+    "\n[data]": ("\n[data]\nset = 'mnist'", "needs either set"),
 }
 
 
@@ -218,17 +218,17 @@ def test_a_wrong_entry_is_named(entry):
     ("table", "message"),
     [
         ("[method.paper]\ntial_size = 0.2", r"\[method.paper\] paper has no parameter 'tial_size' .did you mean"),
-        ("[method.mine]\nmethod = 'wsvm'", r"\[method.mine\] method = 'wsvm' is not there .did you mean 'w-svm'"),
-        ("[method.paper]\nproblem = { name = 'bpdm' }", "problem must be such as"),
+        ("[method.mine]\nmethod = 'wsvm'", r"\[method.mine\] method = 'wsvm' does not exist .did you mean 'w-svm'"),
+        ("[method.paper]\nproblem = { name = 'bpdm' }", "problem must be a table such as"),
         ("[method.paper]\nproblem = { name = 'bpdn', epsilon = -1.0 }", "epsilon"),
         ("[method.paper]\ntail_size = 7", "tail_size"),
         ("[method.paper]\nrandom_state = 7", "no parameter 'random_state'"),
-        ("[method.osnn]\nopenness = 'level'", "openness means nothing to osnn"),
-        ("[method.'My Method']\nmethod = 'osnn'", "small letters"),
-        ("[method.'..']\nmethod = 'osnn'", "beginning with a letter"),
+        ("[method.osnn]\nopenness = 'level'", "openness is not a parameter of osnn"),
+        ("[method.'My Method']\nmethod = 'osnn'", "lower-case letters"),
+        ("[method.'..']\nmethod = 'osnn'", "begins with a letter"),
         (f"[method.{'a' * 101}]\nmethod = 'osnn'", "at most 100"),
         ("[method.mine]\nmethod = ['osnn']", "method must be text"),
-        ("[method.paper]\nopenness = 'level'\nweight = 0.2", "give one of the two"),
+        ("[method.paper]\nopenness = 'level'\nweight = 0.2", "give only one of the two"),
         ("[features]\nkind = 'spatial-pyramid'\nn_words = 'many'", "n_words"),
         ("[method.osnn]\ntrials = 0", "trials must be a whole number"),
         ("[features]\nkind = 'hog'", "spatial-pyramid"),
@@ -242,11 +242,17 @@ def test_a_wrong_method_is_named(table, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"known": KnownClasses(9, 4, 2)}, "asks for 9 classes .* has 8 such classes of 8"),
-        ({"known": KnownClasses(3, 9, 2)}, r"9 training and 2 test samples; toy \(made up\) has 0"),
+        ({"known": KnownClasses(9, 4, 2)}, "asks for 9 classes .* only 8 of the 8 classes"),
+        (
+            {"known": KnownClasses(3, 9, 2)},
+            r"9 training and 2 test samples, but only 0 of the 8 classes of toy \(made up\)",
+        ),
         ({"unknown": UnknownClasses((6,), 2)}, r"goes up to 6, but 3 known classes can leave only 5 of toy"),
-        ({"unknown": UnknownClasses((1,), 11)}, r"can leave only 0 of toy \(made up\) that have the 11 samples"),
-        ({"known": KnownClasses(3, 4, 2, "train")}, "'train' is no part of toy; it has no parts"),
+        (
+            {"unknown": UnknownClasses((1,), 11)},
+            r"can leave only 0 of toy \(made up\) that have the requested 11 samples",
+        ),
+        ({"known": KnownClasses(3, 4, 2, "train")}, "'train' is not a part of toy; it has no parts"),
         ({"data": Source(file="x", exclude=("c99",))}, "exclude names 'c99'"),
         ({"features": {}}, "is for pictures"),
     ],
@@ -268,7 +274,7 @@ def test_a_protocol_is_possible_whichever_known_classes_are_drawn_or_refused():
 
 
 def test_a_test_part_without_a_part_to_train_on_is_refused():
-    with pytest.raises(ProtocolError, match="samples would be in both"):
+    with pytest.raises(ProtocolError, match="samples could be in both"):
         protocol(TOY.replace("train = 4", 'train = 4\ntest_part = "test"'))
 
 
@@ -295,7 +301,7 @@ def test_a_file_of_your_own_finds_its_data_beside_it(tmp_path):
     np.savez(tmp_path / "toy.npz", X=data.X, y=data.y)
     p = load_protocol(tmp_path / "mine.toml")
     assert p.name == "mine"
-    p.check(p.dataset())
+    p.check(p.load_dataset())
 
 
 json_like = st.recursive(

@@ -144,7 +144,7 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     assert len(read_results(folder / "grown" / "some" / "results.parquet")) == 2 * 2 * 10
     assert ": means" in few.stdout and "95 %" not in few.stdout and "The folder has" not in few.stdout
     page = (folder / "grown" / "some" / "report.html").read_text()
-    assert "threshold = one that refuses 5 % of known samples (by default)" in page
+    assert "threshold = rejects 5 % of known samples (default)" in page
     fewer = run(folder, "grown", "--trials", "1", "--methods", "knn", "--jobs", "1")
     assert fewer.returncode == 0, fewer.stderr
     assert "1 of 1 trials are done already" in fewer.stderr
@@ -233,7 +233,7 @@ def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_reque
         (["yalb"], "did you mean 'yaleb'?"),
         (["digits", "--methods", "wsvm"], "did you mean 'w-svm'?"),
         (["digits", "--methods", ","], "--methods is empty"),
-        (["digits", "--cluster", "here"], "is no cluster"),
+        (["digits", "--cluster", "here"], "is not a cluster"),
         (["digits", "--cluster", "local:2", "--jobs", "2"], "exclude each other"),
         (["nothing.toml"], "cannot read the protocol nothing.toml"),
         ([], "name an experiment"),
@@ -253,7 +253,7 @@ def test_an_impossible_protocol_says_which_count_is_wrong(folder, tmp_path):
     )
     done = CliRunner().invoke(main, ["reproduce", str(tmp_path / "big.toml"), "--out", str(tmp_path / "out")])
     assert done.exit_code == 2
-    assert "asks for 40 classes" in done.output and "has 7 such classes" in done.output
+    assert "asks for 40 classes" in done.output and "only 7 of the 7 classes" in done.output
     assert not (tmp_path / "out").exists()
 
 
@@ -289,7 +289,7 @@ def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkey
     def loaded(self):
         raise AssertionError("the data were loaded")
 
-    monkeypatch.setattr(Protocol, "dataset", loaded)
+    monkeypatch.setattr(Protocol, "load_dataset", loaded)
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / out)])
     assert done.exit_code == 2, done.output
     why = f"{tmp_path / blamed} is a file, not a folder"
@@ -302,7 +302,7 @@ def test_a_folder_that_was_there_stays_where_the_data_cannot_be_loaded(folder, t
     def damaged(self):
         raise DatasetError("damaged")
 
-    monkeypatch.setattr(Protocol, "dataset", damaged)
+    monkeypatch.setattr(Protocol, "load_dataset", damaged)
     (tmp_path / "out").mkdir()
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path / "out" / "new")])
     assert done.exit_code == 1 and list(tmp_path.iterdir()) == [tmp_path / "out"]
@@ -438,7 +438,7 @@ LIMITED = LIMITED[: LIMITED.index("[method.calibrated]")] + "[method.svm]\ntrial
 
 @pytest.mark.slow
 def test_the_report_counts_the_trials_of_each_method(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_module, "drawn_sections", lambda *_, **__: [])
+    monkeypatch.setattr(report_module, "draw_sections", lambda *_, **__: [])
     (tmp_path / "limited.toml").write_text(LIMITED.replace("digits.npz", str(folder / "digits.npz")))
     protocol, out = load_protocol(tmp_path / "limited.toml"), tmp_path / "out"
 
@@ -447,14 +447,14 @@ def test_the_report_counts_the_trials_of_each_method(folder, tmp_path, monkeypat
         return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL).split())
 
     first = page(trials=1, methods=["knn"])
-    assert "trials 1 of 1" in first and "methods 1: knn" in first and "only, as the protocol" not in first
+    assert "trials 1 of 1" in first and "methods 1: knn" in first and "as set in the protocol" not in first
     # Others join, none of them was there: the time of the whole is not known all the same.
     joined = page(trials=1, methods=["svm"])
-    assert "methods 2: knn, svm" in joined and "Resumed" in joined
+    assert "methods 2: knn, svm" in joined and "was resumed" in joined
     whole = page()
     assert "Incomplete" not in whole and "trials 3 of 3" in whole
-    assert "svm: 2 trials only, as the protocol has it." in whole
-    assert "osnn: 1 trial only, as the protocol has it." in whole
+    assert "svm: only 2 trials, as set in the protocol." in whole
+    assert "osnn: only 1 trial, as set in the protocol." in whole
     assert "2 of 3 trials" in whole and "1 of 3 trials" in whole and "calibrated" not in whole
     fewer = page(trials=1, methods=["osnn"])
     assert "Incomplete" not in fewer and "trials 3 of 3" in fewer and "trials 3 seed" in fewer
@@ -465,10 +465,10 @@ def test_the_settings_say_which_threshold_a_method_has_by_default(tmp_path):
     text = "[method.knn]\nthreshold = 0.5\n[method.paper]\nopenness = 'level'\n[method.svm]\ntarget_rejection = 0.01\n"
     (tmp_path / "some.toml").write_text(PROTOCOL[: PROTOCOL.index("[method.")].replace("methods =", "#") + text)
     protocol = load_protocol(tmp_path / "some.toml")
-    page = reproduction._Page(protocol, None, 0, {})
+    page = reproduction._ReportWriter(protocol, None, 0, {})
     said = {setting.name: page._setting(setting) for setting in protocol.methods}
-    default = "one that refuses 5 % of known samples (by default)"
-    assert said["paper"] == {"threshold": default, "openness": "that of each level"}
+    default = "rejects 5 % of known samples (default)"
+    assert said["paper"] == {"threshold": default, "openness": "of each level"}
     assert said["knn"] == {"threshold": 0.5} and said["svm"] == {"target_rejection": 0.01}
     others = [name for name in said if name not in ("paper", "knn", "svm")]
     assert others and all(said[name] == {"threshold": default} for name in others)

@@ -133,8 +133,8 @@ def test_records_come_back_as_they_were_in_the_order_asked_for(tmp_path):
             "calibrated",
         ]
         assert [(one["trial"], one["predict"]) for one in folder.times(METHODS, [2])] == [(2, 0.25)]
-        assert folder.finished(0) == {"calibrated", "w-svm"}
-        assert folder.finished(1) == set()
+        assert folder.find_finished(0) == {"calibrated", "w-svm"}
+        assert folder.find_finished(1) == set()
         assert folder.record(1, "osnn") is None
     assert (tmp_path / "trials/0002/osnn.json").is_file()
     assert (tmp_path / "times/0002/osnn.json").is_file()
@@ -163,7 +163,7 @@ def test_a_damaged_record_is_moved_aside_and_counts_as_not_done(tmp_path, damage
         path = stored(folder)
         good = path.read_bytes()
         path.write_bytes(damage(good))
-        assert folder.finished(3) == set()
+        assert folder.find_finished(3) == set()
         assert not path.exists()
         assert path.with_name("osnn.json.bad").read_bytes() == damage(good)
         assert folder.record(3, "osnn") is None
@@ -176,7 +176,7 @@ def test_a_record_in_the_place_of_another_is_not_trusted(tmp_path):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         path = stored(folder)
         shutil.copy(path, path.with_name("w-svm.json"))
-        assert folder.finished(3) == {"osnn"}
+        assert folder.find_finished(3) == {"osnn"}
 
 
 def test_reading_without_entering_moves_and_locks_nothing(tmp_path):
@@ -185,7 +185,7 @@ def test_reading_without_entering_moves_and_locks_nothing(tmp_path):
         path = stored(folder)
         path.write_bytes(b"{")
         before = all_files(tmp_path)
-        reader = ResultsFolder.existing(tmp_path)
+        reader = ResultsFolder.open_existing(tmp_path)
         assert reader.identity == IDENTITY
         assert [one["method"] for one in reader.records(METHODS)] == ["w-svm"]
         assert reader.versions() == folder.versions()
@@ -197,9 +197,9 @@ def test_reading_without_entering_moves_and_locks_nothing(tmp_path):
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "A", "-a", ".a", "a b", "ä", "a" * 101, "a\n", 3])
 def test_a_method_that_is_no_safe_file_name_is_refused(tmp_path, name):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
-        with pytest.raises(ValueError, match="cannot name a method"):
+        with pytest.raises(ValueError, match="is not a valid method name"):
             folder.write({"trial": 0, "method": name, "error": None}, {"trial": 0, "method": name})
-        with pytest.raises(ValueError, match="cannot name a method"):
+        with pytest.raises(ValueError, match="is not a valid method name"):
             folder.record(0, name)
 
 
@@ -215,7 +215,7 @@ def test_times_of_another_record_and_errors_that_are_no_text_are_refused(tmp_pat
             folder.write(record(3, "osnn"), times(4, "osnn"))
         with pytest.raises(ValueError, match="error must be"):
             folder.write(record(3, "osnn") | {"error": 5}, times(3, "osnn"))
-        assert folder.finished(3) == set()
+        assert folder.find_finished(3) == set()
 
 
 def test_failures_are_finished_unless_they_are_to_be_tried_again(tmp_path):
@@ -223,9 +223,9 @@ def test_failures_are_finished_unless_they_are_to_be_tried_again(tmp_path):
         stored(folder, 0, "osnn", "ValueError: no")
         stored(folder, 0, "w-svm")
     with ResultsFolder(tmp_path, IDENTITY) as folder:
-        assert folder.finished(0) == {"osnn", "w-svm"}
+        assert folder.find_finished(0) == {"osnn", "w-svm"}
     with ResultsFolder(tmp_path, IDENTITY, retry_failed=True) as folder:
-        assert folder.finished(0) == {"w-svm"}
+        assert folder.find_finished(0) == {"w-svm"}
         assert [one["method"] for one in folder.times(METHODS)] == ["w-svm"]
 
 
@@ -236,7 +236,7 @@ def test_leftovers_of_a_killed_run_are_removed_and_nothing_else_is(tmp_path):
         (place / ".osnn.json.0123456789abcdef.tmp").write_bytes(b"half")
         (place / "mine.tmp").write_bytes(b"mine")
     with ResultsFolder(tmp_path, IDENTITY) as folder:
-        assert folder.finished(3) == {"osnn"}
+        assert folder.find_finished(3) == {"osnn"}
     left = {name for name in all_files(tmp_path) if name.endswith(".tmp")}
     assert left == {"mine.tmp", "trials/0003/mine.tmp", "times/0003/mine.tmp"}
 
@@ -272,7 +272,7 @@ def test_another_run_is_refused_and_told_what_differs(tmp_path, change, told):
     assert len(message) < len(str(tmp_path)) + 250
     assert all_files(tmp_path) == before
     with ResultsFolder(tmp_path, IDENTITY) as folder:  # and the lock was let go
-        assert folder.finished(3) == {"osnn"}
+        assert folder.find_finished(3) == {"osnn"}
 
 
 def test_many_differences_are_counted_not_listed(tmp_path):
@@ -302,18 +302,18 @@ def test_results_without_a_sound_run_json_are_refused(tmp_path):
     with pytest.raises(ResultsFolderError, match="missing or damaged"), ResultsFolder(tmp_path, IDENTITY):
         pass
     with pytest.raises(ResultsFolderError, match="damaged"):
-        ResultsFolder.existing(tmp_path)
+        ResultsFolder.open_existing(tmp_path)
     run.unlink()
     with pytest.raises(ResultsFolderError, match="missing or damaged"), ResultsFolder(tmp_path, IDENTITY):
         pass
     with pytest.raises(ResultsFolderError, match=r"run\.json"):
-        ResultsFolder.existing(tmp_path)
+        ResultsFolder.open_existing(tmp_path)
 
 
 def test_a_damaged_run_json_without_results_is_written_anew(tmp_path):
     (tmp_path / "run.json").write_bytes(b"{")
     with ResultsFolder(tmp_path, IDENTITY):
-        assert ResultsFolder.existing(tmp_path).identity == IDENTITY
+        assert ResultsFolder.open_existing(tmp_path).identity == IDENTITY
 
 
 def test_versions_are_noted_once_and_are_no_part_of_the_identity(tmp_path):
@@ -397,9 +397,9 @@ def test_a_full_disk_is_a_clear_error_and_costs_nothing_that_is_finished(tmp_pat
         assert str(tmp_path / "times" / "0001" / "osnn.json") in message
         assert "kept" in message and "same command" in message
         assert all_files(tmp_path) == before
-        assert folder.finished(1) == set()
+        assert folder.find_finished(1) == set()
         stored(folder, 1)
-        assert folder.finished(1) == {"osnn"}
+        assert folder.find_finished(1) == {"osnn"}
 
 
 @pytest.mark.parametrize("size", [100, 5_000])
@@ -419,8 +419,8 @@ def test_a_file_that_the_system_really_cuts_short_leaves_no_trace(tmp_path, size
         assert {name: data for name, data in all_files(tmp_path).items() if "times" not in name} == {
             name: data for name, data in before.items() if "times" not in name
         }
-        assert folder.finished(0) == set()
-        assert folder.finished(1) == {"osnn"}
+        assert folder.find_finished(0) == set()
+        assert folder.find_finished(1) == {"osnn"}
 
 
 def test_ctrl_c_while_writing_leaves_no_trace(tmp_path, monkeypatch):
@@ -488,9 +488,9 @@ def test_a_record_that_cannot_be_read_is_left_where_it_is(tmp_path, monkeypatch)
         with monkeypatch.context() as patch:
             patch.setattr(Path, "read_bytes", broken)
             with pytest.raises(ResultsFolderError, match="could not read"):
-                folder.finished(3)
+                folder.find_finished(3)
         assert path.is_file()
-        assert folder.finished(3) == {"osnn"}
+        assert folder.find_finished(3) == {"osnn"}
 
 
 def test_folders_above_are_made_and_the_files_are_plain_json():

@@ -16,11 +16,12 @@ import pytest
 import work_for_runner
 from work_for_runner import METHODS, METRICS, record, square, threads, times, unpicklable, work
 
-from srosr.experiments.executors import DaskCluster, ExecutorError, LocalProcesses, Lost, make_executor
+from srosr.experiments.dask_cluster import DaskCluster
+from srosr.experiments.local_processes import LocalProcesses
 from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
-from srosr.experiments.runner import Failure, Summary, Task, run_trials
-from srosr.experiments.worker_task import attempt
+from srosr.experiments.runner import Failure, Summary, TrialTask, make_executor, run_trials
+from srosr.experiments.worker_task import ExecutorError, LostTask, call_task
 
 IDENTITY = {"experiment": "letters", "protocol": {"seed": 0}}
 SAME = ("results.parquet", "results.csv", "coverage.csv", "failures.csv")
@@ -49,11 +50,11 @@ class InThisProcess:
         self.order.shuffle(order)
         for index in order:
             self.seen.append(tasks[index])
-            yield index, attempt(function, tasks[index])
+            yield index, call_task(function, tasks[index])
 
 
 def tasks_of(n_trials, payload=None, methods=METHODS):
-    return [Task(trial, methods, payload) for trial in range(n_trials)]
+    return [TrialTask(trial, methods, payload) for trial in range(n_trials)]
 
 
 def run(path, executor, tasks, function=work, progress=None, **options):
@@ -63,7 +64,7 @@ def run(path, executor, tasks, function=work, progress=None, **options):
 
 def tables(path, methods=METHODS):
     """The bytes of the tables that have to be the same, written from what is in the folder."""
-    folder = ResultsFolder.existing(path)
+    folder = ResultsFolder.open_existing(path)
     write_tables(path, "letters", folder.records(methods), folder.times(methods), methods, METRICS)
     return {name: Path(path, name).read_bytes() for name in SAME}
 
@@ -104,7 +105,7 @@ def test_progress_counts_on_from_the_trials_that_are_there(tmp_path):
 
 def test_versions_of_an_executor_are_noted(tmp_path):
     run(tmp_path, InThisProcess(), tasks_of(1))
-    assert {"srosr": "elsewhere"} in ResultsFolder.existing(tmp_path).versions()
+    assert {"srosr": "elsewhere"} in ResultsFolder.open_existing(tmp_path).versions()
 
 
 def test_a_trial_that_raises_fails_with_its_reason_and_is_not_tried_again(tmp_path, undisturbed):
@@ -173,7 +174,7 @@ def test_records_of_an_earlier_version_which_count_warnings_are_read(tmp_path, u
 
 def test_a_trial_may_come_once_only(tmp_path):
     with pytest.raises(ValueError, match="twice"):
-        run(tmp_path, InThisProcess(), [Task(1, ("osnn",)), Task(1, ("w-svm",))])
+        run(tmp_path, InThisProcess(), [TrialTask(1, ("osnn",)), TrialTask(1, ("w-svm",))])
 
 
 # --- processes on this machine ---
@@ -186,7 +187,7 @@ def test_processes_survive_all_that_their_tasks_do(tmp_path, undisturbed):
     log.mkdir()
     payload = {"log": str(log), "print": "to the screen", "die": [1], "die_once": [4], "raise": [2], "seconds": 0.05}
     summary = run(tmp_path, LocalProcesses(2), tasks_of(8, payload))
-    reasons = {1: "the process running it died (signal 9), twice", 2: "ArithmeticError: trial 2 cannot be drawn"}
+    reasons = {1: "its process died twice (signal 9)", 2: "ArithmeticError: trial 2 cannot be drawn"}
     if sys.platform != "win32":
         assert set(summary.failures) == {Failure(t, method, why) for t, why in reasons.items() for method in METHODS}
     runs = [path.name.split("-") for path in log.iterdir() if not path.name.startswith("died")]
@@ -198,10 +199,10 @@ def test_processes_survive_all_that_their_tasks_do(tmp_path, undisturbed):
 
 @pytest.mark.slow
 def test_a_worker_that_lacks_what_all_need_ends_the_run_and_is_no_failure(tmp_path, undisturbed):
-    told = "the work cannot be done on this machine: the samples are missing. Bring them. What is finished is kept"
+    told = "this machine cannot run the trials: the samples are missing. Bring them. Finished trials are kept"
     with pytest.raises(ExecutorError, match=re.escape(told)):
         run(tmp_path, LocalProcesses(1), tasks_of(8, {"not_here": [3, 4, 5, 6, 7]}))
-    kept = [(one["trial"], one["error"]) for one in ResultsFolder.existing(tmp_path).records(METHODS)]
+    kept = [(one["trial"], one["error"]) for one in ResultsFolder.open_existing(tmp_path).records(METHODS)]
     assert sorted(kept) == [(trial, None) for trial in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
     assert run(tmp_path, LocalProcesses(2), tasks_of(8)) == Summary(15, 9, ())
     assert tables(tmp_path) == undisturbed
@@ -225,13 +226,13 @@ def test_results_come_as_soon_as_they_are_there_and_in_no_more_processes_than_as
 def test_a_result_or_function_that_cannot_be_sent_is_told(tmp_path):
     with LocalProcesses(1) as executor:
         ((index, lost),) = executor.run(unpicklable, [0])
-        assert index == 0 and isinstance(lost, Lost) and "could not send the result" in lost.reason
-        with pytest.raises(ExecutorError, match="top level of a module"):
+        assert index == 0 and isinstance(lost, LostTask) and "could not send the result" in lost.reason
+        with pytest.raises(ExecutorError, match="top level of an importable module"):
             list(executor.run(lambda task: task, [0]))
         square.__module__, before = "a_module_of_nobody", square.__module__
         sys.modules["a_module_of_nobody"] = work_for_runner
         try:
-            with pytest.raises(ExecutorError, match=r"a_module_of_nobody.*top level of a module"):
+            with pytest.raises(ExecutorError, match=r"a_module_of_nobody.*top level of an importable module"):
                 list(executor.run(square, [0]))
         finally:
             square.__module__ = before
@@ -245,7 +246,7 @@ def test_workers_that_cannot_start_are_an_error_not_a_wait(monkeypatch):
             with pytest.raises(ExecutorError, match="could not start a worker process"):
                 list(executor.run(square, [1, 2]))
         monkeypatch.setattr("srosr.experiments.local_processes._MODULE", "srosr.no_such_module")
-        with pytest.raises(ExecutorError, match="end before they can start"):
+        with pytest.raises(ExecutorError, match="end before they are ready"):
             list(executor.run(square, [1, 2]))
 
 

@@ -15,7 +15,7 @@ from scale import examples
 from work_for_runner import METHODS, METRICS, record, times
 
 from srosr._support import atomic_files as atomic_file
-from srosr.experiments.result_tables import TABLES, read_results, read_table, results_table, write_tables
+from srosr.experiments.result_tables import TABLES, build_results_table, read_results, read_table, write_tables
 from srosr.experiments.results_folder import ResultsFolderError
 
 FILES = {
@@ -132,14 +132,14 @@ def test_a_run_without_records_has_empty_tables_that_read_back(tmp_path):
 
 def test_what_is_not_named_or_comes_twice_is_refused():
     records = some_records()
-    with pytest.raises(ValueError, match="'w-svm', which is not among methods: osnn"):
-        results_table("letters", records[1:2], ["osnn"], METRICS)
-    with pytest.raises(ValueError, match="'accuracy', which is not among metrics: f"):
-        results_table("letters", records[:1], METHODS, ["f"])
+    with pytest.raises(ValueError, match="'w-svm', which is not in methods: osnn"):
+        build_results_table("letters", records[1:2], ["osnn"], METRICS)
+    with pytest.raises(ValueError, match="'accuracy', which is not in metrics: f"):
+        build_results_table("letters", records[:1], METHODS, ["f"])
     with pytest.raises(ValueError, match="twice"):
-        results_table("letters", [*records, records[0]], METHODS, METRICS)
-    with pytest.raises(ValueError, match="methods names something twice"):
-        results_table("letters", records, [*METHODS, "osnn"], METRICS)
+        build_results_table("letters", [*records, records[0]], METHODS, METRICS)
+    with pytest.raises(ValueError, match="methods contains a name twice"):
+        build_results_table("letters", records, [*METHODS, "osnn"], METRICS)
 
 
 def test_a_failure_comes_once(tmp_path):

@@ -18,9 +18,9 @@ from srosr.datasets import load_dataset
 from srosr.experiments import trial as trials
 from srosr.experiments.protocol import UNKNOWN, MethodSetting, Source
 from srosr.experiments.protocol_file import parse_protocol
-from srosr.experiments.trial import METRICS, TARGETS, Work, measure, run_trial
-from srosr.experiments.trial_methods import Said
-from srosr.experiments.worker_task import NotHere
+from srosr.experiments.trial import METRICS, TARGETS, RunSettings, compute_metrics, run_trial
+from srosr.experiments.trial_methods import MethodPredictions
+from srosr.experiments.worker_task import UnfitWorkerError
 
 SMALL = """
 methods = ["calibrated", "paper", "naive", "knn", "w-svm-original"]
@@ -52,13 +52,13 @@ ELSEWHERE = SMALL.replace('"naive"', '"naive", "w-svm", "evm"')
 @pytest.fixture(scope="module")
 def work():
     protocol = parse_protocol(tomllib.loads(SMALL), "small")
-    return Work(protocol, 0, protocol.dataset().fingerprint())
+    return RunSettings(protocol, 0, protocol.load_dataset().fingerprint())
 
 
 def print_records():
     """What another process finds, a line each."""
     protocol = parse_protocol(tomllib.loads(ELSEWHERE), "small")
-    for record, _ in run_trial(Work(protocol, 0, protocol.dataset().fingerprint()), 0, METHODS_ELSEWHERE):
+    for record, _ in run_trial(RunSettings(protocol, 0, protocol.load_dataset().fingerprint()), 0, METHODS_ELSEWHERE):
         print(json.dumps(record))
 
 
@@ -107,7 +107,7 @@ def test_a_trial_is_the_same_in_other_processes_whatever_their_hash_seed_and_thr
 def test_the_values_are_those_of_a_classifier_fitted_by_hand(work, first):
     protocol, data = work.protocol, load_dataset("digits")
     t = protocol.draw(data, 0, 0)
-    clf = SROSRClassifier(n_repeats=5, random_state=trials._method_seed(0, 0), n_jobs=1)
+    clf = SROSRClassifier(n_repeats=5, random_state=trials._derive_method_seed(0, 0), n_jobs=1)
     clf.fit(data.X[t.train], t.y_train)
     label = clf.predict(data.X[t.test])
     known = t.y_test != UNKNOWN
@@ -116,7 +116,7 @@ def test_the_values_are_those_of_a_classifier_fitted_by_hand(work, first):
     values = {metric: value for n, _, metric, value in first["calibrated"][0]["values"] if n == 3}
     assert values["f"] == pytest.approx(2 * tp / (2 * tp + fp + fn), abs=1e-12)
     assert values["accuracy"] == pytest.approx(np.mean(label == np.where(known, t.y_test, -1)), abs=1e-12)
-    assert values["known_refused"] == pytest.approx(np.mean(label[known] == -1), abs=1e-12)
+    assert values["known_rejected"] == pytest.approx(np.mean(label[known] == -1), abs=1e-12)
     assert values["rejection_accuracy"] == pytest.approx(np.mean(label[~known] == -1), abs=1e-12)
 
 
@@ -138,9 +138,9 @@ def test_coverage_leaves_the_methods_own_threshold_alone(first):
     # thresholds were looked at besides.
     record = first["paper"][0]
     matrix = np.array(record["portrait"]["confusion"])
-    refused = matrix[:-1, -1].sum() / matrix[:-1].sum()
+    rejected = matrix[:-1, -1].sum() / matrix[:-1].sum()
     values = {metric: value for n, _, metric, value in record["values"] if n == 3}
-    assert refused == pytest.approx(values["known_refused"])
+    assert rejected == pytest.approx(values["known_rejected"])
     assert record["portrait"]["threshold"] == 0.05
 
 
@@ -162,7 +162,7 @@ def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
         work.protocol,
         methods=(MethodSetting("naive", "naive"), MethodSetting("ratio", "ratio"), MethodSetting("sci", "sci")),
     )
-    shared = Work(protocol, 0, work.fingerprint)
+    shared = RunSettings(protocol, 0, work.fingerprint)
     expected = {r["method"]: r for r, _ in run_trial(shared, 0, ("naive", "ratio", "sci"))}
     from srosr.rivals import RatioRejection
 
@@ -177,21 +177,25 @@ def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
 
 
 def test_other_data_under_the_same_name_are_refused(work, monkeypatch):
-    monkeypatch.setattr(trials, "_kept", None)
+    monkeypatch.setattr(trials, "_cached", None)
     told = r"the data set digits is not that of the run \(fingerprint .*, not 0{12}\)\. Every machine needs the same"
-    with pytest.raises(NotHere, match=told):
+    with pytest.raises(UnfitWorkerError, match=told):
         run_trial(replace(work, fingerprint="0" * 64), 0, ("knn",))
 
 
 def test_data_that_are_missing_are_no_failure_of_the_methods(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(trials, "_kept", None)
+    monkeypatch.setattr(trials, "_cached", None)
     monkeypatch.setenv("SROSR_DATA_DIR", str(tmp_path / "nowhere"))
     letters = replace(work.protocol, data=Source(set="letter"))
-    with pytest.raises(NotHere, match=r"letter cannot be loaded: .*not a folder.* SROSR_DATA_DIR names there\.$"):
-        run_trial(Work(letters, 0, "0" * 64), 0, ("knn",))
+    with pytest.raises(
+        UnfitWorkerError, match=r"letter cannot be loaded: .*not a folder.* SROSR_DATA_DIR names there\.$"
+    ):
+        run_trial(RunSettings(letters, 0, "0" * 64), 0, ("knn",))
     own = replace(work.protocol, data=Source(file=str(tmp_path / "mine.npz")))
-    with pytest.raises(NotHere, match=r"mine\.npz cannot be loaded: .*does not exist.* under the same path\.$"):
-        run_trial(Work(own, 0, "0" * 64), 0, ("knn",))
+    with pytest.raises(
+        UnfitWorkerError, match=r"mine\.npz cannot be loaded: .*does not exist.* under the same path\.$"
+    ):
+        run_trial(RunSettings(own, 0, "0" * 64), 0, ("knn",))
 
 
 def test_pictures_that_went_away_are_no_failure_of_the_methods(work, tmp_path):
@@ -207,11 +211,11 @@ def test_pictures_that_went_away_are_no_failure_of_the_methods(work, tmp_path):
         unknown=replace(work.protocol.unknown, classes=(1,), test=3),
         features={"n_words": 2},
     )
-    pictures = Work(protocol, 0, protocol.dataset().fingerprint())
-    trials._dataset(protocol, pictures.fingerprint)
+    pictures = RunSettings(protocol, 0, protocol.load_dataset().fingerprint())
+    trials._load_dataset(protocol, pictures.fingerprint)
     for path in tmp_path.glob("*/*.png"):
         path.unlink()
-    with pytest.raises(NotHere, match=r"cannot be read: FileNotFoundError: .* under the same path\.$"):
+    with pytest.raises(UnfitWorkerError, match=r"cannot be read: FileNotFoundError: .* under the same path\.$"):
         run_trial(pictures, 0, ("knn",))
 
 
@@ -221,22 +225,24 @@ def test_warnings_are_neither_shown_nor_part_of_a_record(work, recwarn):
     with pytest.warns(CalibrationWarning):
         SROSRClassifier(n_repeats=5, random_state=0).fit(load_dataset("digits").X[t.train], t.y_train)
     recwarn.clear()
-    record = run_trial(Work(few, 0, work.fingerprint), 0, ("calibrated",))[0][0]
+    record = run_trial(RunSettings(few, 0, work.fingerprint), 0, ("calibrated",))[0][0]
     assert not recwarn.list
     assert set(record) == {"trial", "method", "error", "values", "coverage", "portrait"}
 
 
 def test_the_metrics_of_a_worked_example():
     y = np.array([0, 0, 1, 1, UNKNOWN, UNKNOWN, UNKNOWN])
-    said = Said(np.array([0, 1, 1, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.9, 0.8, 0.25, 0.95]), np.zeros(7, bool))
-    said.refused[[3, 4, 6]] = True
-    got = measure(y, said)
-    # TP: samples 0 and 2; FN: 1 (wrong) and 3 (refused); FP: 5; TN: 4 and 6.
+    said = MethodPredictions(
+        np.array([0, 1, 1, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.9, 0.8, 0.25, 0.95]), np.zeros(7, bool)
+    )
+    said.rejected[[3, 4, 6]] = True
+    got = compute_metrics(y, said)
+    # TP: samples 0 and 2; FN: 1 (wrong) and 3 (rejected); FP: 5; TN: 4 and 6.
     assert got["f"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 2))
     assert got["accuracy"] == pytest.approx(4 / 7)
     assert got["recognition_accuracy"] == pytest.approx(2 / 4)
     assert got["rejection_accuracy"] == pytest.approx(2 / 3)
-    assert got["known_refused"] == pytest.approx(1 / 4)
+    assert got["known_rejected"] == pytest.approx(1 / 4)
     assert got["closed_set_accuracy"] == pytest.approx(3 / 4)
     # Pairs (known, unknown) in the right order: 3 + 3 + 2 + 1 of 12.
     assert got["auroc"] == pytest.approx(9 / 12)

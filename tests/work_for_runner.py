@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from srosr.experiments.executors import ExecutorError, make_executor
+from srosr.experiments import ExecutorError, make_executor
 from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
-from srosr.experiments.runner import Task, run_trials
-from srosr.experiments.worker_task import NotHere
+from srosr.experiments.runner import TrialTask, run_trials
+from srosr.experiments.worker_task import UnfitWorkerError
 
 METHODS = ("calibrated", "w-svm", "osnn")
 METRICS = ("f", "accuracy", "auroc")
@@ -42,7 +42,7 @@ def work(task):
     if task.trial in payload.get("raise", ()):
         raise ArithmeticError(f"trial {task.trial}\ncannot be drawn")
     if task.trial in payload.get("not_here", ()):
-        raise NotHere("the samples\nare missing. Bring them.")
+        raise UnfitWorkerError("the samples\nare missing. Bring them.")
     if task.trial in payload.get("exit", ()):
         sys.exit("no more")
     if task.trial in payload.get("die", ()):
@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--payload", type=json.loads, default={})
     options = parser.parse_args()
     methods = tuple(options.methods.split(","))
-    tasks = [Task(trial, methods, options.payload) for trial in range(options.trials)]
+    tasks = [TrialTask(trial, methods, options.payload) for trial in range(options.trials)]
     identity = {"experiment": "letters", "protocol": {"seed": options.seed}}
     try:
         with ResultsFolder(options.out, identity) as folder, make_executor(options.jobs, options.cluster) as executor:

@@ -1,14 +1,22 @@
-"""Numbers and times as a reader wants them: the same words in the report and on the command line."""
+"""Numbers and times as text, the same in reports and on the command line."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["capital", "duration", "interval_text", "number", "ordinal", "p_text", "seconds"]
+__all__ = [
+    "capitalize",
+    "format_duration",
+    "format_mean",
+    "format_number",
+    "format_ordinal",
+    "format_p_value",
+    "format_seconds",
+]
 
 
-def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
-    """A number with a true minus sign; zero has no sign."""
+def format_number(value: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return a number with a typographic minus sign; zero has no sign."""
     if math.isnan(value):
         return "–"
     text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
@@ -17,41 +25,41 @@ def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
-def interval_text(mean: float, half_width: float) -> str:
-    """Mean ± half the interval, or the mean alone where so few trials give no interval."""
-    return number(mean) if math.isnan(half_width) else f"{number(mean)} ± {number(half_width)}"
+def format_mean(mean: float, half_width: float) -> str:
+    """Return mean ± half width, or the mean alone if there is no interval."""
+    return format_number(mean) if math.isnan(half_width) else f"{format_number(mean)} ± {format_number(half_width)}"
 
 
-def capital(text: str) -> str:
-    """Text with a capital at its beginning; the rest stays."""
+def capitalize(text: str) -> str:
+    """Return text with an upper-case first letter; the rest is unchanged."""
     return text[:1].upper() + text[1:]
 
 
-def p_text(value: float) -> str:
-    """A p-value with the digits that count."""
+def format_p_value(value: float) -> str:
+    """Return a p-value with its significant digits."""
     if math.isnan(value):
         return "–"
     return "<0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
-def ordinal(n: int) -> str:
-    """A place, such as 1st."""
+def format_ordinal(n: int) -> str:
+    """Return an ordinal number, such as 1st."""
     ending = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n}{ending}"
 
 
-def seconds(value: float) -> str:
-    """Seconds with three digits that count."""
+def format_seconds(value: float) -> str:
+    """Return seconds with three significant digits."""
     if math.isnan(value):
         return "–"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def duration(value: float) -> str:
-    """Seconds in words that suit their size."""
+def format_duration(value: float) -> str:
+    """Return a duration in seconds, minutes, or hours and minutes."""
     if math.isnan(value):
         return "–"
     if value < 60:
-        return f"{seconds(value)} s"
+        return f"{format_seconds(value)} s"
     minutes = round(value / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

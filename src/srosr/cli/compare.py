@@ -17,8 +17,8 @@ from .errors import InputError
 from .input_data import FeatureOptions, data_options, feature_options
 
 if TYPE_CHECKING:
-    from ..experiments import Rotation
-    from ..reports import Outcome, Recommendation, Standing
+    from ..experiments import LeaveClassesOut
+    from ..reports import Recommendation, Reproduction, Standing
     from ..tables import ReadOptions
     from .comparison_data import ComparisonData
 
@@ -104,7 +104,7 @@ def compare(
       srosr compare train.csv --json | jq .recommendation.method
     """
     from ..datasets import DatasetError
-    from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, rotation_of
+    from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, plan_comparison
     from .comparison_data import read_comparison_data
     from .console import err
     from .errors import convert_errors
@@ -118,29 +118,29 @@ def compare(
             found = read_comparison_data(data, options, features, most=max_samples, seed=seed, shown=not quiet)
             # Workers find the samples under a name that depends only on their content.
             file = (out / f"samples-{found.dataset.fingerprint()[:16]}.npz").absolute()
-            rotation = rotation_of(
-                found.dataset, file=str(file), standardise=features.standardize, methods=wanted, **turns
+            protocol = plan_comparison(
+                found.dataset, file=str(file), standardize=features.standardize, methods=wanted, **turns
             )
             notes = [*found.notes, *_note_small_classes(found)]
-            rotation = replace(rotation, about="\n\n".join([rotation.about, " ".join(notes)]))
+            protocol = replace(protocol, about="\n\n".join([protocol.about, " ".join(notes)]))
             if not quiet:
                 for note in notes:
                     console.print(f"Note: {note}", style="yellow")
-            fit = partial(_fit_command, data, options, features, rotation)
-            outcome = _run_trials(rotation, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
+            fit = partial(_fit_command, data, options, features, protocol)
+            outcome = _run_trials(protocol, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
                 "methods": wanted, "seed": seed, "retry_failed": retry_failed
             })  # fmt: skip
     except KeyboardInterrupt:
         raise stop(console, out) from None
-    ranking, advice = _rank_and_recommend(rotation, found, outcome.tables, by)
+    ranking, advice = _rank_and_recommend(protocol, found, outcome.tables, by)
     command = None if advice is None else fit(advice.method)
     if as_json:
         from .console import print_json
 
-        print_json(_to_dict(rotation, found, outcome, ranking, advice, notes, by, command))
+        print_json(_to_dict(protocol, found, outcome, ranking, advice, notes, by, command))
     elif not quiet:
-        _print_results(rotation, outcome, ranking, advice, by, command)
-    if not _find_failures(rotation, outcome).empty:
+        _print_results(protocol, outcome, ranking, advice, by, command)
+    if not _find_failures(protocol, outcome).empty:
         raise click.exceptions.Exit(1)
 
 
@@ -180,7 +180,7 @@ def _note_small_classes(found: ComparisonData) -> list[str]:
 
 
 def _run_trials(
-    rotation: Rotation,
+    protocol: LeaveClassesOut,
     found: ComparisonData,
     out: Path,
     file: Path,
@@ -189,7 +189,7 @@ def _run_trials(
     by: str,
     fit: Callable[[str], str],
     options: dict[str, Any],
-) -> Outcome:
+) -> Reproduction:
     """Run the trials that are missing; the copy of the samples that workers read exists while they run."""
     from ..experiments import make_executor
     from ..reports import reproduce
@@ -197,22 +197,22 @@ def _run_trials(
     from .trial_progress import prepare_folder, trial_progress
 
     def advise(tables: dict[str, Any]) -> list[str]:
-        from ..reports import rule_text
+        from ..reports import describe_rule
 
-        advice = _rank_and_recommend(rotation, found, tables, by)[1]
+        advice = _rank_and_recommend(protocol, found, tables, by)[1]
         if advice is None:
             return ["No method finished a trial, so none can be recommended."]
-        parts = [*advice.sentences, " ".join(advice.cautions), rule_text(by), f"To fit it: {fit(advice.method)}"]
+        parts = [*advice.sentences, " ".join(advice.cautions), describe_rule(by), f"To fit it: {fit(advice.method)}"]
         return [part for part in parts if part]
 
     with prepare_folder(out):
         made = not file.exists()
         _write_samples(file, found)
         try:
-            showing: Any = nullcontext() if quiet else trial_progress(err(), rotation.name)
+            showing: Any = nullcontext() if quiet else trial_progress(err(), protocol.name)
             with showing as progress:
                 outcome = reproduce(
-                    rotation, out, make_executor(min(jobs, rotation.trials)), dataset=found.dataset,
+                    protocol, out, make_executor(min(jobs, protocol.trials)), dataset=found.dataset,
                     on_progress=progress, advise=advise, **options,
                 )  # fmt: skip
             made = True
@@ -237,48 +237,48 @@ def _write_samples(file: Path, found: ComparisonData) -> None:
 
 
 def _rank_and_recommend(
-    rotation: Rotation, found: ComparisonData, tables: dict[str, Any], by: str
+    protocol: LeaveClassesOut, found: ComparisonData, tables: dict[str, Any], by: str
 ) -> tuple[list[Standing], Recommendation | None]:
-    from ..reports import recommend, standings
+    from ..reports import rank_standings, recommend
 
     # An earlier run into the same folder may have had other methods.
-    asked = [setting.name for setting in rotation.methods]
+    asked = [setting.name for setting in protocol.methods]
     results, times = (tables[name][tables[name]["method"].isin(asked)] for name in ("results", "times"))
-    ranking = standings(results, times, rotation.methods, by)
+    ranking = rank_standings(results, times, protocol.methods, by)
     n_classes = len(found.dataset.class_names)
-    return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=rotation.folds)
+    return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=protocol.folds)
 
 
-def _find_failures(rotation: Rotation, outcome: Outcome) -> Any:
+def _find_failures(protocol: LeaveClassesOut, outcome: Reproduction) -> Any:
     """Return the failures of the methods that were asked for."""
     failures = outcome.tables["failures"]
-    return failures[failures["method"].isin([setting.name for setting in rotation.methods])]
+    return failures[failures["method"].isin([setting.name for setting in protocol.methods])]
 
 
 # -- output ------------------------------------------------------------------------------------------------
 
 
 def _print_results(
-    rotation: Rotation,
-    outcome: Outcome,
+    protocol: LeaveClassesOut,
+    outcome: Reproduction,
     ranking: list[Standing],
     advice: Recommendation | None,
     by: str,
     fit: str | None,
 ) -> None:
-    from ..reports import rule_text
+    from ..reports import describe_rule
     from .console import out
 
     console = out()
     if advice is None:
         console.print("No method finished a trial, so none can be recommended.")
     else:
-        console.print(_tabulate(rotation, outcome, ranking, advice, by))
+        console.print(_tabulate(protocol, outcome, ranking, advice, by))
         first, *rest = advice.sentences
         console.print(first, style="bold")
-        for sentence in (*rest, *advice.cautions, rule_text(by)):
+        for sentence in (*rest, *advice.cautions, describe_rule(by)):
             console.print(sentence)
-    failures = _find_failures(rotation, outcome)
+    failures = _find_failures(protocol, outcome)
     for method, own in failures.groupby("method", sort=False):
         console.print(
             f"FAILED {method} in {len(own)} of {_count_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
@@ -288,20 +288,22 @@ def _print_results(
     console.print(f"Report: {outcome.report}")
 
 
-def _count_trials(outcome: Outcome) -> int:
+def _count_trials(outcome: Reproduction) -> int:
     return len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
 
 
-def _tabulate(rotation: Rotation, outcome: Outcome, ranking: list[Standing], advice: Recommendation, by: str) -> Any:
+def _tabulate(
+    protocol: LeaveClassesOut, outcome: Reproduction, ranking: list[Standing], advice: Recommendation, by: str
+) -> Any:
     from rich import box
     from rich.table import Table
 
-    from .._support.number_format import number
+    from .._support.number_format import format_number
 
-    words = rotation.reported(outcome.tables["results"])[1]
+    words = protocol.merge_levels(outcome.tables["results"])[1]
     n = advice.n_trials
     table = Table(
-        title=f"{rotation.title}: {n} trial{'s' if n > 1 else ''}, {words}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+        title=f"{protocol.title}: {n} trial{'s' if n > 1 else ''}, {words}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
         title_justify="left", title_style="bold", header_style="bold", caption_justify="left", caption_style="dim",
     )  # fmt: skip
     means = [by, *(metric for metric in HEADINGS if metric != by)][:3]
@@ -313,9 +315,9 @@ def _tabulate(rotation: Rotation, outcome: Outcome, ranking: list[Standing], adv
     for s in ranking:
         half = s.values[by].half_width
         spread |= half == half
-        cells = [number(s.values[metric].mean) for metric in means]
-        cells[0] += f"±{number(half)}" if half == half else ""
-        cells += [f"{100 * s.values[metric].mean:.1f} %" for metric in ("known_refused", "rejection_accuracy")]
+        cells = [format_number(s.values[metric].mean) for metric in means]
+        cells[0] += f"±{format_number(half)}" if half == half else ""
+        cells += [f"{100 * s.values[metric].mean:.1f} %" for metric in ("known_rejected", "rejection_accuracy")]
         cells += [_format_seconds(s.fit_seconds), _format_seconds(s.predict_seconds)]
         few = f" ({s.n_trials})" if s.n_trials < n else ""
         table.add_row(s.method + few, *cells, style="bold" if s.method == advice.method else "")
@@ -324,26 +326,26 @@ def _tabulate(rotation: Rotation, outcome: Outcome, ranking: list[Standing], adv
     is_incomplete = any(s.n_trials < n for s in ranking)
     fewer = "; in parentheses, the number of finished trials where it is smaller" if is_incomplete else ""
     table.caption = (
-        f"{what}{interval}; {100 * _get_target_rejection(rotation):g} % of known samples were to be rejected{fewer}."
+        f"{what}{interval}; {100 * _get_target_rejection(protocol):g} % of known samples were to be rejected{fewer}."
     )
     return table
 
 
 def _format_seconds(value: float) -> str:
-    from .._support.number_format import number, seconds
+    from .._support.number_format import format_number, format_seconds
 
-    return number(value) if not value >= 10 else seconds(value)
+    return format_number(value) if not value >= 10 else format_seconds(value)
 
 
-def _get_target_rejection(rotation: Rotation) -> float:
-    return float(rotation.methods[0].parameters["target_rejection"])
+def _get_target_rejection(protocol: LeaveClassesOut) -> float:
+    return float(protocol.methods[0].parameters["target_rejection"])
 
 
 def _fit_command(
     data: str,
     options: ReadOptions,
     features: FeatureOptions,
-    rotation: Rotation,
+    protocol: LeaveClassesOut,
     method: str,
 ) -> str:
     """Return the command that fits the method to the same data."""
@@ -369,15 +371,15 @@ def _fit_command(
     }
     words += [flag for flag, given in flags.items() if given]
     words += ["--method", method]
-    if _get_target_rejection(rotation) != 0.05:
-        words += ["--target-rejection", f"{_get_target_rejection(rotation):g}"]
+    if _get_target_rejection(protocol) != 0.05:
+        words += ["--target-rejection", f"{_get_target_rejection(protocol):g}"]
     return shlex.join(words)
 
 
 def _to_dict(
-    rotation: Rotation,
+    protocol: LeaveClassesOut,
     found: ComparisonData,
-    outcome: Outcome,
+    outcome: Reproduction,
     ranking: list[Standing],
     advice: Recommendation | None,
     notes: list[str],
@@ -387,7 +389,7 @@ def _to_dict(
     """Return all results as a JSON-serializable dict."""
     from dataclasses import asdict
 
-    from ..reports import rule_text
+    from ..reports import describe_rule
 
     data = found.dataset
     methods = []
@@ -408,10 +410,10 @@ def _to_dict(
             "not_distinguishable": [r.method for r in advice.rivals if r.even],
             "best_against": rivals,
             "cautions": list(advice.cautions),
-            "rule": rule_text(by),
+            "rule": describe_rule(by),
             "fit": fit,
         }
-    failures = _find_failures(rotation, outcome)
+    failures = _find_failures(protocol, outcome)
     return {
         "data": {
             "name": data.name, "samples": found.n_seen, "samples_used": len(data.y),
@@ -419,8 +421,8 @@ def _to_dict(
         },
         "by": by,
         "trials": _count_trials(outcome),
-        "folds": rotation.folds,
-        "target_rejection": _get_target_rejection(rotation),
+        "folds": protocol.folds,
+        "target_rejection": _get_target_rejection(protocol),
         "recommendation": recommendation,
         "methods": methods,
         "failures": [{"trial": int(f.trial), "method": f.method, "reason": f.reason} for f in failures.itertuples()],

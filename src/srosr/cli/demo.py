@@ -121,10 +121,10 @@ def _tabulate_digits(result: DemoResult) -> RenderableType:
                 f"{tally.digit}  {name}",
                 str(tally.samples),
                 count(tally.right, "green") if name == "known" else Text("–", style="dim"),
-                count(tally.refused, "yellow" if name == "known" else "green"),
+                count(tally.rejected, "yellow" if name == "known" else "green"),
                 count(tally.wrong, "red"),
             )
-        right, refused, wrong = (sum(getattr(t, f) for t in tallies) for f in ("right", "refused", "wrong"))
+        right, refused, wrong = (sum(getattr(t, f) for t in tallies) for f in ("right", "rejected", "wrong"))
         table.add_row(
             f"all {name}",
             str(sum(t.samples for t in tallies)),
@@ -147,7 +147,7 @@ def _tabulate_rules(result: DemoResult) -> RenderableType:
         rules.add_row(
             _RULES[rule.name],
             f"{rule.known_accepted_right:.1%}",
-            f"{rule.unknown_refused:.1%}",
+            f"{rule.unknown_rejected:.1%}",
             f"{rule.auroc:.3f}",
             f"{rule.f_measure:.3f}",
             style="bold" if rule is result.calibrated else "",
@@ -170,7 +170,7 @@ def _summarize(result: DemoResult) -> RenderableType:
             f"{result.seconds_fit:.1f} s",
             f"{result.n_train} samples; the first run also compiles",
         ),
-        ("time to predict", f"{result.seconds_recognise:.1f} s", f"{result.n_test:,} samples"),
+        ("time to predict", f"{result.seconds_recognize:.1f} s", f"{result.n_test:,} samples"),
     ):
         summary.add_row(*row)
     return summary

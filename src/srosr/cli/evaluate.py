@@ -79,7 +79,7 @@ def evaluate(
     """
     from .._support.messages import count_of
     from ..experiments import ResultsFolderError
-    from ..reports import remarks
+    from ..reports import find_remarks
     from .console import print_json
     from .errors import convert_errors
     from .input_data import open_for_model
@@ -98,7 +98,7 @@ def evaluate(
             clf.n_jobs = jobs or -1
         source = open_for_model(clf, data, options, labels="required")
         found = _evaluate(clf, source, unknown or None, seed, shown=not (quiet or as_json))
-        notes = [*source.notes, *remarks(found, unknown or None, source.name)]
+        notes = [*source.notes, *find_remarks(found, unknown or None, source.name)]
         if source.dropped:
             notes.append(f"{count_of(source.dropped, 'row')} of {source.name} left out.")
         whole = _describe(clf, model, source) | {"notes": notes} | found.as_dict()
@@ -115,12 +115,12 @@ def _evaluate(
     clf: OpenSetClassifier, source: RowSource, unknown: tuple[str, ...] | None, seed: int, shown: bool
 ) -> Evaluation:
     """Predict batch by batch, keeping four numbers per row."""
-    from ..evaluation import Gathering, UnexpectedLabel
+    from ..evaluation import EvaluationCollector, UnexpectedLabel
     from .console import progress
     from .input_data import read_batches
 
     try:
-        gathering = Gathering(clf.classes_, unknown)
+        collector = EvaluationCollector(clf.classes_, unknown)
     except UnexpectedLabel as error:
         raise InputError(f"--unknown: {error}") from None
     n = 0
@@ -129,13 +129,13 @@ def _evaluate(
             assert rows.labels is not None
             # Labels are checked first, so that a misspelled one is reported before its batch is predicted.
             try:
-                gathering.check(rows.labels, rows.numbers)
+                collector.check(rows.labels, rows.numbers)
             except UnexpectedLabel as error:
                 raise InputError(f"{source.name}: {error}") from None
-            gathering.add(rows.labels, clf.decide(X), rows.numbers, rows.kept.get("file"))
+            collector.add(rows.labels, clf.decide(X), rows.numbers, rows.kept.get("file"))
             n += len(rows.labels)
             update(n, source.fraction)
-    return gathering.evaluation(thresholds=clf.thresholds_, score_range=clf.score_range, seed=seed)
+    return collector.evaluate(thresholds=clf.thresholds_, score_range=clf.score_range, seed=seed)
 
 
 def _describe(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, Any]:
@@ -167,13 +167,13 @@ def _render_files(
 
     if out is None and figure is None:
         return {}
-    from ..reports import evaluation_figure
+    from ..reports import draw_evaluation
 
     paths = (Path(whole["model"]), Path(whole["data"]))
     names = [path.name.encode("utf-8", "backslashreplace").decode() for path in paths]
     files = {}
     if figure is not None:
-        files[figure] = evaluation_figure(
+        files[figure] = draw_evaluation(
             found, file_format=figure.suffix.lower().removeprefix("."), title=" on ".join(names)
         )
     if out is not None:
@@ -181,7 +181,7 @@ def _render_files(
 
         text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         files[out / "evaluation.json"] = text.encode("utf-8", "backslashreplace")
-        files[out / "figure.png"] = evaluation_figure(found, title=" on ".join(names))
+        files[out / "figure.png"] = draw_evaluation(found, title=" on ".join(names))
         files[out / "report.html"] = render_evaluation(
             found,
             title="How well {} does on {}".format(*names),
@@ -228,18 +228,18 @@ def _describe_threshold(whole: Mapping[str, Any]) -> str:
     if whole["class_thresholds"] is not None:
         known = [value for value in whole["class_thresholds"] if value is not None]
         return f"{format_threshold(known)} on the unknown score: {whole['threshold_from']}"
-    from ..reports import score_text
+    from ..reports import format_score
 
-    return f"{score_text(whole['threshold'])} on the unknown score: {whole['threshold_from']}"
+    return f"{format_score(whole['threshold'])} on the unknown score: {whole['threshold_from']}"
 
 
 def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
     """Return the numbers of known and unknown samples, and the unknown labels."""
     from .._support.messages import count_of, list_names
 
-    n_classes = sum(line.samples > 0 for line in found.lines if line.known)
+    n_classes = sum(line.samples > 0 for line in found.class_counts if line.known)
     of = f" of {count_of(n_classes, 'class', 'classes')}" if n_classes else ""
-    labels = f": {list_names(found.strangers, _MOST_NAMES)}" if found.strangers else ""
+    labels = f": {list_names(found.unknown_labels, _MOST_NAMES)}" if found.unknown_labels else ""
     return [
         ("known", f"{found.n_known:,} samples" + of),
         ("unknown", f"{found.n_unknown:,} samples{labels}"),
@@ -262,7 +262,7 @@ def _wide_console() -> Console:
 def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]) -> None:
     from rich.table import Table
 
-    from ..reports import between_text, sentences, value_text
+    from ..reports import describe_results, format_interval, format_value
     from .console import err, print_facts
 
     console = _wide_console()
@@ -277,11 +277,11 @@ def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]
     table.add_column("meaning", style="dim", overflow="fold")
     for measure in found.measures.values():
         meaning = measure.remark or measure.kind.meaning
-        table.add_row(measure.kind.label, value_text(measure), between_text(measure), meaning)
+        table.add_row(measure.kind.label, format_value(measure), format_interval(measure), meaning)
     console.print(table)
     console.print()
     _print_classes(found)
-    for sentence in sentences(found):
+    for sentence in describe_results(found):
         console.print(sentence)
 
 
@@ -291,7 +291,7 @@ def _print_classes(found: Evaluation) -> None:
 
     console = _wide_console()
     for known in (True, False):
-        lines = [line for line in found.lines if line.known is known and line.samples]
+        lines = [line for line in found.class_counts if line.known is known and line.samples]
         shown = lines
         if len(lines) > _MOST_LINES:
             shown = sorted(lines, key=lambda line: line.right - line.samples)[:_MOST_LINES]
@@ -304,9 +304,9 @@ def _print_classes(found: Evaluation) -> None:
         table.add_column("most often predicted as", overflow="fold")
         for line in shown:
             counts = (
-                (line.samples, line.right, line.refused, line.wrong)
+                (line.samples, line.right, line.rejected, line.wrong)
                 if known
-                else (line.samples, line.refused, line.wrong)
+                else (line.samples, line.rejected, line.wrong)
             )
             mistaken = f"{line.mistaken_for} ({line.mistaken:,})" if line.mistaken else ""
             table.add_row(line.label, *(f"{n:,}" for n in counts), mistaken)

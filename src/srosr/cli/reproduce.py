@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..experiments import Protocol
-    from ..reports import Cell, Outcome
+    from ..reports import Cell, Reproduction
 
 __all__ = ["reproduce"]
 
@@ -111,13 +111,13 @@ def reproduce(
 def _load_protocols(names: tuple[str, ...], methods: str | None) -> list[Protocol]:
     """Return the protocols asked for, read and checked before anything runs."""
     from ..experiments import ProtocolError, load_protocol
-    from ..reports import chosen_methods
+    from ..reports import choose_methods
 
     asked = [one for name in names for one in ((*FOUR, *SUBSTITUTES) if name == "all" else (name,))]
     try:
         protocols = [load_protocol(name) for name in dict.fromkeys(asked)]
         for protocol in protocols:
-            chosen_methods(protocol, None if methods is None else _split_methods(methods))
+            choose_methods(protocol, None if methods is None else _split_methods(methods))
     except ProtocolError as error:
         raise InputError(str(error)) from None
     twice = {p.name for p in protocols if [q.name for q in protocols].count(p.name) > 1}
@@ -151,7 +151,7 @@ def _run_experiment(
     options: dict[str, Any],
     jobs: int,
     cluster: str | None,
-) -> tuple[bool, Outcome | None]:
+) -> tuple[bool, Reproduction | None]:
     """Run one experiment and print its results; return whether something failed, and the results."""
     from rich.text import Text
 
@@ -164,7 +164,7 @@ def _run_experiment(
     try:
         with prepare_folder(folder):
             with err.status(Text(f"{protocol.title}: loading the data …")):
-                dataset = protocol.dataset()
+                dataset = protocol.load_dataset()
                 protocol.check(dataset)
             n_trials = options["trials"] or protocol.trials
             with trial_progress(err, protocol.name) as progress:
@@ -190,7 +190,7 @@ def _run_experiment(
     return not outcome.tables["failures"].empty, outcome
 
 
-def _to_dict(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
+def _to_dict(protocol: Protocol, outcome: Reproduction) -> dict[str, Any]:
     """Return a JSON-serializable dict of the means over trials at every openness."""
     results, failures = outcome.tables["results"], outcome.tables["failures"]
     there = results[results["value"].notna()]
@@ -212,10 +212,10 @@ def _to_dict(protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _print_results(console: Console, protocol: Protocol, outcome: Outcome) -> None:
+def _print_results(console: Console, protocol: Protocol, outcome: Reproduction) -> None:
     """Print the table at the largest openness, failures, times, and the path of the report."""
-    from .._support.number_format import duration
-    from ..reports import time_spent
+    from .._support.number_format import format_duration
+    from ..reports import sum_times
 
     _print_table(console, protocol, outcome)
     failures = outcome.tables["failures"]
@@ -223,25 +223,25 @@ def _print_results(console: Console, protocol: Protocol, outcome: Outcome) -> No
         console.print(f"FAILED trial {line.trial} {line.method}: {line.reason}")
     if len(failures) > 10:
         console.print(f"… and {len(failures) - 10} more failures, see failures.csv")
-    spent, coding = time_spent(outcome.tables["times"])
+    spent, coding = sum_times(outcome.tables["times"])
     if spent > 0:
-        console.print(f"Computed {duration(spent)} in all, {1.0 - coding:.0%} of it outside sparse coding.")
+        console.print(f"Computed {format_duration(spent)} in all, {1.0 - coding:.0%} of it outside sparse coding.")
     console.print(f"Report: {outcome.report}", soft_wrap=True)
 
 
-def _print_table(console: Console, protocol: Protocol, outcome: Outcome) -> None:
+def _print_table(console: Console, protocol: Protocol, outcome: Reproduction) -> None:
     from rich.table import Table
 
-    from ..experiments import METRIC_INFO, levels, values_at
-    from ..reports import AHEAD, BEST, HEADLINE_METRICS, OURS, column_of, ranked, trials_of
+    from ..experiments import METRIC_INFO, find_levels, values_at
+    from ..reports import AHEAD, BEST, HEADLINE_METRICS, OURS, build_column, count_trials, order_by_f_measure
 
     results = outcome.tables["results"]
-    steps = levels(results, "f")
+    steps = find_levels(results, "f")
     if not steps:
         return
-    last, trials = steps[-1], trials_of(results)
+    last, trials = steps[-1], count_trials(results)
     most = max(trials.values())
-    columns = [column_of(values_at(results, m, last), m, METRIC_INFO[m].label, trials) for m in HEADLINE_METRICS]
+    columns = [build_column(values_at(results, m, last), m, METRIC_INFO[m].label, trials) for m in HEADLINE_METRICS]
     spread = any(cell.half_width for column in columns for cell in column.cells.values())
     shown = "mean ± half of the 95 % interval" if spread else "means" if most > 1 else "one trial"
     title = f"{protocol.title}, openness {100 * last.openness:.2f} %: {shown}"
@@ -249,7 +249,7 @@ def _print_table(console: Console, protocol: Protocol, outcome: Outcome) -> None
     table.add_column("method")
     for column in columns:
         table.add_column(column.label, justify="right")
-    for name in ranked(results, list(trials)):
+    for name in order_by_f_measure(results, list(trials)):
         cells = [column.cells.get(name) for column in columns]
         fewer = f" ({trials[name]})" if trials[name] < most else ""
         row = ["" if c is None else _format_cell(c, {BEST: "*", AHEAD: "^"}.get(c.mark, " ")) for c in cells]
@@ -269,14 +269,14 @@ def _format_cell(cell: Cell, mark: str) -> str:
 def _print_list(console: Console, as_json: bool) -> None:
     from rich.table import Table
 
-    from ..experiments import load_protocol, protocol_names
+    from ..experiments import list_protocols, load_protocol
     from .console import print_json
 
     table = Table(header_style="bold")
     for heading in ("name", "what", "known", "unknown", "openness", "trials"):
         table.add_column(heading)
     order = [*FOUR, *SUBSTITUTES]
-    names = sorted(protocol_names(), key=lambda n: order.index(n) if n in order else len(order))
+    names = sorted(list_protocols(), key=lambda n: order.index(n) if n in order else len(order))
     if as_json:
         found = [load_protocol(name) for name in names]
         print_json([

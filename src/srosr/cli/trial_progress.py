@@ -22,11 +22,11 @@ __all__ = ["prepare_folder", "stop", "trial_progress"]
 def prepare_folder(folder: Path) -> Iterator[None]:
     """Make a folder and check that it is writable, before any work; after an error remove it if it is new and empty."""
     from .._support.atomic_files import make_folder
-    from ..experiments import blame_folder
+    from ..experiments import name_file_in_errors
 
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        with blame_folder(folder, "write to", started=os.path.exists(folder / "run.json")):
+        with name_file_in_errors(folder, "write to", started=os.path.exists(folder / "run.json")):
             make_folder(folder)
             with TemporaryFile(dir=folder):
                 pass
@@ -51,7 +51,7 @@ def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, floa
     """Show trials done and time left: a bar on a terminal, lines elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from .._support.number_format import duration
+    from .._support.number_format import format_duration
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -72,13 +72,13 @@ def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, floa
             if done:
                 err.print(f"{name}: {done} of {total} trials are done already", soft_wrap=True)
         new = done - there[0]
-        left = f"about {duration(seconds / new * (total - done))} left" if new and done < total else ""
+        left = f"about {format_duration(seconds / new * (total - done))} left" if new and done < total else ""
         text = left if new else "the first trials take the longest: they load and compile"
         bar.update(task, completed=done, total=total, left=text)
         # At most one line per second, for logs of many quick trials.
         if not err.is_terminal and new and (done == total or time.monotonic() - last[0] > 1.0):
             last[0] = time.monotonic()
-            line = f"{name}: {done} of {total} trials, {duration(seconds)}" + (f", {left}" if left else "")
+            line = f"{name}: {done} of {total} trials, {format_duration(seconds)}" + (f", {left}" if left else "")
             err.print(line, soft_wrap=True)
         if done == total and total:
             bar.update(task, left="writing tables, figures and report …")

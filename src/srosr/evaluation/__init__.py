@@ -1,7 +1,7 @@
-"""A model measured on labelled samples, drawn and reported.
+"""Evaluation of a model on labeled samples.
 
-Each file imports only from those before it: ``intervals`` → ``metrics`` → ``gathering`` (batches of decisions in, an
-:class:`~srosr.evaluation.evaluation.Evaluation` out) → ``text`` → ``figure`` → ``report`` (with ``page.html.j2``).
+``intervals`` has confidence intervals, ``metric_table`` all metrics of one set of predictions, and ``evaluation``
+collects batches of decisions into an :class:`~srosr.evaluation.evaluation.Evaluation`.
 """
 
 import lazy_loader

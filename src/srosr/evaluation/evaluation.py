@@ -1,8 +1,8 @@
-"""How well a model does on labelled samples: who was recognised, who was refused, who was mistaken for whom.
+"""Evaluation of a model on labeled samples: which were recognized, rejected, or mistaken for another class.
 
-A :class:`Gathering` takes batches of decisions with the labels of the samples, as text, and keeps numbers only;
-:class:`Evaluation` is what comes of it: metrics, a line for each class, what other thresholds would trade, the worst
-mistakes. ``figure`` draws it, ``report`` makes a page of it.
+An :class:`EvaluationCollector` takes batches of decisions with the labels of the samples, as text, and keeps numbers
+only. Its result, an :class:`Evaluation`, has the metrics, the counts of each class, the effect of other thresholds, and
+the worst mistakes.
 """
 
 from __future__ import annotations
@@ -18,73 +18,81 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
 from .intervals import SEED
-from .metric_table import NONE, Measure, measured
+from .metric_table import NONE, Measure, compute_measures
 
-__all__ = ["ClassLine", "Evaluation", "Gathering", "Mistake", "Trade", "UnexpectedLabel", "evaluate"]
+__all__ = [
+    "ClassCounts",
+    "Evaluation",
+    "EvaluationCollector",
+    "Mistake",
+    "ThresholdEffect",
+    "UnexpectedLabel",
+    "evaluate",
+]
 
-#: Shares of known samples refused for which thresholds are shown.
+#: Shares of known samples to be rejected for which thresholds are shown.
 TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
-#: Mistakes of a sort that are shown.
+#: Number of mistakes of each kind that are shown.
 WORST = 10
 
 
 class UnexpectedLabel(ValueError):
-    """A label that is neither a class of the model nor said to be unknown."""
+    """A label that is neither a class of the model nor declared unknown."""
 
 
 @dataclass(frozen=True)
-class ClassLine:
-    """What became of the samples of one label.
+class ClassCounts:
+    """The counts of the samples of one label.
 
     Attributes
     ----------
     label : str
     known : bool
         Whether it is a class of the model.
-    samples, right, refused, wrong : int
-        For an unknown label to be refused is right, and anything else wrong.
+    samples, right, rejected, wrong : int
+        For an unknown label, a rejection is right and anything else wrong.
     mistaken_for : str or None
-        The class that wrong answers named most often.
+        The most frequent wrong answer.
     mistaken : int
-        How often.
+        Its count.
     """
 
     label: str
     known: bool
     samples: int
     right: int
-    refused: int
+    rejected: int
     wrong: int
     mistaken_for: str | None
     mistaken: int
 
 
 @dataclass(frozen=True)
-class Trade:
-    """What a threshold on the unknown score does to the samples.
+class ThresholdEffect:
+    """The effect of a threshold on the unknown score.
 
     Attributes
     ----------
     threshold : float or None
-        None where each class has its own, or no number stands for it.
-    known_refused, recognised : float or None
-        Shares of the known samples: refused, and accepted under their class.
-    unknown_refused : float or None
-        Share of the unknown samples.
+        None if each class has its own threshold or the threshold is not finite.
+    known_rejected, recognized : float or None
+        Shares of the known samples that are rejected, and accepted as their class.
+    unknown_rejected : float or None
+        Share of the unknown samples that are rejected.
     target : float or None
-        The share of known samples that may be refused; None for the model's own threshold.
+        The share of known samples that may be rejected; None for the model's own threshold.
     """
 
     threshold: float | None
-    known_refused: float | None
-    recognised: float | None
-    unknown_refused: float | None
+    known_rejected: float | None
+    recognized: float | None
+    unknown_rejected: float | None
     target: float | None = None
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A sample that was judged wrongly; its row counts from 0, `name` is that of its file where it has one."""
+    """A sample with a wrong answer; rows count from 0, and `name` is the name of its file, if it has one."""
 
     row: int
     label: str
@@ -95,37 +103,37 @@ class Mistake:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What a model made of labelled samples.
+    """The evaluation of a model on labeled samples.
 
     Attributes
     ----------
     names : tuple of str
         The classes of the model, as text.
-    strangers : tuple of str
-        Labels that were met and are none of them.
+    unknown_labels : tuple of str
+        The other labels that occurred.
     truth : ndarray of int (n_samples,)
-        Number of the label: of a class, or of a stranger behind all classes.
+        Index of the label in ``names + unknown_labels``.
     candidate : ndarray of int (n_samples,)
     score : ndarray (n_samples,)
-        Unknown scores; infinite where there was none.
-    refused : ndarray of bool (n_samples,)
+        Unknown scores; infinite for a sample without one.
+    rejected : ndarray of bool (n_samples,)
     rows : ndarray of int (n_samples,)
     files : tuple of str or None
         Names of the samples.
     thresholds : ndarray (n_classes,) or None
-        Of each candidate class.
+        Threshold of each candidate class.
     score_range : (float, float)
-        Ends of the scale of the score.
+        Range of the score.
     seed : int
-        Of the resamples for intervals.
+        Seed of the resamples for intervals.
     """
 
     names: tuple[str, ...]
-    strangers: tuple[str, ...]
+    unknown_labels: tuple[str, ...]
     truth: IntArray
     candidate: IntArray
     score: Array
-    refused: AnyArray
+    rejected: AnyArray
     rows: IntArray
     files: tuple[str, ...] | None = None
     thresholds: Array | None = None
@@ -134,40 +142,40 @@ class Evaluation:
 
     @property
     def unknown(self) -> AnyArray:
-        """Which samples are of no class of the model."""
+        """A mask of the samples whose label is not a class of the model."""
         return np.asarray(self.truth >= len(self.names))
 
     @property
     def n_known(self) -> int:
-        """Samples of the model's classes."""
+        """The number of samples of the model's classes."""
         return int(np.count_nonzero(~self.unknown))
 
     @property
     def n_unknown(self) -> int:
-        """Samples of other labels."""
+        """The number of samples of other labels."""
         return int(np.count_nonzero(self.unknown))
 
     @property
     def true(self) -> IntArray:
-        """Class numbers, −1 for unknown samples."""
+        """Class numbers of the labels, −1 for unknown samples."""
         return np.where(self.unknown, NONE, self.truth)
 
     @property
     def answered(self) -> IntArray:
-        """Class numbers, −1 for refused samples."""
-        return np.where(self.refused, NONE, self.candidate)
+        """Class numbers of the answers, −1 for rejected samples."""
+        return np.where(self.rejected, NONE, self.candidate)
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
-        """Every metric by name, those that cannot be had with a remark."""
-        return measured(
+        """Every metric by name; those without a value have a remark."""
+        return compute_measures(
             self.true, self.answered, self.candidate, self.score,
-            n_classes=len(self.names), n_strange=len(self.strangers), seed=self.seed,
+            n_classes=len(self.names), n_unknown_labels=len(self.unknown_labels), seed=self.seed,
         )  # fmt: skip
 
     @cached_property
     def confusion(self) -> dict[tuple[int, int], int]:
-        """Samples by number of the label and of the answer (−1: refused), those that occur."""
+        """Counts by label and answer (−1: rejected), without the pairs that do not occur."""
         width = len(self.names) + 1
         cells, counts = np.unique(self.truth * width + self.answered + 1, return_counts=True)
         return {
@@ -176,25 +184,25 @@ class Evaluation:
         }
 
     @cached_property
-    def lines(self) -> list[ClassLine]:
-        """A line for each class of the model, then for each unknown label."""
-        answers: list[dict[int, int]] = [{} for _ in (*self.names, *self.strangers)]
+    def class_counts(self) -> list[ClassCounts]:
+        """The counts of each class of the model, then of each unknown label."""
+        answers: list[dict[int, int]] = [{} for _ in (*self.names, *self.unknown_labels)]
         for (label, answer), n in self.confusion.items():
             answers[label][answer] = n
-        return [self._line(number, found) for number, found in enumerate(answers)]
+        return [self._count_class(number, found) for number, found in enumerate(answers)]
 
-    def _line(self, number: int, answers: dict[int, int]) -> ClassLine:
+    def _count_class(self, number: int, answers: dict[int, int]) -> ClassCounts:
         known = number < len(self.names)
-        refused = answers.get(NONE, 0)
+        rejected = answers.get(NONE, 0)
         mistakes = {answer: n for answer, n in answers.items() if answer not in (NONE, number)}
-        # The first of those that are as frequent.
+        # The first of equally frequent ones.
         most = max(mistakes, key=lambda answer: (mistakes[answer], -answer), default=None)
-        return ClassLine(
-            label=(*self.names, *self.strangers)[number],
+        return ClassCounts(
+            label=(*self.names, *self.unknown_labels)[number],
             known=known,
             samples=sum(answers.values()),
-            right=answers.get(number, 0) if known else refused,
-            refused=refused,
+            right=answers.get(number, 0) if known else rejected,
+            rejected=rejected,
             wrong=sum(mistakes.values()),
             mistaken_for=None if most is None else self.names[most],
             mistaken=0 if most is None else mistakes[most],
@@ -204,36 +212,38 @@ class Evaluation:
 
     @property
     def threshold(self) -> float | None:
-        """The threshold, where all classes have the same."""
+        """The threshold, if all classes have the same."""
         if self.thresholds is None or len(np.unique(self.thresholds)) != 1:
             return None
         return float(self.thresholds[0])
 
     @property
-    def now(self) -> Trade:
-        """What the model's own threshold does."""
+    def now(self) -> ThresholdEffect:
+        """The effect of the model's own threshold."""
         value = {name: measure.value for name, measure in self.measures.items()}
-        return Trade(self.threshold, value["known_refused"], value["recognition_accuracy"], value["rejection_accuracy"])
+        return ThresholdEffect(
+            self.threshold, value["known_rejected"], value["recognition_accuracy"], value["rejection_accuracy"]
+        )
 
     @cached_property
-    def trades(self) -> list[Trade]:
-        """The lowest thresholds that refuse at most so many of the known samples, one for all classes.
+    def threshold_effects(self) -> list[ThresholdEffect]:
+        """The effects of the lowest common thresholds that reject at most the shares `TARGETS` of the known samples.
 
-        They were chosen on the samples that they are judged by: other samples may do a little worse.
+        The thresholds are chosen on the samples that they are evaluated on, which is slightly optimistic.
         """
-        unknown, found = self.unknown, list[Trade]()
+        unknown, found = self.unknown, list[ThresholdEffect]()
         known = np.sort(self.score[~unknown])
-        strange, right = self.score[unknown], self.score[(self.candidate == self.truth) & ~unknown]
+        others, right = self.score[unknown], self.score[(self.candidate == self.truth) & ~unknown]
         for target in TARGETS if len(known) else ():
             value = known[len(known) - 1 - int(target * len(known) + 1e-9)]
-            trade = Trade(
+            trade = ThresholdEffect(
                 float(value) if np.isfinite(value) else None,
                 float(np.mean(known > value)),
                 float(np.count_nonzero(right <= value) / len(known)),
-                float(np.mean(strange > value)) if len(strange) else None,
+                float(np.mean(others > value)) if len(others) else None,
                 target,
             )
-            # Few samples, or few distinct scores, have the same threshold for several shares.
+            # With few samples or few distinct scores, several shares have the same threshold.
             if not found or found[-1].threshold != trade.threshold:
                 found.append(trade)
         return found
@@ -242,60 +252,62 @@ class Evaluation:
 
     @cached_property
     def worst(self) -> dict[str, list[Mistake]]:
-        """The worst mistakes of three sorts, the worst first.
+        """The worst mistakes of three kinds, the worst first.
 
-        ``accepted``: unknown samples with the lowest scores; ``refused``: known samples with the highest; ``mistaken``:
-        accepted known samples under a wrong class, those with the lowest scores.
+        ``accepted``: unknown samples with the lowest scores; ``rejected``: known samples with the highest scores;
+        ``mistaken``: known samples accepted as another class, with the lowest scores.
         """
         unknown, right = self.unknown, self.candidate == self.truth
-        sorts = {
-            "accepted": (unknown & ~self.refused, 1.0),
-            "refused": (~unknown & self.refused, -1.0),
-            "mistaken": (~unknown & ~self.refused & ~right, 1.0),
+        kinds = {
+            "accepted": (unknown & ~self.rejected, 1.0),
+            "rejected": (~unknown & self.rejected, -1.0),
+            "mistaken": (~unknown & ~self.rejected & ~right, 1.0),
         }
         worst = {}
-        for name, (which, sign) in sorts.items():
+        for name, (which, sign) in kinds.items():
             places = np.flatnonzero(which)
             places = places[np.argsort(sign * self.score[places], kind="stable")][:WORST]
-            worst[name] = [self._mistake(int(place)) for place in places]
+            worst[name] = [self._make_mistake(int(place)) for place in places]
         return worst
 
-    def _mistake(self, place: int) -> Mistake:
+    def _make_mistake(self, place: int) -> Mistake:
         return Mistake(
             row=int(self.rows[place]),
-            label=(*self.names, *self.strangers)[self.truth[place]],
+            label=(*self.names, *self.unknown_labels)[self.truth[place]],
             candidate=self.names[self.candidate[place]],
             unknown_score=float(self.score[place]),
             name=None if self.files is None else self.files[place],
         )
 
-    # -- for machines ------------------------------------------------------------------------------------
+    # -- JSON --------------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in values that JSON has; None stands for what there is not, and for what is not finite."""
+        """Return a JSON-serializable dict; missing and non-finite values are None."""
         return {
             "samples": {"all": len(self.truth), "known": self.n_known, "unknown": self.n_unknown},
-            "unknown_labels": list(self.strangers),
-            "metrics": {name: _measure(measure) for name, measure in self.measures.items()},
-            "classes": [_line(line) for line in self.lines if line.known],
-            "unknown": [_line(line) for line in self.lines if not line.known],
+            "unknown_labels": list(self.unknown_labels),
+            "metrics": {name: _measure_as_dict(measure) for name, measure in self.measures.items()},
+            "classes": [_counts_as_dict(line) for line in self.class_counts if line.known],
+            "unknown": [_counts_as_dict(line) for line in self.class_counts if not line.known],
             "confusion": [
                 {
-                    "label": (*self.names, *self.strangers)[label],
+                    "label": (*self.names, *self.unknown_labels)[label],
                     "answered": None if answer == NONE else self.names[answer],
                     "samples": n,
                 }
                 for (label, answer), n in self.confusion.items()
             ],
-            "thresholds": [vars(trade) for trade in (self.now, *self.trades)],
+            "thresholds": [vars(trade) for trade in (self.now, *self.threshold_effects)],
             "worst": {
-                name: [vars(mistake) | {"unknown_score": _finite(mistake.unknown_score)} for mistake in mistakes]
+                name: [
+                    vars(mistake) | {"unknown_score": _finite_or_none(mistake.unknown_score)} for mistake in mistakes
+                ]
                 for name, mistakes in self.worst.items()
             },
         }
 
 
-def _measure(measure: Measure) -> dict[str, Any]:
+def _measure_as_dict(measure: Measure) -> dict[str, Any]:
     return {
         "label": measure.kind.label,
         "meaning": measure.kind.meaning,
@@ -307,28 +319,28 @@ def _measure(measure: Measure) -> dict[str, Any]:
     }
 
 
-def _line(line: ClassLine) -> dict[str, Any]:
+def _counts_as_dict(line: ClassCounts) -> dict[str, Any]:
     return {name: value for name, value in vars(line).items() if name != "known"}
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-# -- gathering -------------------------------------------------------------------------------------------
+# -- collecting ------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
-class Gathering:
-    """Decisions and labels, batch by batch; it keeps numbers only.
+class EvaluationCollector:
+    """A collector of decisions and labels, batch by batch, that keeps numbers only.
 
     Parameters
     ----------
     classes : ndarray (n_classes,)
         ``classes_`` of the model.
     unknown : sequence of str, optional
-        Labels that are unknown; then a label that is neither among them nor a class is an error. Without it every label
-        that is not a class is unknown.
+        The unknown labels; any other label that is not a class is then an error. By default every label that is not a
+        class is unknown.
     """
 
     classes: AnyArray
@@ -343,83 +355,77 @@ class Gathering:
         self._numbers = {format_label(label): i for i, label in enumerate(self.classes.tolist())}
         for label in self.unknown or ():
             if label in self._numbers:
-                raise UnexpectedLabel(f"{label!r} is a class of the model: it cannot be unknown too.")
+                raise UnexpectedLabel(f"{label!r} is a class of the model and cannot be unknown too.")
 
     def __len__(self) -> int:
         return sum(len(batch[0]) for batch in self._batches)
 
     def check(self, labels: AnyArray, rows: IntArray) -> None:
-        """Refuse labels that are neither a class nor unknown, before samples are judged.
-
-        Raises
-        ------
-        UnexpectedLabel
-        """
+        """Raise UnexpectedLabel for a label that is neither a class nor unknown, before its sample is predicted."""
         for label, row in zip(labels.tolist(), rows.tolist(), strict=True) if self.unknown is not None else ():
-            self._expect(label, row)
+            self._check_label(label, row)
 
     def add(
         self, labels: AnyArray, decisions: Decisions, rows: IntArray | None = None, files: Sequence[str] | None = None
     ) -> None:
-        """Take a batch.
+        """Add a batch.
 
         Parameters
         ----------
         labels : ndarray of str (n_samples,)
         decisions : Decisions
         rows : ndarray of int (n_samples,), optional
-            Where the samples are in their file; without it they are counted.
+            Rows of the samples in their file; by default they are counted.
         files : sequence of str, optional
-            Their names; given with all batches or none.
+            File names of the samples, given with all batches or none.
 
         Raises
         ------
         UnexpectedLabel
-            If a label is neither a class nor one of those that are unknown.
+            If a label is neither a class nor unknown.
         """
         if len(labels) != len(decisions):
-            raise ValueError(f"there are {len(labels)} labels for {len(decisions)} decisions; one a sample is needed.")
+            raise ValueError(f"there are {len(labels)} labels for {len(decisions)} decisions; give one per sample.")
         if rows is None:
             rows = len(self) + np.arange(len(labels))
         texts, first, place = np.unique(labels.astype(object), return_index=True, return_inverse=True)
-        # In the order in which they are met.
+        # New labels are numbered in the order of their first samples.
         numbers = np.empty(len(texts), dtype=np.int64)
         for i in np.argsort(first, kind="stable").tolist():
-            numbers[i] = self._number_of(texts[i], int(rows[first[i]]))
+            numbers[i] = self._assign_number(texts[i], int(rows[first[i]]))
         named, chosen = np.unique(decisions.candidate, return_inverse=True)
         candidate = np.array([self._places[label] for label in named.tolist()], dtype=np.int64)[chosen]
         score = np.where(np.isnan(decisions.unknown_score), np.inf, decisions.unknown_score)
         self._batches.append((numbers[place], candidate, score, np.asarray(decisions.rejected), np.asarray(rows)))
         self._files.extend(files or ())
 
-    def _number_of(self, label: str, row: int) -> int:
-        self._expect(label, row)
+    def _assign_number(self, label: str, row: int) -> int:
+        self._check_label(label, row)
         return self._numbers.setdefault(label, len(self._numbers))
 
-    def _expect(self, label: str, row: int) -> None:
+    def _check_label(self, label: str, row: int) -> None:
         if self.unknown is None or label in self.unknown or label in self._numbers:
             return
         raise UnexpectedLabel(
-            f"row {row} is labelled {label!r}, which is neither a class of the model nor one of the labels given as "
-            "unknown; give it with --unknown too, or leave --unknown out, which takes every label that is no class as "
-            "unknown."
+            f"row {row} has the label {label!r}, which is neither a class of the model nor given with --unknown; add "
+            "it with --unknown, or leave out --unknown, so that every label that is not a class is unknown."
         )
 
-    def evaluation(
+    def evaluate(
         self,
         *,
         thresholds: Array | None = None,
         score_range: tuple[float, float] = (0.0, 1.0),
         seed: int = SEED,
     ) -> Evaluation:
-        """What comes of all batches, of which there must be some."""
+        """Return the evaluation of all batches."""
         if not self._batches:
             raise ValueError("there are no samples to evaluate.")
-        truth, candidate, score, refused, rows = map(np.concatenate, zip(*self._batches, strict=True))
+        truth, candidate, score, rejected, rows = map(np.concatenate, zip(*self._batches, strict=True))
         labels, k = tuple(self._numbers), len(self.classes)
         files = tuple(self._files) if self._files else None
         return Evaluation(
-            labels[:k], labels[k:], truth, candidate, score, refused, rows, files, thresholds, score_range, seed
+            labels[:k], labels[k:], truth, candidate, score, rejected, rows, files, thresholds, score_range, seed
         )
 
 
@@ -433,25 +439,24 @@ def evaluate(
     score_range: tuple[float, float] = (0.0, 1.0),
     seed: int = SEED,
 ) -> Evaluation:
-    """Evaluate decisions against the truth.
+    """Evaluate decisions against the true labels.
 
     Parameters
     ----------
     decisions : Decisions
-        What ``decide(X)`` of a fitted open set classifier returns.
+        The result of ``decide(X)`` of a fitted open set classifier.
     truth : array-like (n_samples,)
-        Labels; they are compared with the classes as text, so that 3 and "3" are the same. Those that are no class are
-        unknown.
+        Labels, compared with the classes as text, so that 3 and "3" are equal. Labels that are not a class are unknown.
     classes : array-like (n_classes,)
         ``classes_`` of the classifier.
     unknown : sequence of str, optional
-        The labels that are unknown; then any other that is no class is an error.
+        The unknown labels; any other label that is not a class is then an error.
     thresholds : ndarray (n_classes,), optional
         ``thresholds_`` of the classifier, for figures.
     score_range : (float, float)
-        Ends of the scale of the score, for figures.
+        Range of the score, for figures.
     seed : int
-        Of the resamples that intervals come from.
+        Seed of the resamples for intervals.
 
     Returns
     -------
@@ -460,15 +465,15 @@ def evaluate(
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.classifiers.base import Decisions
-    >>> from srosr.evaluation.evaluation import evaluate
-    >>> candidate, refused = np.array(["cat", "dog", "dog", "cat"]), np.array([False, False, True, False])
-    >>> decisions = Decisions(np.where(refused, "?", candidate), candidate, np.array([0.1, 0.2, 0.9, 0.3]), refused)
+    >>> from srosr.classifiers import Decisions
+    >>> from srosr.evaluation import evaluate
+    >>> candidate, rejected = np.array(["cat", "dog", "dog", "cat"]), np.array([False, False, True, False])
+    >>> decisions = Decisions(np.where(rejected, "?", candidate), candidate, np.array([0.1, 0.2, 0.9, 0.3]), rejected)
     >>> found = evaluate(decisions, ["cat", "dog", "fox", "elk"], ["cat", "dog"])
-    >>> found.strangers, found.measures["accuracy"].value, found.measures["rejection_accuracy"].value
+    >>> found.unknown_labels, found.measures["accuracy"].value, found.measures["rejection_accuracy"].value
     (('fox', 'elk'), 0.75, 0.5)
     """
     labels = truth.tolist() if hasattr(truth, "tolist") else list(truth)
-    gathering = Gathering(np.asarray(classes), unknown)
-    gathering.add(np.array([format_label(label) for label in labels], dtype=object), decisions)
-    return gathering.evaluation(thresholds=thresholds, score_range=score_range, seed=seed)
+    collector = EvaluationCollector(np.asarray(classes), unknown)
+    collector.add(np.array([format_label(label) for label in labels], dtype=object), decisions)
+    return collector.evaluate(thresholds=thresholds, score_range=score_range, seed=seed)

@@ -1,4 +1,4 @@
-"""Every metric there is, of one set of judged samples, with what it means and how far it may be off."""
+"""All metrics of one set of predictions, with their meaning and confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .._support.array_types import Array, IntArray
 from ..metrics import (
     ccr_at_fpr,
     fpr_at_tpr,
-    harmonic_normalised_accuracy,
-    normalised_accuracy,
+    harmonic_normalized_accuracy,
+    normalized_accuracy,
     open_set_aupr,
     open_set_auroc,
     open_set_f_measure,
@@ -20,49 +20,49 @@ from ..metrics import (
     oscr_area,
     youden_j,
 )
-from .intervals import SEED, Interval, Weighted, bootstrap, wilson
+from .intervals import SEED, Interval, bootstrap, wilson
 
-__all__ = ["MEASURES", "Measure", "measured"]
+__all__ = ["MEASURES", "Measure", "compute_measures", "compute_values"]
 
 KNOWN, UNKNOWN, BOTH = "known", "unknown", "both"
-#: What stands for unknown and refused among class numbers.
+#: The class number of unknown and of rejected samples.
 NONE = -1
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A metric before it is measured: what it is called, what it means, which way it is good and what it needs."""
+class MetricKind:
+    """A metric: its label, meaning and direction, and the samples that it needs."""
 
     label: str
     meaning: str
-    #: 1 where larger is better, -1 where smaller is, 0 where it is half of a trade and neither end is good.
+    #: 1 if larger is better, -1 if smaller is, 0 for one side of a trade-off.
     better: int = 1
     needs: str = ""
-    #: Whether it is a share of samples, to be shown in per cent.
+    #: Whether it is a share of samples, shown in percent.
     is_share: bool = False
 
 
 #: By the names that experiments use too, in the order in which they are shown.
-MEASURES: dict[str, Kind] = {
-    "accuracy": Kind("open set accuracy", "right answers; for an unknown sample that is a refusal", 1, "", True),
-    "recognition_accuracy": Kind("recognition accuracy", "known samples accepted under their class", 0, KNOWN, True),
-    "rejection_accuracy": Kind("rejection accuracy", "unknown samples refused", 0, UNKNOWN, True),
-    "known_refused": Kind("known refused", "known samples refused: the false rejection rate", 0, KNOWN, True),
-    "closed_set_accuracy": Kind("closed-set accuracy", "known samples with the right candidate", 1, KNOWN, True),
-    "f": Kind("F-measure", "of Scheirer et al.: known recognised, against known missed and strangers let in", 1, KNOWN),
-    "f_micro": Kind("micro F-measure", "of all known classes together; a mix-up counts in both classes", 1, KNOWN),
-    "f_macro": Kind("macro F-measure", "of mean precision and mean recall: small classes count as much", 1, KNOWN),
-    "normalised_accuracy": Kind("normalised accuracy", "mean of recognition and rejection accuracy", 1, BOTH),
-    "harmonic_normalised_accuracy": Kind("harmonic accuracy", "their harmonic mean: both must be good", 1, BOTH),
-    "youden_j": Kind("Youden's J", "share of unknown refused minus share of known refused", 1, BOTH),
-    "auroc": Kind("AUROC", "chance that an unknown sample scores above a known one, at no threshold", 1, BOTH),
-    "aupr_unknown": Kind("AUPR, unknown", "average precision of finding the unknown by the score", 1, BOTH),
-    "aupr_known": Kind("AUPR, known", "average precision of finding the known by the score", 1, BOTH),
-    "fpr95": Kind("FPR at 95 % TPR", "unknown let in where a threshold lets 95 % of the known in", -1, BOTH),
-    "oscr": Kind("OSCR area", "chance that a known sample is named right and scores below an unknown one", 1, BOTH),
-    "ccr_at_fpr_1": Kind("CCR at 1 % FPR", "known recognised where a threshold lets 1 % of the unknown in", 1, BOTH),
-    "ccr_at_fpr_10": Kind("CCR at 10 % FPR", "known recognised where it lets 10 % of them in", 1, BOTH),
-    "openness": Kind("openness", "of the problem: 0 where nothing unknown is met; an unknown label is a class", 0, ""),
+MEASURES: dict[str, MetricKind] = {
+    "accuracy": MetricKind("open set accuracy", "right answers, counting rejections of unknown samples", 1, "", True),
+    "recognition_accuracy": MetricKind("recognition accuracy", "known samples accepted as their class", 0, KNOWN, True),
+    "rejection_accuracy": MetricKind("rejection accuracy", "unknown samples rejected", 0, UNKNOWN, True),
+    "known_rejected": MetricKind("known rejected", "known samples rejected: the false rejection rate", 0, KNOWN, True),
+    "closed_set_accuracy": MetricKind("closed-set accuracy", "known samples with the right candidate", 1, KNOWN, True),
+    "f": MetricKind("F-measure", "Scheirer et al.: recognized against missed known and accepted unknown", 1, KNOWN),
+    "f_micro": MetricKind("micro F-measure", "all known classes pooled; a confusion counts in both classes", 1, KNOWN),
+    "f_macro": MetricKind("macro F-measure", "mean precision and mean recall over classes of any size", 1, KNOWN),
+    "normalized_accuracy": MetricKind("normalized accuracy", "mean of recognition and rejection accuracy", 1, BOTH),
+    "harmonic_normalized_accuracy": MetricKind("harmonic accuracy", "harmonic mean of the two", 1, BOTH),
+    "youden_j": MetricKind("Youden's J", "share of unknown rejected minus share of known rejected", 1, BOTH),
+    "auroc": MetricKind("AUROC", "probability that an unknown sample scores above a known one", 1, BOTH),
+    "aupr_unknown": MetricKind("AUPR, unknown", "average precision of detecting unknown samples", 1, BOTH),
+    "aupr_known": MetricKind("AUPR, known", "average precision of detecting known samples", 1, BOTH),
+    "fpr95": MetricKind("FPR at 95 % TPR", "unknown accepted at the threshold that accepts 95 % of known", -1, BOTH),
+    "oscr": MetricKind("OSCR area", "as AUROC, where the known sample also has the right candidate", 1, BOTH),
+    "ccr_at_fpr_1": MetricKind("CCR at 1 % FPR", "known recognized where 1 % of unknown are accepted", 1, BOTH),
+    "ccr_at_fpr_10": MetricKind("CCR at 10 % FPR", "known recognized where 10 % of unknown are accepted", 1, BOTH),
+    "openness": MetricKind("openness", "of the problem, 0 without unknown labels; each of them is a class", 0, ""),
 }  # fmt: skip
 _MISSING = {
     KNOWN: "there are no known samples",
@@ -72,46 +72,49 @@ _MISSING = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as measured; `value` is None where `remark` says why there is none."""
+    """The value of a metric; if there is none, `value` is None and `remark` is the reason."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     value: float | None
     interval: Interval | None = None
-    #: How the interval was made.
+    #: "Wilson", "bootstrap" or None.
     way: str | None = None
     remark: str = ""
 
 
-def measured(
+def compute_measures(
     true: IntArray,
     answered: IntArray,
     candidate: IntArray,
     score: Array,
     *,
     n_classes: int,
-    n_strange: int,
+    n_unknown_labels: int,
     seed: int = SEED,
 ) -> dict[str, Measure]:
-    """All metrics of judged samples.
+    """Return all metrics of predictions.
 
     Parameters
     ----------
     true, answered, candidate : ndarray of int (n_samples,)
-        Class numbers; −1 in `true` for unknown samples, in `answered` for refused ones.
+        Class numbers; −1 in `true` for unknown samples, in `answered` for rejected ones.
     score : ndarray (n_samples,)
-        Unknown scores, none of them NaN.
-    n_classes, n_strange : int
-        Classes of the model, and labels that are none of them.
+        Unknown scores without NaN.
+    n_classes, n_unknown_labels : int
+        Numbers of classes of the model and of other labels.
     seed : int
-        Of the resamples that intervals come from.
+        Seed of the resamples for intervals.
     """
     unknown = true == NONE
-    shares = _shares(true, answered, candidate)
-    values = _values(true, answered, candidate, score) | {
-        "openness": openness(n_classes, n_classes, n_classes + n_strange)
+    shares = _count_shares(true, answered, candidate)
+    values = compute_values(true, answered, candidate, score) | {
+        "openness": openness(n_classes, n_classes, n_classes + n_unknown_labels)
     }
-    intervals = bootstrap(Weighted(true, answered, candidate, score), seed)
+    # Metrics of sorted scores are faster.
+    order = np.argsort(score, kind="stable")
+    ordered = (true[order], answered[order], candidate[order], score[order])
+    intervals = bootstrap(lambda weight: compute_values(*ordered, weight), unknown[order], seed)
     found = {}
     for name, kind in MEASURES.items():
         absent = KNOWN if unknown.all() and kind.needs in (KNOWN, BOTH) else UNKNOWN
@@ -126,14 +129,14 @@ def measured(
     return found
 
 
-def _shares(true: IntArray, answered: IntArray, candidate: IntArray) -> dict[str, tuple[int, int]]:
-    """Successes among so many samples, of the metrics that are shares of samples."""
+def _count_shares(true: IntArray, answered: IntArray, candidate: IntArray) -> dict[str, tuple[int, int]]:
+    """Return (successes, samples) of the metrics that are shares of samples."""
     unknown = true == NONE
     counted = {
         "accuracy": (answered == true, np.ones(len(true), dtype=bool)),
         "recognition_accuracy": (answered == true, ~unknown),
         "rejection_accuracy": (answered == true, unknown),
-        "known_refused": (answered == NONE, ~unknown),
+        "known_rejected": (answered == NONE, ~unknown),
         "closed_set_accuracy": (candidate == true, ~unknown),
     }
     return {
@@ -143,28 +146,34 @@ def _shares(true: IntArray, answered: IntArray, candidate: IntArray) -> dict[str
     }
 
 
-def _values(true: IntArray, answered: IntArray, candidate: IntArray, score: Array) -> dict[str, float]:
-    """What :mod:`srosr.metrics` says, of all metrics that can be had."""
+def compute_values(
+    true: IntArray, answered: IntArray, candidate: IntArray, score: Array, weight: IntArray | None = None
+) -> dict[str, float]:
+    """Return all metrics that are not shares of samples and can be computed, with an optional weight per sample."""
+    if weight is not None:
+        counted = np.flatnonzero(weight)
+        true, answered, candidate = true[counted], answered[counted], candidate[counted]
+        score, weight = score[counted], weight[counted]
     unknown = true == NONE
-    mark: dict[str, Any] = {"unknown_label": NONE}
+    given: dict[str, Any] = {"unknown_label": NONE, "sample_weight": weight}
     values: dict[str, float] = {}
     if not unknown.all():
         values |= {
-            "f": open_set_f_measure(true, answered, **mark),
-            "f_micro": open_set_f_measure(true, answered, variant="micro", **mark),
-            "f_macro": open_set_f_measure(true, answered, variant="macro", **mark),
+            "f": open_set_f_measure(true, answered, **given),
+            "f_micro": open_set_f_measure(true, answered, variant="micro", **given),
+            "f_macro": open_set_f_measure(true, answered, variant="macro", **given),
         }
     if not unknown.all() and unknown.any():
         values |= {
-            "normalised_accuracy": normalised_accuracy(true, answered, **mark),
-            "harmonic_normalised_accuracy": harmonic_normalised_accuracy(true, answered, **mark),
-            "youden_j": youden_j(true, answered, **mark),
-            "auroc": open_set_auroc(true, score, **mark),
-            "aupr_unknown": open_set_aupr(true, score, positive="unknown", **mark),
-            "aupr_known": open_set_aupr(true, score, positive="known", **mark),
-            "fpr95": fpr_at_tpr(true, score, tpr=0.95, **mark),
-            "oscr": oscr_area(true, candidate, score, **mark),
-            "ccr_at_fpr_1": ccr_at_fpr(true, candidate, score, fpr=0.01, **mark),
-            "ccr_at_fpr_10": ccr_at_fpr(true, candidate, score, fpr=0.1, **mark),
+            "normalized_accuracy": normalized_accuracy(true, answered, **given),
+            "harmonic_normalized_accuracy": harmonic_normalized_accuracy(true, answered, **given),
+            "youden_j": youden_j(true, answered, **given),
+            "auroc": open_set_auroc(true, score, **given),
+            "aupr_unknown": open_set_aupr(true, score, positive="unknown", **given),
+            "aupr_known": open_set_aupr(true, score, positive="known", **given),
+            "fpr95": fpr_at_tpr(true, score, tpr=0.95, **given),
+            "oscr": oscr_area(true, candidate, score, **given),
+            "ccr_at_fpr_1": ccr_at_fpr(true, candidate, score, fpr=0.01, **given),
+            "ccr_at_fpr_10": ccr_at_fpr(true, candidate, score, fpr=0.1, **given),
         }
     return values

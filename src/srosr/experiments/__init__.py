@@ -1,15 +1,11 @@
-"""Experiments: protocols in TOML, trials that can be killed and resumed, figures and a report.
+"""Experiments: protocols in TOML files, and trials that can be stopped and resumed at any moment.
 
-A file a step, each importing only from those before it:
+The modules in the order of the data: ``protocol``, ``protocol_file`` and ``left_out_classes`` (what an experiment is),
+``trial_methods`` and ``trial`` (one trial), ``record_file``, ``run_identity``, ``results_folder`` and ``result_tables``
+(files), ``worker_task``, ``local_processes``, ``dask_cluster`` and ``runner`` (execution), ``statistics`` (means,
+intervals, tests), and ``digits_demo`` (the demonstration of ``srosr demo``).
 
-attempt → protocol → contenders → protocol_file → trial → atomic_file → record_file → run_identity → results_folder
-→ tables → worker_process → local_processes → dask_cluster → executors → runner → metric_info → statistics
-→ method_strokes → openness_figures → method_panels → detail_figures → inline_svg → wording → rotation → recommendation
-→ report_text → report_figures → report_times → report → reproduction
-
-and, beside them, sampled_classes.
-
-Names are loaded at first use: a worker process must not wait for what it does not need.
+Names are loaded at first use, so that worker processes start quickly.
 """
 
 import lazy_loader

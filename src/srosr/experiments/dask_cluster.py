@@ -1,8 +1,8 @@
-"""Work on a cluster of machines, through Dask distributed.
+"""An executor that runs tasks on a cluster of machines, through Dask distributed.
 
-Workers need this library in this version, and the data; nothing else. A worker that dies costs what it was working on.
-Dask gives that to another one. After too many deaths it takes the task for the cause, though it may only have been near
-it: such a task is tried once more when everything else is done and nothing can be near.
+Workers need the same version of this library, and the data. If a worker dies, Dask gives its task to another one. After
+too many deaths Dask blames the task, though another task on the same worker may be the cause; such a task is tried once
+more when everything else is done, with nothing beside it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from .. import __version__
-from .run_identity import library_versions
-from .worker_task import GO_ON, ExecutorError, Lost, Unfit, attempt, pickled, reason_of
+from .run_identity import get_library_versions
+from .worker_task import RESUME_HINT, ExecutorError, LostTask, UnfitWorker, call_task, describe_error, pickle_function
 
 __all__ = ["ClusterError", "DaskCluster"]
 
@@ -38,29 +38,29 @@ _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 _CONNECT = 5.0
 _FIRST_WORKER = 30.0
 _NEXT_WORKER = 60.0
-_LOOK = 0.5
-# Seconds that workers of this machine have to end by themselves.
+_POLL = 0.5
+# Seconds that workers on this machine have to end by themselves.
 _GRACE = 0.7
 
-# The number of a task, and what it came to or raised.
+# The index of a task, and its result or exception.
 _Ended: TypeAlias = tuple[int, Any]
 
-# Warning filters and BLAS threads belong to the whole process, so a worker does one task at a time.
+# Warning filters and BLAS threads belong to the whole process, so a worker runs one task at a time.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 class ClusterError(ExecutorError):
-    """A cluster cannot be reached, has no workers, has unfit ones, or was lost."""
+    """A cluster cannot be reached, has no workers or unfit ones, or was lost."""
 
 
 class DaskCluster:
-    """Do tasks on a Dask cluster.
+    """Run tasks on a Dask cluster.
 
     Parameters
     ----------
     address : str
-        ``"tcp://HOST:PORT"`` of a scheduler that runs, or ``"local:N"`` for a scheduler and N worker processes on this
-        machine, for as long as this is entered.
+        ``"tcp://HOST:PORT"`` of a running scheduler, or ``"local:N"`` for a scheduler and N worker processes on this
+        machine, which run as long as this object is entered.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class DaskCluster:
         self._local = _LOCAL.fullmatch(address)
         if not self._local and not _ADDRESS.fullmatch(address):
             raise ValueError(
-                f"{address!r} is no cluster: give the address of a Dask scheduler, such as tcp://127.0.0.1:8786, or "
+                f"{address!r} is not a cluster: give the address of a Dask scheduler, such as tcp://127.0.0.1:8786, or "
                 "local:2 for two worker processes on this machine."
             )
         self.address = address
@@ -94,18 +94,18 @@ class DaskCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What is finished is stored already; a cluster that does not answer is left.
+        # Finished trials are stored already; a cluster that does not answer is abandoned.
         if self._client is not None:
             with suppress(Exception):
                 self._client.close(timeout=2)
         if self._cluster is not None:
-            _end(self._cluster)
+            _close_cluster(self._cluster)
         self._client = self._cluster = None
         for name, level in self._levels.items():
             logging.getLogger(name).setLevel(level)
 
     def versions(self) -> list[dict[str, str]]:
-        """Versions of the libraries of the workers."""
+        """Return the library versions of the workers."""
         return list(self._versions)
 
     def _connect(self) -> None:
@@ -115,7 +115,7 @@ class DaskCluster:
             raise ClusterError(
                 'a cluster needs Dask distributed, which is not installed: pip install "srosr[cluster]".'
             ) from None
-        self._levels = _quieten()
+        self._levels = _silence_loggers()
         if self._local:
             try:
                 self._cluster = LocalCluster(
@@ -129,20 +129,20 @@ class DaskCluster:
                 )
             except Exception as error:
                 raise ClusterError(
-                    f"could not start {self.address} ({reason_of(error)}). A script that asks for it must do so under "
+                    f"could not start {self.address} ({describe_error(error)}). A script must start it under "
                     'if __name__ == "__main__":.'
                 ) from error
         else:
-            self._knock()
+            self._check_reachable()
         try:
-            self._client = _within(
+            self._client = _ask_within(
                 _CONNECT + 1.0,
                 lambda: Client(self._cluster or self.address, timeout=_CONNECT, set_as_default=False),
             )
         except Exception as error:
             raise ClusterError(
-                f"what listens at {self.address} does not answer as a Dask scheduler of a like version does "
-                f"({reason_of(error)})."
+                f"{self.address} does not answer like a Dask scheduler of a compatible version "
+                f"({describe_error(error)})."
             ) from error
         try:
             self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
@@ -151,60 +151,51 @@ class DaskCluster:
                 f"the scheduler at {self.address} has no workers. Start some: dask worker {self.address} --nthreads 1."
             ) from error
 
-    def _knock(self) -> None:
-        """See whether anything listens at the address: a client of Dask would go on trying."""
+    def _check_reachable(self) -> None:
+        """Check that something listens at the address; a Dask client would keep trying."""
         host, _, port = self.address.partition("://")[2].rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT).close()
         except (OSError, OverflowError, UnicodeError) as error:
             raise ClusterError(
-                f"no Dask scheduler answers at {self.address} ({reason_of(error)}). Is it running (dask scheduler), "
-                "and can this machine reach it?"
+                f"no Dask scheduler answers at {self.address} ({describe_error(error)}). Check that it is running "
+                "(dask scheduler) and that this machine can reach it."
             ) from error
 
     def _check_workers(self) -> None:
         try:
-            answers = self._client.run(library_versions, on_error="return")
+            answers = self._client.run(get_library_versions, on_error="return")
         except Exception as error:
-            raise ClusterError(f"the workers of {self.address} do not answer: {reason_of(error)}.") from error
-        # One that has gone meanwhile is no trouble.
+            raise ClusterError(f"the workers of {self.address} do not answer: {describe_error(error)}.") from error
+        # A worker that has left meanwhile does not matter.
         answers = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
         if not answers:
-            raise ClusterError(f"the workers of {self.address} do not answer. Look at what they say.")
+            raise ClusterError(f"the workers of {self.address} do not answer. Look at their logs.")
         for worker, answer in sorted(answers.items()):
             if isinstance(answer, BaseException):
                 raise ClusterError(
-                    f"the worker {worker} cannot load srosr ({reason_of(answer)}). Install srosr {__version__} there."
+                    f"the worker {worker} cannot load srosr ({describe_error(answer)}). Install srosr {__version__} "
+                    "there."
                 )
             if answer["srosr"] != __version__:
-                raise ClusterError(_other_version(worker, answer["srosr"]))
+                raise ClusterError(_describe_version_mismatch(worker, answer["srosr"]))
             if answer not in self._versions:
                 self._versions.append(answer)
 
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Do the tasks; results come as soon as they are there.
+        """Run the tasks and yield each result as soon as it arrives.
 
-        Parameters
-        ----------
-        function : callable
-            Of one task, defined at the top level of a module that the workers can import.
-        tasks : sequence
-            Whatever can be pickled.
-
-        Yields
-        ------
-        index, result : int, object
-            The number of the task in ``tasks``, and what the function returned; or a `Lost` where it raised, or where
-            too many workers died of it.
+        Parameters and yields are those of :meth:`LocalProcesses.run`; the workers must be able to import the function.
+        A task that too many workers died of is a `LostTask`.
 
         Raises
         ------
         ClusterError
-            If the scheduler or all workers are gone, the workers cannot load the function, or one of them lacks what
+            If the scheduler or all workers are lost, the workers cannot load the function, or one of them lacks what
             all tasks need.
         """
         run_name = f"srosr-{uuid.uuid4().hex}"
-        call = pickled(function)
+        call = pickle_function(function)
         waiting, suspects = deque(range(len(tasks))), deque[int]()
         futures: dict[int, Any] = {}
         ended: SimpleQueue[_Ended] = SimpleQueue()
@@ -212,100 +203,107 @@ class DaskCluster:
 
         def submit(index: int) -> None:
             key = f"{run_name}-{index}-{'alone' if alone else 'first'}"
-            future = self._client.submit(_on_worker, __version__, call, pickle.dumps(tasks[index]), key=key, pure=False)
+            future = self._client.submit(
+                _run_on_worker, __version__, call, pickle.dumps(tasks[index]), key=key, pure=False
+            )
             futures[index] = future
-            # In a thread: a result that is lost on its way is made again, which may take its time.
-            future.add_done_callback(lambda _: _ask(future.result, ended, index))
+            # In a thread, since a result that was lost is computed again, which can take long.
+            future.add_done_callback(lambda _: _ask_in_thread(future.result, ended, index))
 
         try:
             while waiting or suspects or futures:
                 if not waiting and not futures:
                     waiting, suspects, alone = suspects, deque(), True
-                # A few more than there are workers, so that none has to wait.
-                while waiting and len(futures) < (1 if alone else self._n_workers() + 2):
+                # A few more tasks than workers, so that no worker has to wait.
+                while waiting and len(futures) < (1 if alone else self._count_workers() + 2):
                     submit(waiting.popleft())
-                index, answer = self._next(ended)
+                index, answer = self._wait_for_next(ended)
                 del futures[index]
-                result = self._result(answer, function)
+                result = self._unwrap_result(answer, function)
                 if result is None and not alone:
                     suspects.append(index)
                 elif result is None:
-                    yield index, Lost("the worker running it died, again and again")
+                    yield index, LostTask("its workers died repeatedly")
                 else:
                     loaded = pickle.loads(result)
-                    if isinstance(loaded, Unfit):
-                        told = f"the worker {loaded.worker} cannot do the work: {loaded.reason}"
-                        raise ClusterError(f"{told} Or stop that worker. {GO_ON}")
+                    if isinstance(loaded, UnfitWorker):
+                        raise ClusterError(
+                            f"the worker {loaded.worker} cannot run the trials: {loaded.reason} Or stop that worker. "
+                            f"{RESUME_HINT}"
+                        )
                     yield index, loaded
         finally:
             if futures and self._client is not None and self._client.status == "running":
                 with suppress(Exception):
-                    _within(2.0, lambda: self._client.cancel(list(futures.values()), force=True))
+                    _ask_within(2.0, lambda: self._client.cancel(list(futures.values()), force=True))
 
-    def _next(self, ended: SimpleQueue[_Ended]) -> _Ended:
-        """The next task to end."""
+    def _wait_for_next(self, ended: SimpleQueue[_Ended]) -> _Ended:
+        """Wait for the next task that ends."""
         seen = time.monotonic()
         while True:
             with suppress(Empty):
-                return ended.get(timeout=_LOOK)
-            if self._n_workers() > 0:
+                return ended.get(timeout=_POLL)
+            if self._count_workers() > 0:
                 seen = time.monotonic()
             elif time.monotonic() - seen > _NEXT_WORKER:
-                raise ClusterError(f"no worker of {self.address} is left. {GO_ON}")
+                raise ClusterError(f"no worker of {self.address} is left. {RESUME_HINT}")
 
-    def _n_workers(self) -> int:
+    def _count_workers(self) -> int:
         answers: SimpleQueue[_Ended] = SimpleQueue()
-        _ask(self._client.nthreads, answers, 0)
+        _ask_in_thread(self._client.nthreads, answers, 0)
         while self._client.status == "running":
             with suppress(Empty):
-                _, threads = answers.get(timeout=_LOOK)
+                _, threads = answers.get(timeout=_POLL)
                 if isinstance(threads, dict):
                     return len(threads)
                 break
-        raise ClusterError(f"the scheduler at {self.address} was lost. {GO_ON}")
+        raise ClusterError(f"the scheduler at {self.address} was lost. {RESUME_HINT}")
 
-    def _result(self, answer: Any, function: Callable[[Any], Any]) -> bytes | None:
-        """The pickled result; None where workers died of it."""
+    def _unwrap_result(self, answer: Any, function: Callable[[Any], Any]) -> bytes | None:
+        """Return the pickled result, or None if workers died of the task."""
         from distributed import KilledWorker
 
         if not isinstance(answer, BaseException):
             version, result = answer
             if version != __version__:
-                raise ClusterError(_other_version("that joined later", version))
+                raise ClusterError(_describe_version_mismatch("that joined later", version))
             return bytes(result)
         if isinstance(answer, KilledWorker):
             return None
         if self._client.status != "running" or isinstance(answer, OSError | CancelledError | FutureCancelled):
-            raise ClusterError(f"the scheduler at {self.address} was lost. {GO_ON}") from answer
+            raise ClusterError(f"the scheduler at {self.address} was lost. {RESUME_HINT}") from answer
         raise ClusterError(
-            f"a worker could not start on {function!r} ({reason_of(answer)}). It must be importable there: is "
-            f"srosr {__version__}, with all that it needs, installed?"
+            f"a worker could not load {function!r} ({describe_error(answer)}). Install srosr {__version__} and its "
+            "dependencies there."
         ) from answer
 
 
-def _on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
-    """Do one task in a worker's process. What it returns is pickled here, since Dask may read what passes."""
+def _run_on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
+    """Run one task in a worker process and return the version and the pickled result.
+
+    The result is pickled here, so that Dask does not interpret it.
+    """
     if version != __version__:
         return __version__, b""
     function = pickle.loads(call)
     with _ONE_AT_A_TIME:
-        result = attempt(function, pickle.loads(task))
-    if isinstance(result, Unfit):
+        result = call_task(function, pickle.loads(task))
+    if isinstance(result, UnfitWorker):
         from distributed import get_worker
 
         result = replace(result, worker=f"{get_worker().address} on {result.worker}")
     try:
         return __version__, pickle.dumps(result)
     except Exception as error:
-        return __version__, pickle.dumps(Lost(f"the worker could not send the result: {reason_of(error)}"))
+        return __version__, pickle.dumps(LostTask(f"the worker could not send the result: {describe_error(error)}"))
 
 
-def _other_version(worker: str, version: str) -> str:
-    return f"the worker {worker} has srosr {version}, and this is srosr {__version__}. Install the same version there."
+def _describe_version_mismatch(worker: str, version: str) -> str:
+    return f"the worker {worker} has srosr {version}, but this is srosr {__version__}. Install the same version there."
 
 
-def _ask(question: Callable[[], Any], answers: SimpleQueue[_Ended], index: int) -> None:
-    """Ask in a thread, which is left to itself if the answer never comes; what is raised is an answer too."""
+def _ask_in_thread(question: Callable[[], Any], answers: SimpleQueue[_Ended], index: int) -> None:
+    """Ask in a thread, which is abandoned if no answer comes; an exception is an answer too."""
 
     def ask() -> None:
         try:
@@ -316,10 +314,10 @@ def _ask(question: Callable[[], Any], answers: SimpleQueue[_Ended], index: int) 
     threading.Thread(target=ask, daemon=True).start()
 
 
-def _within(seconds: float, question: Callable[[], Any]) -> Any:
-    """The answer, if it comes in time: a client waits for ever for what listens and says nothing."""
+def _ask_within(seconds: float, question: Callable[[], Any]) -> Any:
+    """Return the answer if it comes in time; a Dask client would wait forever for a silent listener."""
     answers: SimpleQueue[_Ended] = SimpleQueue()
-    _ask(question, answers, 0)
+    _ask_in_thread(question, answers, 0)
     try:
         _, answer = answers.get(timeout=seconds)
     except Empty:
@@ -329,8 +327,8 @@ def _within(seconds: float, question: Callable[[], Any]) -> Any:
     return answer
 
 
-def _end(cluster: Any) -> None:
-    """Close a cluster of this machine, without waiting long for what its workers are doing."""
+def _close_cluster(cluster: Any) -> None:
+    """Close a cluster on this machine without waiting long for its workers."""
     pids = []
     with suppress(Exception):
         pids = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
@@ -340,7 +338,7 @@ def _end(cluster: Any) -> None:
             with suppress(OSError):
                 os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
-    # Once it closes, it does not start workers in the place of those that end.
+    # A cluster that is closing does not replace workers that end.
     impatience = threading.Timer(_GRACE, kill)
     impatience.start()
     with suppress(Exception):
@@ -348,8 +346,8 @@ def _end(cluster: Any) -> None:
     impatience.cancel()
 
 
-def _quieten() -> dict[str, int]:
-    """Keep Dask's own reports off the user's screen: what matters is said in our errors. The levels there were."""
+def _silence_loggers() -> dict[str, int]:
+    """Silence Dask's own loggers, since our errors say what matters; return their previous levels."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:

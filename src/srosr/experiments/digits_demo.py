@@ -1,7 +1,6 @@
-"""The demonstration behind ``srosr demo``: handwritten digits, some of them strangers.
+"""The demonstration of ``srosr demo``: handwritten digits, some of them unknown.
 
-The numbers are here (:func:`run_demo`), the picture is in :mod:`srosr.reports.demo_figure`, so that either can be had
-without the other.
+:func:`run_demo` computes the numbers; :mod:`srosr.reports.demo_figure` draws them.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ IMAGE_SHAPE = (8, 8)
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What became of the samples of one digit.
+class DigitCounts:
+    """The counts of the samples of one digit.
 
-    For a known digit `right` counts the accepted samples with the right class and `wrong` the accepted ones with
-    another. An unknown digit has no right class: accepting it is `wrong`.
+    For a known digit, `right` counts the samples accepted as that digit and `wrong` those accepted as another. For an
+    unknown digit, every accepted sample is `wrong`.
     """
 
     digit: int
     samples: int
     right: int
-    refused: int
+    rejected: int
     wrong: int
 
 
 @dataclass(frozen=True)
 class RuleResult:
-    """How one way to refuse did; the threshold of each lets go of the same share of held-out known samples.
+    """The results of one rejection rule; the thresholds of all rules reject the same share of held-out known samples.
 
     ``threshold`` is on the scale of the rule's own unknown score: for SCI, one minus the index.
     """
@@ -58,8 +57,8 @@ class RuleResult:
     name: str
     threshold: float
     known_accepted_right: float
-    known_refused: float
-    unknown_refused: float
+    known_rejected: float
+    unknown_rejected: float
     auroc: float
     f_measure: float
 
@@ -71,7 +70,7 @@ class Example:
     digit: int
     candidate: int
     is_known: bool
-    refused: bool
+    rejected: bool
     image: Array
     code: Array
     residuals: Array
@@ -80,7 +79,7 @@ class Example:
 
 @dataclass(frozen=True)
 class DemoSamples:
-    """What the figure shows: all scores, the recogniser's errors and one tail, and a few samples in full."""
+    """The content of the figure: all scores, the recognizer's errors, one tail, and a few samples in full."""
 
     known_score: Array
     unknown_score: Array
@@ -110,18 +109,18 @@ class DemoResult:
     rules: tuple[RuleResult, ...]
     worst_gap: float
     seconds_fit: float
-    seconds_recognise: float
-    known_tallies: tuple[Tally, ...]
-    unknown_tallies: tuple[Tally, ...]
+    seconds_recognize: float
+    known_tallies: tuple[DigitCounts, ...]
+    unknown_tallies: tuple[DigitCounts, ...]
     samples: DemoSamples
 
     @property
     def calibrated(self) -> RuleResult:
-        """The recogniser's own rule; the others are for comparison."""
+        """The results of the recognizer's own rule; the others are for comparison."""
         return self.rules[0]
 
     def summary(self) -> dict[str, Any]:
-        """The plain numbers, without the samples: what ``--json`` prints."""
+        """Return the numbers that ``--json`` prints, without the samples."""
         left_out = {"known_tallies", "unknown_tallies", "samples", "rules"}
         numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         numbers["rules"] = [asdict(rule) for rule in self.rules]
@@ -141,7 +140,7 @@ def choose_digits(seed: int, known: Sequence[int] | None = None) -> tuple[tuple[
     seed : int
         Draws six known digits where `known` is None.
     known : sequence of int, optional
-        The known digits: two to nine of them. (A stranger to a single class could not be spread over several.)
+        The known digits, two to nine of them.
 
     Returns
     -------
@@ -151,7 +150,7 @@ def choose_digits(seed: int, known: Sequence[int] | None = None) -> tuple[tuple[
     Raises
     ------
     ValueError
-        If a number is no digit or is repeated, or if there are too few or too many.
+        If a number is not a digit or is repeated, or if there are too few or too many.
 
     Examples
     --------
@@ -163,29 +162,29 @@ def choose_digits(seed: int, known: Sequence[int] | None = None) -> tuple[tuple[
     chosen = tuple(sorted(int(digit) for digit in known))
     for digit in chosen:
         if not 0 <= digit < N_DIGITS:
-            raise ValueError(f"{digit} is not a digit; the known digits are among 0 to {N_DIGITS - 1}.")
+            raise ValueError(f"{digit} is not a digit; choose known digits from 0 to {N_DIGITS - 1}.")
         if chosen.count(digit) > 1:
             raise ValueError(f"the digit {digit} is listed more than once.")
     if len(chosen) < 2:
-        raise ValueError("at least two known digits are needed to tell classes apart.")
+        raise ValueError("at least two known digits are needed.")
     if len(chosen) == N_DIGITS:
-        raise ValueError("all ten digits are known, which leaves no unknown to refuse; leave one out.")
+        raise ValueError("all ten digits are known, so there is nothing to reject; leave one out.")
     return chosen, tuple(digit for digit in range(N_DIGITS) if digit not in chosen)
 
 
 def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
-    """Learn the known digits, then meet unseen samples of all ten and refuse the strangers.
+    """Fit the recognizer to the known digits and test it on unseen samples of all ten.
 
-    A :class:`SROSRClassifier` with nothing but a seed set learns 60 % of the samples of the known digits. No unknown
-    sample has a part in that. The paper's rule and plain SCI, both on the same codes and with thresholds that refuse
-    the same share of the same held-out samples, are there to compare with.
+    A :class:`SROSRClassifier` with default parameters is fitted to 60 % of the samples of the known digits and to no
+    unknown sample. The paper's rule and SCI, on the same codes and with thresholds that reject the same share of the
+    same held-out samples, are for comparison.
 
     Parameters
     ----------
     seed : int, default=0
-        Chooses the known digits, the split and the cross-tests; the same seed gives the same numbers.
+        Determines the known digits, the split and the cross-tests.
     known : sequence of int, optional
-        The known digits, in place of six drawn by the seed.
+        The known digits, instead of six drawn by the seed.
 
     Returns
     -------
@@ -202,43 +201,43 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     clf = SROSRClassifier(random_state=seed).fit(X_train, y_train)
     fitted = time.perf_counter()
 
-    # The knowns kept apart, then every sample of the unknown digits.
-    met = np.concatenate([X_test, X[~is_known]])
+    # The held-out samples of the known digits, then all samples of the unknown ones.
+    X_all = np.concatenate([X_test, X[~is_known]])
     truth = np.concatenate([y_test, y[~is_known]])
-    stranger = np.arange(len(truth)) >= len(y_test)
-    answers = clf.predict(met)
-    recognised = time.perf_counter()
+    unknown = np.arange(len(truth)) >= len(y_test)
+    answers = clf.predict(X_all)
+    recognized = time.perf_counter()
 
-    evidence = clf._gather_evidence(clf._check_queries(met))
+    evidence = clf._gather_evidence(clf._check_queries(X_all))
     candidate, score = np.asarray(clf.classes_)[evidence.candidate], clf._score_evidence(evidence)
-    log_p = clf.log_p_value(met)
-    codes = clf.encode(met)
-    refused = answers == clf.unknown_label_
+    log_p = clf.log_p_value(X_all)
+    codes = clf.encode(X_all)
+    rejected = answers == clf.unknown_label_
     right = candidate == truth
 
-    def tally(digit: int) -> Tally:
+    def count(digit: int) -> DigitCounts:
         own = truth == digit
-        n_right = int(np.sum(own & (answers == digit)))  # 0 for an unknown: it is never answered
-        n_refused = int(np.sum(own & refused))
-        return Tally(digit, int(own.sum()), n_right, n_refused, int(own.sum()) - n_right - n_refused)
+        n_right = int(np.sum(own & (answers == digit)))  # 0 for an unknown digit, which is never an answer
+        n_rejected = int(np.sum(own & rejected))
+        return DigitCounts(digit, int(own.sum()), n_right, n_rejected, int(own.sum()) - n_right - n_rejected)
 
-    def example(row: int) -> Example:
+    def make_example(row: int) -> Example:
         return Example(
             digit=int(truth[row]),
             candidate=int(candidate[row]),
-            is_known=not stranger[row],
-            refused=bool(refused[row]),
-            image=met[row].reshape(IMAGE_SHAPE),
+            is_known=not unknown[row],
+            rejected=bool(rejected[row]),
+            image=X_all[row].reshape(IMAGE_SHAPE),
             code=np.asarray(codes.codes[[row]].todense()).ravel(),
             residuals=evidence.residuals[row],
             unknown_score=float(score[row]),
         )
 
-    typical_known = _typical(known_digits, truth, ~stranger & ~refused & right, log_p)
-    typical_unknown = _typical(unknown_digits, truth, stranger & refused, log_p)
-    # A stranger that is not among the examples, if there is one.
+    typical_known = _find_typical(known_digits, truth, ~unknown & ~rejected & right, log_p)
+    typical_unknown = _find_typical(unknown_digits, truth, unknown & rejected, log_p)
+    # An unknown sample that is not among the examples, if there is one.
     explained = (typical_unknown[N_EXAMPLES:] or typical_unknown or [len(y_test)])[0]
-    explanation = clf.explain(met[explained])
+    explanation = clf.explain(X_all[explained])
     return DemoResult(
         seed=seed,
         known=known_digits,
@@ -247,22 +246,22 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
         n_test=len(truth),
         problem=str(clf.problem_),
         target_rejection=clf.target_rejection,
-        closed_set_accuracy=float(np.mean(right[~stranger])),
-        rules=_compared(clf, evidence, score, refused, truth, stranger),
+        closed_set_accuracy=float(np.mean(right[~unknown])),
+        rules=_compare_rules(clf, evidence, score, rejected, truth, unknown),
         worst_gap=float(np.max(codes.gap)),
         seconds_fit=fitted - started,
-        seconds_recognise=recognised - fitted,
-        known_tallies=tuple(map(tally, known_digits)),
-        unknown_tallies=tuple(map(tally, unknown_digits)),
+        seconds_recognize=recognized - fitted,
+        known_tallies=tuple(map(count, known_digits)),
+        unknown_tallies=tuple(map(count, unknown_digits)),
         samples=DemoSamples(
-            known_score=score[~stranger],
-            unknown_score=score[stranger],
-            known_log_p=log_p[~stranger],
-            unknown_log_p=log_p[stranger],
+            known_score=score[~unknown],
+            unknown_score=score[unknown],
+            known_log_p=log_p[~unknown],
+            unknown_log_p=log_p[unknown],
             atom_labels=np.asarray(clf.dictionary_.labels),
-            examples=tuple(map(example, [*typical_known[:N_EXAMPLES], *typical_unknown[:N_EXAMPLES]])),
+            examples=tuple(map(make_example, [*typical_known[:N_EXAMPLES], *typical_unknown[:N_EXAMPLES]])),
             errors=ErrorHistogramDisplay.from_estimator(clf),
-            nonmatched=NonMatchedDisplay.from_estimator(clf, met, truth),
+            nonmatched=NonMatchedDisplay.from_estimator(clf, X_all, truth),
             tail=TailDisplay.from_estimator(clf, explanation.candidate, random_state=seed),
             explanation=explanation,
             explained_digit=int(truth[explained]),
@@ -270,15 +269,15 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     )
 
 
-def _compared(
+def _compare_rules(
     clf: SROSRClassifier,
     evidence: Evidence,
     score: Array,
-    refused: NDArray[np.bool_],
+    rejected: NDArray[np.bool_],
     truth: IntArray,
-    stranger: NDArray[np.bool_],
+    unknown: NDArray[np.bool_],
 ) -> tuple[RuleResult, ...]:
-    """The recogniser's rule, the paper's and SCI; those two get their thresholds as the first does."""
+    """Return the results of the recognizer's rule, the paper's rule and SCI, with thresholds chosen in the same way."""
     held_out, tails = clf.calibration_.held_out, clf.calibration_.tails
     assert tails is not None  # every digit has samples to hold out
     concentration = EVIDENCE.index("concentration")
@@ -287,29 +286,29 @@ def _compared(
         "paper": (tails.score(held_out.values, held_out.candidate), tails.score(values, evidence.candidate)),
         "SCI": (1.0 - held_out.values[:, concentration], 1.0 - values[:, concentration]),
     }
-    judged = [("calibrated", clf.threshold_, score, refused)]
+    rules = [("calibrated", clf.threshold_, score, rejected)]
     for name, (known_scores, scores) in rivals.items():
         threshold = rejection_threshold(known_scores, clf.target_rejection)
-        judged.append((name, threshold, scores, scores > threshold))
-    marked = np.where(stranger, clf.unknown_label_, truth)
+        rules.append((name, threshold, scores, scores > threshold))
+    y_marked = np.where(unknown, clf.unknown_label_, truth)
 
-    def result(name: str, threshold: float, scores: Array, no: NDArray[np.bool_]) -> RuleResult:
-        answers = np.where(no, clf.unknown_label_, candidate)
+    def evaluate(name: str, threshold: float, scores: Array, reject: NDArray[np.bool_]) -> RuleResult:
+        answers = np.where(reject, clf.unknown_label_, candidate)
         return RuleResult(
             name=name,
             threshold=threshold,
-            known_accepted_right=float(np.mean((answers == truth)[~stranger])),
-            known_refused=float(np.mean(no[~stranger])),
-            unknown_refused=float(np.mean(no[stranger])),
-            auroc=float(roc_auc_score(stranger, scores)),
-            f_measure=open_set_f_measure(marked, answers, unknown_label=clf.unknown_label_),
+            known_accepted_right=float(np.mean((answers == truth)[~unknown])),
+            known_rejected=float(np.mean(reject[~unknown])),
+            unknown_rejected=float(np.mean(reject[unknown])),
+            auroc=float(roc_auc_score(unknown, scores)),
+            f_measure=open_set_f_measure(y_marked, answers, unknown_label=clf.unknown_label_),
         )
 
-    return tuple(result(*one) for one in judged)
+    return tuple(evaluate(*one) for one in rules)
 
 
-def _typical(digits: Sequence[int], truth: IntArray, eligible: NDArray[np.bool_], strangeness: Array) -> list[int]:
-    """Rows of eligible samples of the middle strangeness of their digit: typical ones, not the prettiest."""
+def _find_typical(digits: Sequence[int], truth: IntArray, eligible: NDArray[np.bool_], strangeness: Array) -> list[int]:
+    """Return one row per digit: the eligible sample with the median strangeness."""
     rows: list[int] = []
     for digit in digits:
         own = np.flatnonzero(eligible & (truth == digit))

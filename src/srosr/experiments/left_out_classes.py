@@ -1,10 +1,10 @@
-r"""Known classes left out in turn: a comparison of methods where there is no unknown sample.
+"""A protocol that leaves known classes out in turn, to compare methods where no unknown sample is at hand.
 
-Which method refuses strangers best cannot be asked of strangers nobody has met. But every known class can play one: in
-a *round* the classes are dealt into groups, and each group is left out of training once, so that every class is unknown
-in exactly one trial of a round. Of the classes that stay known, some samples are held out for testing.
+In a *round* the classes are divided into groups, and each group is left out of training once, so that every class is a
+simulated unknown in exactly one trial of the round. Of the classes that remain known, some samples are held out for
+testing.
 
-A class with fewer than `LEAST_SAMPLES` samples cannot be in training and testing: it is only ever unknown.
+A class with fewer than `LEAST_SAMPLES` samples is too small for both training and testing and is always unknown.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .._support.messages import count_of, join_names
 from ..datasets import Dataset
 from ..rivals import open_set_methods
 from ..tables import standard_scale
-from .protocol import UNKNOWN, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, Trial, UnknownClasses
+from .protocol import KnownClasses, MethodSetting, Protocol, ProtocolError, Source, Trial, UnknownClasses
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_SAMPLES", "Rotation", "rotation_of", "usual_folds", "usual_rounds"]
+__all__ = ["LEAST_SAMPLES", "SIGNIFICANCE", "LeaveClassesOut", "choose_folds", "choose_rounds", "plan_comparison"]
 
-#: Two to train on, which every method can do with, and one to test on.
+#: Two samples for training, the least that every method accepts, and one for testing.
 LEAST_SAMPLES = 3
-#: Known classes that every trial needs: among fewer nothing is recognised.
+#: Known classes that every trial needs.
 LEAST_KNOWN = 2
 MOST_FOLDS = 5
 ENOUGH_TRIALS = 10
@@ -38,92 +38,76 @@ SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Rotation(Protocol):
-    """An experiment in which classes are left out in turn; trial t is group t mod `folds` of round t div `folds`.
+class LeaveClassesOut(Protocol):
+    """A protocol that leaves classes out in turn; trial t uses group t mod `folds` of round t div `folds`.
 
     Attributes
     ----------
     folds : int
-        Groups that the classes of a round are dealt into.
-    standardise : bool
-        Whether features are shifted and scaled to mean 0 and standard deviation 1, by the training samples of a trial.
+        Number of groups in a round.
+    standardize : bool
+        Whether features are scaled to mean 0 and standard deviation 1 over the training samples of a trial.
     """
 
     folds: int = MOST_FOLDS
-    standardise: bool = False
+    standardize: bool = False
 
-    def left_out(self, dataset: Dataset, round: int, seed: int = 0) -> list[IntArray]:
-        """The groups of a round: class numbers, each class in one group, large classes spread evenly.
+    def deal_groups(self, dataset: Dataset, round: int, seed: int = 0) -> list[IntArray]:
+        """Return the class numbers of each group of a round; small classes are spread evenly.
 
         Parameters
         ----------
         dataset : Dataset
         round, seed : int
-            All that chance depends on.
+            The random numbers depend on these alone.
         """
         rng = np.random.default_rng([seed, round, 2])
-        able, small = _able_and_small(dataset)
+        able, small = _split_by_size(dataset)
         dealt = np.concatenate([rng.permutation(able), rng.permutation(small)])
         return [np.sort(dealt[fold :: self.folds]) for fold in range(self.folds)]
 
     def draw(self, dataset: Dataset, trial: int, seed: int = 0) -> Trial:
-        """The samples of a trial: parts of the known classes to train and to test on, all samples of those left out.
+        """Draw the samples of a trial: all samples of the classes left out are test samples.
 
-        Parameters
-        ----------
-        dataset : Dataset
-        trial, seed : int
-            All that chance depends on.
+        Parameters and errors are those of :meth:`Protocol.draw`.
         """
         round, fold = divmod(trial, self.folds)
-        unknown = self.left_out(dataset, round, seed)[fold]
-        known = np.setdiff1d(_able_and_small(dataset)[0], unknown)
+        unknown = self.deal_groups(dataset, round, seed)[fold]
+        known = np.setdiff1d(_split_by_size(dataset)[0], unknown)
         rng = np.random.default_rng([seed, trial])
-        train, test = [], []
+        parts = []
         for c in known:
             rows = rng.permutation(np.flatnonzero(dataset.y == c))
-            n_test = self._n_test(len(rows))
-            test.append(rows[:n_test])
-            train.append(rows[n_test:])
-        strangers = [np.flatnonzero(dataset.y == c) for c in unknown]
-        rows, order = np.concatenate(train), rng.permutation(sum(map(len, train)))
-        n_known, n_strangers = sum(map(len, test)), [len(part) for part in strangers]
-        return Trial(
-            rows[order],
-            dataset.y[rows[order]],
-            np.concatenate([*test, *strangers]),
-            np.concatenate([*(dataset.y[part] for part in test), np.full(sum(n_strangers), UNKNOWN)]),
-            np.concatenate([np.zeros(n_known, np.int64), np.repeat(np.arange(1, len(unknown) + 1), n_strangers)]),
-            known,
-            unknown,
-            (len(unknown),),
-        )
+            n_test = self._count_test(len(rows))
+            parts.append((rows[n_test:], rows[:n_test]))
+        others = [np.flatnonzero(dataset.y == c) for c in unknown]
+        return Trial.assemble(parts, others, (known, unknown), (len(unknown),), rng)
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse a data set whose classes cannot take turns."""
-        able, small = _able_and_small(dataset)
+        """Raise ProtocolError if there are too few classes to leave any out."""
+        able, small = _split_by_size(dataset)
         if len(able) < LEAST_KNOWN + 1:
             names = join_names([dataset.class_names[c] for c in small], 5)
             few = f" ({names} {'has' if len(small) == 1 else 'have'} fewer)" if len(small) else ""
             raise ProtocolError(
                 f"{dataset.name} has {count_of(len(able), 'class', 'classes')} of at least {LEAST_SAMPLES} "
-                f"samples{few}: three are needed, to leave one out and keep two known; add classes or samples."
+                f"samples{few}; at least three are needed, so that two stay known when one is left out."
             )
         if not 2 <= self.folds <= len(able) or len(able) - math.ceil(len(able) / self.folds) < LEAST_KNOWN:
             raise ProtocolError(
-                f"{self.folds} folds of {len(able)} classes (of at least {LEAST_SAMPLES} samples) would leave an empty "
-                f"group, or fewer than two known classes: take {usual_folds(len(able))}."
+                f"{self.folds} folds of {len(able)} classes (of at least {LEAST_SAMPLES} samples) would have an empty "
+                f"group or leave fewer than two known classes; use {choose_folds(len(able))}."
             )
 
-    def prepared(self, X: Array, X_test: Array) -> tuple[Array, Array]:
-        """Training and test vectors, standardised by the training ones where that is asked for."""
-        if not self.standardise:
+    def prepare_features(self, X: Array, X_test: Array) -> tuple[Array, Array]:
+        """Return training and test vectors, standardized by the training vectors if `standardize` is set."""
+        if not self.standardize:
             return X, X_test
-        centre, scale = standard_scale(X)
-        return (X - centre) / scale, (X_test - centre) / scale
+        center, scale = standard_scale(X)
+        return (X - center) / scale, (X_test - center) / scale
 
-    def reported(self, results: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
-        """The results at one level: groups may differ by a class, and their trials are still to be compared as one."""
+    def merge_levels(self, results: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+        """Return the results with one common level, since groups may differ by a class, and the openness in words."""
         if results.empty:
             return results, None
         of_trials = results.drop_duplicates("trial")
@@ -134,28 +118,28 @@ class Rotation(Protocol):
         words = f"openness {' to '.join(shown)}\N{NO-BREAK SPACE}% ({left} left out in turn)"
         return results.assign(n_unknown=counts[-1], openness=float(opened.mean())), words
 
-    def facts(self) -> list[tuple[str, str]]:
-        """How classes take turns, for a report."""
+    def describe(self) -> list[tuple[str, str]]:
+        """Return (name, text) pairs for a report: how classes are left out."""
         share = 1.0 - float(self.known.train)
         return [
             (
                 "unknown classes",
-                f"every class in turn: {self.folds} groups, dealt anew in each round, left out one by one",
+                f"every class in turn: {self.folds} groups, drawn anew in each round, are left out one after another",
             ),
             (
                 "known classes",
-                f"all others; {share:.0%} of the samples of each, drawn anew in each trial, are for testing",
+                f"all others; {share:.0%} of the samples of each, drawn anew in each trial, are held out for testing",
             ),
-            ("tested on", "the held-out samples of known classes and all samples of the classes left out"),
-            ("columns", "standardised on the training samples of each trial" if self.standardise else "as they are"),
+            ("test samples", "the held-out samples of known classes and all samples of the classes left out"),
+            ("columns", "standardized on the training samples of each trial" if self.standardize else "unchanged"),
         ]
 
-    def _n_test(self, n: int) -> int:
-        """Of so many samples, those for testing: one at least, and two are left."""
+    def _count_test(self, n: int) -> int:
+        """Return how many of n samples are for testing: at least one, and at most n - 2."""
         return min(max(round((1.0 - float(self.known.train)) * n), 1), n - 2)
 
 
-def rotation_of(
+def plan_comparison(
     dataset: Dataset,
     *,
     file: str,
@@ -163,51 +147,51 @@ def rotation_of(
     rounds: int | None = None,
     test_share: float = 0.3,
     target_rejection: float = 0.05,
-    standardise: bool = False,
+    standardize: bool = False,
     methods: Iterable[str] | None = None,
-) -> Rotation:
-    """The comparison of all methods on a data set, with the parameters that they have by default.
+) -> LeaveClassesOut:
+    """Return the protocol that compares all methods on a data set, each with its default parameters.
 
     Parameters
     ----------
     dataset : Dataset
     file : str
-        Where workers find it.
+        Path from which workers read the data set.
     folds : int, optional
-        None: as many as there are classes, at most five.
+        None takes the number of classes, at most five.
     rounds : int, optional
-        None: so many that there are ten trials, and enough to tell the methods apart.
+        None takes the fewest rounds that give ten trials and can separate the methods.
     test_share : float
-        Of the samples of a known class.
+        Share of the samples of a known class that are for testing.
     target_rejection : float
-        Share of known samples that every method may refuse, by its own means.
-    standardise : bool
+        Share of known samples that the threshold of every method may reject.
+    standardize : bool
     methods : iterable of str, optional
-        Those that are to run, to choose the number of rounds by; None: all.
+        Methods that will run, which determine the number of rounds; None takes all.
 
     Raises
     ------
     ProtocolError
-        If the classes cannot take turns.
+        If there are too few classes.
     """
-    able, small = _able_and_small(dataset)
-    folds = usual_folds(len(able)) if folds is None else folds
+    able, small = _split_by_size(dataset)
+    folds = choose_folds(len(able)) if folds is None else folds
     usual = open_set_methods()
     n_methods = len(usual) if methods is None else len(set(methods))
-    rounds = usual_rounds(folds, n_methods) if rounds is None else rounds
+    rounds = choose_rounds(folds, n_methods) if rounds is None else rounds
     largest = math.ceil((len(able) + len(small)) / folds)
     settings = []
     for name, clf in usual.items():
-        # What is compared is what a fit with the method's defaults would be.
+        # The comparison is between fits with the methods' own defaults.
         own = {key: value for key, value in clf.get_params(deep=False).items() if key == "normalize"}
         settings.append(MethodSetting(name, name, {"target_rejection": target_rejection} | own))
-    rotation = Rotation(
+    protocol = LeaveClassesOut(
         dataset.name,
         f"Comparison on {dataset.name}",
-        "Which method suits these data? Known classes play the unknown ones: they are dealt into groups, and each "
-        "group is left out of training once a round. Every method is fitted to the same samples, with its defaults "
-        f"and a threshold that is to refuse {100 * target_rejection:g} % of known samples, and then meets held-out "
-        "samples of the known classes and all of those left out.",
+        "Which method suits these data? Known classes serve as simulated unknowns: they are divided into groups, and "
+        "each group is left out of training once per round. Every method is fitted to the same samples with its "
+        f"default parameters and a threshold that should reject {100 * target_rejection:g} % of known samples. It is "
+        "tested on held-out samples of the known classes and on all samples of the classes left out.",
         folds * rounds,
         Source(file=file),
         KnownClasses(max(len(able) - largest, LEAST_KNOWN), 1.0 - test_share),
@@ -215,19 +199,19 @@ def rotation_of(
         tuple(settings),
         {} if dataset.pictures else None,
         folds,
-        standardise,
+        standardize,
     )
-    rotation.check(dataset)
-    return rotation
+    protocol.check(dataset)
+    return protocol
 
 
-def usual_folds(n_classes: int) -> int:
-    """Groups for so many classes: one a class, at most five."""
+def choose_folds(n_classes: int) -> int:
+    """Return the default number of groups: one per class, at most five."""
     return max(2, min(n_classes, MOST_FOLDS))
 
 
-def usual_rounds(folds: int, n_methods: int) -> int:
-    """Rounds that make ten trials, or as many as it takes to tell so many methods apart at all.
+def choose_rounds(folds: int, n_methods: int) -> int:
+    """Return the default number of rounds: enough for ten trials, and to separate so many methods at all.
 
     The smallest p-value of Wilcoxon's signed-rank test over n trials is :math:`2^{1-n}`, and Holm's correction
     multiplies it by the number of comparisons.
@@ -236,7 +220,7 @@ def usual_rounds(folds: int, n_methods: int) -> int:
     return math.ceil(max(ENOUGH_TRIALS, needed) / folds)
 
 
-def _able_and_small(dataset: Dataset) -> tuple[IntArray, IntArray]:
-    """Classes that can be known, and those that have too few samples for it; classes without any are neither."""
+def _split_by_size(dataset: Dataset) -> tuple[IntArray, IntArray]:
+    """Return the classes that can be known and those with too few samples; classes without samples are neither."""
     sizes = np.bincount(dataset.y, minlength=len(dataset.class_names))
     return np.flatnonzero(sizes >= LEAST_SAMPLES), np.flatnonzero((sizes > 0) & (sizes < LEAST_SAMPLES))

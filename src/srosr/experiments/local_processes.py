@@ -1,14 +1,16 @@
-"""Work on this machine, in processes of its own.
+"""An executor that runs tasks in processes on this machine, and the program that these processes run.
 
-Each worker is a fresh interpreter with one task at a time, so that it is known which task was running in a process that
-died, and a script that uses this needs no ``if __name__ == "__main__"``. Workers are talked to by a thread each and end
-with the process that started them, see :mod:`srosr.experiments.worker_process`.
+Each worker is a new interpreter that runs one task at a time. The task of a worker that dies is therefore known, and a
+script that uses this executor needs no ``if __name__ == "__main__"``. Parent and worker exchange frames (eight bytes of
+length, then a pickle) over the worker's standard input and output: a function first, then tasks, with one answer each.
+A worker whose input ends exits at once, even in the middle of a task, so that no worker outlives its parent.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import struct
 import subprocess
 import sys
 from collections import deque
@@ -16,29 +18,41 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
-from .worker_process import READY, receive, send
-from .worker_task import GO_ON, IMPORTABLE, ONE_THREAD, ExecutorError, Lost, Unfit, pickled, reason_of
+from .worker_task import (
+    IMPORTABLE_HINT,
+    ONE_THREAD,
+    RESUME_HINT,
+    ExecutorError,
+    LostTask,
+    UnfitWorker,
+    call_task,
+    describe_error,
+    pickle_function,
+)
 
 __all__ = ["LocalProcesses"]
 
-# Seconds between looks for Ctrl-C where the system does not break a wait.
-_LOOK = 0.5
-# Workers in a row that may end before they are ready, and deaths that a task may cause.
+# Seconds between checks for Ctrl-C on systems where a signal does not interrupt a wait.
+_POLL = 0.5
+# Consecutive workers that may end before they are ready, and deaths that a task may cause.
 _MAX_FALSE_STARTS = 3
 _MAX_DEATHS = 2
 
-_MODULE = "srosr.experiments.worker_process"
+_MODULE = "srosr.experiments.local_processes"
+# The answer to a function that could be loaded; otherwise the answer is a `LostTask`.
+_READY = "ready"
+_LENGTH = struct.Struct(">Q")
 
 
 class LocalProcesses:
-    """Do tasks in processes on this machine, each on one thread.
+    """Run tasks in processes on this machine, each on one thread.
 
     Parameters
     ----------
     jobs : int
-        How many at once. One job has a process of its own as well, so that results, and crashes, are the same.
+        Number of processes. A single job also runs in a process of its own, so that results and crashes are the same.
 
     Examples
     --------
@@ -62,31 +76,31 @@ class LocalProcesses:
         self._stop()
 
     def versions(self) -> list[dict[str, str]]:
-        """Versions of libraries at work beside those of this process: none."""
+        """Return an empty list: the workers use the libraries of this process."""
         return []
 
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Do the tasks; results come as soon as they are there.
+        """Run the tasks and yield each result as soon as it arrives.
 
         Parameters
         ----------
         function : callable
-            Of one task, defined at the top level of a module.
+            Takes one task; defined at the top level of a module.
         tasks : sequence
-            Whatever can be pickled.
+            Objects that can be pickled.
 
         Yields
         ------
         index, result : int, object
-            The number of the task in ``tasks``, and what the function returned; or a `Lost` where it raised, or where
-            its process died, twice.
+            The index of the task in ``tasks`` and the value of the function, or a `LostTask` if the function raised or
+            its process died twice.
 
         Raises
         ------
         ExecutorError
             If no worker can start, none can load the function, or one lacks what all tasks need.
         """
-        call = pickled(function)
+        call = pickle_function(function)
         waiting = deque(range(len(tasks)))
         deaths, false_starts = [0] * len(tasks), 0
         events: SimpleQueue[_Event] = SimpleQueue()
@@ -94,16 +108,16 @@ class LocalProcesses:
             for _ in range(min(self.jobs, len(tasks))):
                 self._give(_Worker(call, events), waiting, tasks)
             while self._workers:
-                worker, answer = _next(events)
+                worker, answer = _wait_for_event(events)
                 index = worker.index
                 if answer is not None:
                     false_starts = 0
-                    result = _loaded(answer)
+                    result = _load_answer(answer)
                     if not worker.ready:
-                        worker.be_ready(result, function)
+                        worker.mark_ready(result, function)
                         continue
-                    if isinstance(result, Unfit):
-                        raise ExecutorError(f"the work cannot be done on this machine: {result.reason} {GO_ON}")
+                    if isinstance(result, UnfitWorker):
+                        raise ExecutorError(f"this machine cannot run the trials: {result.reason} {RESUME_HINT}")
                     self._give(worker, waiting, tasks)
                     yield index, result
                     continue
@@ -112,22 +126,22 @@ class LocalProcesses:
                 if worker.ready:
                     deaths[index] += 1
                     if deaths[index] < _MAX_DEATHS:
-                        # Last, when others that might have eaten up the memory are done.
+                        # Last, when other tasks that may have used up the memory are done.
                         waiting.append(index)
                 else:
                     false_starts += 1
                     if false_starts == _MAX_FALSE_STARTS:
-                        raise ExecutorError(f"worker processes end before they can start ({status}).")
+                        raise ExecutorError(f"worker processes end before they are ready ({status}).")
                     waiting.appendleft(index)
                 if waiting:
                     self._give(_Worker(call, events), waiting, tasks)
                 if deaths[index] == _MAX_DEATHS:
-                    yield index, Lost(f"the process running it died ({status}), twice")
+                    yield index, LostTask(f"its process died twice ({status})")
         finally:
             self._stop()
 
     def _give(self, worker: _Worker, waiting: deque[int], tasks: Sequence[Any]) -> None:
-        """Give a worker its next task, or let it go."""
+        """Send a worker its next task, or stop it if there is none."""
         if worker not in self._workers:
             self._workers.append(worker)
         if waiting:
@@ -143,20 +157,21 @@ class LocalProcesses:
 
 
 class _Worker:
-    """A process, and the thread that talks to it: what it is given goes to ``frames``, its answers to ``events``."""
+    """A process and the thread that talks to it: it sends what is put in ``frames`` and puts answers in ``events``."""
 
     def __init__(self, call: bytes, events: SimpleQueue[_Event]) -> None:
         self.index, self.ready, self._closed = -1, False, False
         self.frames: SimpleQueue[bytes | None] = SimpleQueue()
-        # -P: no folder comes before those that this process imports from. A group of its own, since Ctrl-C at the
+        # -P keeps the import path that of this process. The worker has its own process group, because Ctrl-C in the
         # terminal is for the parent, which then ends its workers.
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         apart: dict[str, Any] = {"process_group": 0}
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        start = f"from {_MODULE} import run_worker; run_worker()"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _MODULE],
+                [sys.executable, "-P", "-c", start],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | ONE_THREAD | {"PYTHONPATH": path},
@@ -166,18 +181,18 @@ class _Worker:
             raise ExecutorError(f"could not start a worker process: {error.strerror or error}.") from error
         Thread(target=self._talk, args=(call, events), daemon=True).start()
 
-    def be_ready(self, answer: Any, function: Callable[[Any], Any]) -> None:
-        """Note the answer to the function."""
-        if answer != READY:
-            reason = answer.reason if isinstance(answer, Lost) else repr(answer)
-            raise ExecutorError(f"a worker could not load {function!r} ({reason}). {IMPORTABLE}")
+    def mark_ready(self, answer: Any, function: Callable[[Any], Any]) -> None:
+        """Check the answer to the function and mark the worker as ready."""
+        if answer != _READY:
+            reason = answer.reason if isinstance(answer, LostTask) else repr(answer)
+            raise ExecutorError(f"a worker could not load {function!r} ({reason}). {IMPORTABLE_HINT}")
         self.ready = True
 
     def stop(self) -> str:
-        """End the process, and say how it ended."""
+        """End the process and return its exit status as text."""
         self.frames.put(None)
         if self._closed:
-            # It is about to end by itself, with a status of its own.
+            # The process is about to end with a status of its own.
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
         self._process.kill()
@@ -188,23 +203,21 @@ class _Worker:
         inbox, outbox = self._process.stdout, self._process.stdin
         assert inbox is not None and outbox is not None
         try:
-            send(outbox, call)
-            # One answer says whether it could load the function.
-            answer = receive(inbox)
+            _send(outbox, call)
+            answer = _receive(inbox)
             while answer is not None:
                 events.put((self, answer))
                 frame = self.frames.get()
                 if frame is None:
                     return
-                send(outbox, frame)
-                answer = receive(inbox)
+                _send(outbox, frame)
+                answer = _receive(inbox)
         except OSError:
             pass
         finally:
-            with suppress(OSError):
-                inbox.close()
-            with suppress(OSError):
-                outbox.close()
+            for stream in (inbox, outbox):
+                with suppress(OSError):
+                    stream.close()
         self._closed = True
         events.put((self, None))
 
@@ -212,14 +225,79 @@ class _Worker:
 _Event: TypeAlias = tuple[_Worker, bytes | None]
 
 
-def _next(events: SimpleQueue[_Event]) -> _Event:
+def _wait_for_event(events: SimpleQueue[_Event]) -> _Event:
     while True:
         with suppress(Empty):
-            return events.get(timeout=_LOOK)
+            return events.get(timeout=_POLL)
 
 
-def _loaded(answer: bytes) -> Any:
+def _load_answer(answer: bytes) -> Any:
     try:
         return pickle.loads(answer)
     except Exception as error:
-        return Lost(f"the result could not be read: {reason_of(error)}")
+        return LostTask(f"the result could not be read: {describe_error(error)}")
+
+
+def _send(stream: IO[bytes], frame: bytes) -> None:
+    """Write one frame."""
+    stream.write(_LENGTH.pack(len(frame)))
+    stream.write(frame)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> bytes | None:
+    """Read one frame; return None at the end of the stream, also in the middle of a frame."""
+    length = stream.read(_LENGTH.size)
+    if len(length) < _LENGTH.size:
+        return None
+    (size,) = _LENGTH.unpack(length)
+    frame = stream.read(size)
+    return frame if len(frame) == size else None
+
+
+# -- in the worker ------------------------------------------------------------------------------------------
+
+
+def run_worker() -> None:
+    """Run tasks from standard input until it ends."""
+    inbox, outbox = _take_streams()
+    frames: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_listen, args=(inbox, frames), daemon=True).start()
+    try:
+        function = pickle.loads(frames.get())
+    except Exception as error:
+        _send(outbox, pickle.dumps(LostTask(describe_error(error))))
+        return
+    _send(outbox, pickle.dumps(_READY))
+    while True:
+        frame = frames.get()
+        try:
+            task = pickle.loads(frame)
+        except Exception as error:
+            _send(outbox, pickle.dumps(LostTask(f"the worker could not read the task: {describe_error(error)}")))
+            continue
+        result = call_task(function, task)
+        try:
+            answer = pickle.dumps(result)
+        except Exception as error:
+            answer = pickle.dumps(LostTask(f"the worker could not send the result: {describe_error(error)}"))
+        _send(outbox, answer)
+
+
+def _take_streams() -> tuple[IO[bytes], IO[bytes]]:
+    """Return both ends of the connection, out of reach of what a task prints or reads."""
+    inbox = os.fdopen(os.dup(0), "rb")
+    outbox = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return inbox, outbox
+
+
+def _listen(inbox: IO[bytes], frames: SimpleQueue[bytes]) -> None:
+    """Receive what the parent sends, and end the process when the parent has ended."""
+    while (frame := _receive(inbox)) is not None:
+        frames.put(frame)
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,4 +1,4 @@
-"""What a run is: the file run.json of its folder, and how two runs differ."""
+"""The identity of a run, which the file run.json of its folder holds, and the differences between two identities."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .record_file import DamagedFile, decode, encode
 __all__ = [
     "DamagedRun",
     "ResultsFolderError",
-    "blame_folder",
-    "checked_identity",
-    "differences",
-    "library_versions",
+    "find_differences",
+    "get_library_versions",
+    "merge_entries",
+    "name_file_in_errors",
+    "normalize_identity",
     "read_run",
-    "with_entries_of",
 ]
 
 _MAX_DIFFERENCES = 5
@@ -29,37 +29,40 @@ _ABSENT = object()
 
 
 class ResultsFolderError(RuntimeError):
-    """A folder cannot be used for a run: not writable, full, in use, or another run's."""
+    """A folder cannot be used for a run: it is not writable, full, in use, or belongs to another run."""
 
 
 class DamagedRun(ResultsFolderError):
-    """The file run.json cannot be trusted."""
+    """The file run.json is damaged."""
 
 
 @contextmanager
-def blame_folder(path: Path, doing: str = "write", *, started: bool = True) -> Iterator[None]:
-    """Turn errors of the system into one that says which file, why, and what to do; ``started``: a run is there."""
+def name_file_in_errors(path: Path, doing: str = "write", *, started: bool = True) -> Iterator[None]:
+    """Convert an OSError to a ResultsFolderError that names the file, the reason and what to do.
+
+    ``started`` says whether the folder already holds a run.
+    """
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        kept = "What is finished is kept: put that right and run the same command again, it goes on from there."
+        kept = "Finished trials are kept: fix this and run the same command again to resume."
         raise ResultsFolderError(
-            f"could not {doing} {path}: {reason}. {kept if started else 'Put that right, or give another --out.'}"
+            f"could not {doing} {path}: {reason}. {kept if started else 'Fix this, or give another --out.'}"
         ) from error
 
 
-def library_versions() -> dict[str, str]:
-    """The versions of what computes the results."""
+def get_library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute the results, and the machine type."""
     libraries = {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")}
     python = {"python": platform.python_version(), "machine": platform.machine()}
     return {"srosr": __version__} | libraries | python
 
 
 def read_run(folder: Path) -> dict[str, Any] | None:
-    """The content of run.json; None where there is none."""
+    """Return the content of run.json, or None if there is none."""
     path = folder / "run.json"
-    with blame_folder(path, "read"):
+    with name_file_in_errors(path, "read"):
         try:
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -73,48 +76,50 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     return run
 
 
-def checked_identity(identity: dict[str, Any]) -> dict[str, Any]:
-    """An identity as it reads back from run.json."""
+def normalize_identity(identity: dict[str, Any]) -> dict[str, Any]:
+    """Return an identity as it reads back from run.json."""
     try:
         return decode(encode(identity))
     except TypeError as error:
         raise TypeError(f"identity must consist of JSON values: {error}") from None
 
 
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What is not the same in two identities, a few at most; empty where all is."""
-    found = list(_differences(old, new))
+def find_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return descriptions of the first few differences between two identities."""
+    found = list(_iterate_differences(old, new))
     more = len(found) - _MAX_DIFFERENCES
     return found[:_MAX_DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
 
 
-def with_entries_of(identity: dict[str, Any], other: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """An identity with entries that only another one has, in the dict at a path of keys; without a path, as it is."""
+def merge_entries(identity: dict[str, Any], other: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return an identity with the entries that only another one has in the dict at a path of keys."""
     if not path:
         return identity
     first, *rest = path
     mine, theirs = identity.get(first), other.get(first)
     if not (isinstance(mine, dict) and isinstance(theirs, dict)):
         return identity
-    return identity | {first: with_entries_of(mine, theirs, tuple(rest)) if rest else theirs | mine}
+    return identity | {first: merge_entries(mine, theirs, tuple(rest)) if rest else theirs | mine}
 
 
-def _differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
+def _iterate_differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), f"{where}.{key}" if where else key)
+            yield from _iterate_differences(
+                old.get(key, _ABSENT), new.get(key, _ABSENT), f"{where}.{key}" if where else key
+            )
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, now) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, now, f"{where}[{index}]")
-    # By their text, NaN is NaN; by their values, 1 is 1.0, but not true.
-    elif _shown(old) != _shown(new) and (isinstance(old, bool) or isinstance(new, bool) or old != new):
-        yield f"{where} was {_shortened(old)} and is {_shortened(new)} now"
+            yield from _iterate_differences(before, now, f"{where}[{index}]")
+    # Compared as text, NaN equals NaN; compared by value, 1 equals 1.0; true equals neither.
+    elif _format_json(old) != _format_json(new) and (isinstance(old, bool) or isinstance(new, bool) or old != new):
+        yield f"{where} was {_shorten(old)} and is {_shorten(new)} now"
 
 
-def _shown(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return "absent" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
 
 
-def _shortened(value: Any) -> str:
-    text = _shown(value)
+def _shorten(value: Any) -> str:
+    text = _format_json(value)
     return text if len(text) <= 60 else text[:57] + "..."

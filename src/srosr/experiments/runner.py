@@ -1,31 +1,76 @@
-"""Work through the trials of a run: what is finished is left alone, what arrives is stored at once."""
+"""Run the trials of an experiment: finished ones are skipped, results are stored as they arrive.
+
+Trials run in processes on this machine or on a Dask cluster, with the same results.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from .executors import Executor, Lost
+from .dask_cluster import DaskCluster
+from .local_processes import LocalProcesses
 from .results_folder import ResultsFolder
-from .worker_task import reason_of
+from .worker_task import LostTask, describe_error
 
-__all__ = ["Failure", "Summary", "Task", "run_trials"]
+__all__ = ["Executor", "Failure", "Summary", "TrialTask", "make_executor", "run_trials"]
+
+
+class Executor(Protocol):
+    """A context manager that runs tasks; leaving it ends those that still run."""
+
+    def __enter__(self) -> Executor: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield the index and the result (or a `LostTask`) of each task as soon as it arrives.
+
+        Raises `ExecutorError` if no task can run or a worker lacks what all tasks need.
+        """
+
+    def versions(self) -> list[dict[str, str]]:
+        """Return the library versions of workers that differ from this process."""
+
+
+def make_executor(jobs: int = 1, cluster: str | None = None) -> Executor:
+    """Return the executor for the options of a command.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Processes on this machine; ignored if a cluster is given.
+    cluster : str, optional
+        ``"tcp://HOST:PORT"`` of a Dask scheduler, or ``"local:N"`` for N Dask workers on this machine.
+
+    Raises
+    ------
+    ValueError
+        If `jobs` or `cluster` is invalid.
+
+    Examples
+    --------
+    >>> from srosr.experiments import make_executor
+    >>> make_executor(jobs=4).jobs
+    4
+    """
+    return LocalProcesses(jobs) if cluster is None else DaskCluster(cluster)
 
 
 @dataclass(frozen=True)
-class Task:
-    """One trial.
+class TrialTask:
+    """One trial and its methods.
 
     Attributes
     ----------
     trial : int
-        Its number.
+        Number of the trial.
     methods : tuple of str
-        What is to be done; a worker gets those that are missing.
+        Methods to run; a worker gets those that are missing.
     payload : object
-        Whatever else the function needs. It is pickled with each task, so it should be small.
+        Anything else that the function needs. It is pickled with each task, so it should be small.
     """
 
     trial: int
@@ -43,16 +88,16 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run came to, counted in records, of which there is one for each trial and method.
+    """Counts of records, one per trial and method.
 
     Attributes
     ----------
     n_done : int
-        Made by this run, failures among them.
+        Records of this run, including failures.
     n_skipped : int
-        Were there already.
+        Records that existed before.
     failures : tuple of Failure
-        Those of this run, by trial.
+        Failures of this run, by trial.
     """
 
     n_done: int
@@ -63,11 +108,11 @@ class Summary:
 def run_trials(
     folder: ResultsFolder,
     executor: Executor,
-    function: Callable[[Task], list[tuple[dict[str, Any], dict[str, Any]]]],
-    tasks: Sequence[Task],
+    function: Callable[[TrialTask], list[tuple[dict[str, Any], dict[str, Any]]]],
+    tasks: Sequence[TrialTask],
     on_progress: Callable[[int, int, float], None] | None = None,
 ) -> Summary:
-    """Do what is missing and store it.
+    """Run the missing trials and store their records.
 
     Parameters
     ----------
@@ -76,14 +121,14 @@ def run_trials(
     executor : Executor
         Entered.
     function : callable
-        From a task to a list of (record, times), one for each of its methods. It has to give a method the same record
-        whichever other methods are in the task. What it raises, or dies of, becomes the failure of each of them;
-        only :class:`srosr.experiments.worker_task.NotHere` ends the run instead.
-    tasks : sequence of Task
+        Maps a task to a list of (record, times), one for each of its methods. The record of a method must not depend
+        on the other methods of the task. If the function raises or its process dies, each of its methods fails with
+        that reason; only :class:`srosr.experiments.worker_task.UnfitWorkerError` ends the run.
+    tasks : sequence of TrialTask
         Each trial once, with all its methods.
     on_progress : callable, optional
-        Called with the number of trials done, of all trials, and the seconds since the start; first with the trials
-        that were there already and zero seconds.
+        Called with the number of finished trials, the number of all trials, and the seconds since the start; first
+        with the trials that existed before and zero seconds.
 
     Returns
     -------
@@ -92,13 +137,13 @@ def run_trials(
     Raises
     ------
     ResultsFolderError, ExecutorError
-        If results cannot be stored, or no work can be done, or not by one of the workers. What is stored stays.
+        If results cannot be stored or a worker cannot run any trial. Stored records are kept.
     """
     if len({task.trial for task in tasks}) != len(tasks):
         raise ValueError("tasks has a trial twice; give each trial once, with all its methods.")
     missing, n_skipped = [], 0
     for task in tasks:
-        finished = folder.finished(task.trial)
+        finished = folder.find_finished(task.trial)
         left = tuple(method for method in task.methods if method not in finished)
         n_skipped += len(task.methods) - len(left)
         if left:
@@ -112,8 +157,8 @@ def run_trials(
     there = len(tasks) - len(missing)
     report(there, len(tasks), 0.0)
     for done, (index, result) in enumerate(executor.run(function, missing) if missing else (), start=there + 1):
-        for record, times in _checked(missing[index], result):
-            record = _stored(folder, record, times)
+        for record, times in _match_records(missing[index], result):
+            record = _store_record(folder, record, times)
             n_done += 1
             if record["error"] is not None:
                 failures.append(Failure(record["trial"], record["method"], record["error"]))
@@ -121,10 +166,10 @@ def run_trials(
     return Summary(n_done, n_skipped, tuple(sorted(failures)))
 
 
-def _checked(task: Task, result: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Exactly one record for each method that was asked for, in that order."""
-    if isinstance(result, Lost):
-        return [_failed(task.trial, method, result.reason) for method in task.methods]
+def _match_records(task: TrialTask, result: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return exactly one record for each requested method, in that order."""
+    if isinstance(result, LostTask):
+        return [_make_failure(task.trial, method, result.reason) for method in task.methods]
     try:
         found = {(record["trial"], record["method"]): (record, times) for record, times in result}
         n_found = len(result)
@@ -132,23 +177,23 @@ def _checked(task: Task, result: Any) -> list[tuple[dict[str, Any], dict[str, An
         found, n_found = {}, 0
     asked = {(task.trial, method) for method in task.methods}
     if set(found) != asked or n_found != len(asked):
-        reason = "the trial did not return exactly one record for each method that it was asked for"
-        return [_failed(task.trial, method, reason) for method in task.methods]
+        reason = "the trial did not return exactly one record for each method"
+        return [_make_failure(task.trial, method, reason) for method in task.methods]
     return [found[task.trial, method] for method in task.methods]
 
 
-def _stored(folder: ResultsFolder, record: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
-    """Store a record, or the failure that it cannot be stored for what is in it; what was stored."""
+def _store_record(folder: ResultsFolder, record: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+    """Store a record, or a failure if its content cannot be stored; return the stored one."""
     try:
         folder.write(record, times)
     except (TypeError, ValueError, KeyError) as error:
-        reason = f"its record could not be stored: {reason_of(error)}"
-        record, times = _failed(record["trial"], record["method"], reason)
+        reason = f"its record could not be stored: {describe_error(error)}"
+        record, times = _make_failure(record["trial"], record["method"], reason)
         folder.write(record, times)
     return record
 
 
-def _failed(trial: int, method: str, reason: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _make_failure(trial: int, method: str, reason: str) -> tuple[dict[str, Any], dict[str, Any]]:
     name = {"trial": trial, "method": method}
     nothing: dict[str, Any] = {"values": [], "coverage": [], "portrait": None}
     return name | {"error": reason} | nothing, name | dict.fromkeys(("fit", "predict", "measure", "coding"))

@@ -1,11 +1,11 @@
-r"""What trials come to: means with their intervals, and methods compared trial by trial.
+r"""Statistics over trials: means with confidence intervals, and paired comparisons of methods.
 
-Everything starts from the table ``results`` of an experiment, which has a row for each trial, openness, method and
-metric. :func:`values_at` and :func:`values_averaged` turn it into one number for each trial and method;
-:func:`summarise` and :func:`compare` say what these numbers are worth. Values that are missing (NaN) count nowhere.
+Everything starts from the table ``results`` of an experiment, which has a row per trial, openness, method and metric.
+:func:`values_at` and :func:`average_over_levels` reduce it to one number per trial and method; :func:`summarize` and
+:func:`compare_methods` evaluate these numbers. Missing values (NaN) are ignored.
 
-All intervals are Student's, over trials. Trials draw anew from one set of samples, so that the intervals speak of other
-draws from that set, not of other sets.
+All intervals are Student's, over trials. Trials are draws from one set of samples, so the intervals apply to other
+draws from that set, not to other sets.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAST_FOR_INTERVAL",
     "Curve",
-    "Interval",
     "Level",
-    "compare",
-    "curves",
+    "MeanInterval",
+    "average_over_levels",
+    "compare_methods",
+    "compute_curves",
+    "find_levels",
     "holm",
-    "levels",
     "mean_interval",
     "paired_differences",
     "signed_rank_p",
-    "summarise",
+    "summarize",
     "values_at",
-    "values_averaged",
 ]
 
-#: Two values have an interval on paper, thirteen standard errors to either side, which tells nothing.
+#: The interval of two values is thirteen standard errors wide on either side, too wide to be of use.
 LEAST_FOR_INTERVAL = 3
-# Differences of shares such as 0.3 - 0.2 and 0.1 are the same up to rounding, and must tie.
+# Differences that are equal up to rounding, such as 0.3 - 0.2 and 0.1, must tie.
 _DECIMALS = 12
 
 
 class Level(NamedTuple):
-    """A level of openness: its share, and how many unknown classes make it."""
+    """A level of openness and its number of unknown classes."""
 
     openness: float
     n_unknown: int
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A mean over n values with its standard error and half the width of its interval.
+class MeanInterval:
+    """The mean of n values with its standard error and the half width of its confidence interval.
 
-    The error of fewer than two values and the width of fewer than three are NaN.
+    The standard error of fewer than two values and the half width of fewer than three are NaN.
     """
 
     n: int
@@ -67,31 +67,30 @@ class Interval:
 
     @property
     def low(self) -> float:
-        """The lower end."""
+        """The lower end of the interval."""
         return self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """The upper end of the interval."""
         return self.mean + self.half_width
 
 
-def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
-    r"""Mean of values with Student's interval.
+def mean_interval(values: Any, confidence: float = 0.95) -> MeanInterval:
+    r"""Return the mean of values with Student's confidence interval.
 
     .. math:: \bar v \pm t_{n-1}\left(\tfrac{1+c}{2}\right) \frac{s}{\sqrt n}
 
     Parameters
     ----------
     values : array-like
-        NaN is left out.
+        NaN is ignored.
     confidence : float in (0, 1), default 0.95
 
     Returns
     -------
     interval : Interval
-        Of a single value, standard error and width are NaN: one value says nothing about its spread. Two values have
-        an error, but no width.
+        A single value has neither a standard error nor a half width (NaN); two values have no half width.
 
     Examples
     --------
@@ -105,17 +104,17 @@ def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
     kept = kept[~np.isnan(kept)]
     n = len(kept)
     if n < 2:
-        return Interval(n, float(kept[0]) if n else math.nan, math.nan, math.nan)
+        return MeanInterval(n, float(kept[0]) if n else math.nan, math.nan, math.nan)
     error = float(np.std(kept, ddof=1) / math.sqrt(n))
     errors = float(stats.t.ppf((1.0 + confidence) / 2.0, n - 1)) if n >= LEAST_FOR_INTERVAL else math.nan
-    return Interval(n, float(np.mean(kept)), error, errors * error)
+    return MeanInterval(n, float(np.mean(kept)), error, errors * error)
 
 
 # -- from the table of results ------------------------------------------------------------------------------
 
 
-def levels(results: pd.DataFrame, metric: str) -> list[Level]:
-    """The levels of openness at which a metric has values, in rising order.
+def find_levels(results: pd.DataFrame, metric: str) -> list[Level]:
+    """Return the levels of openness at which a metric has values, in rising order.
 
     Parameters
     ----------
@@ -123,39 +122,39 @@ def levels(results: pd.DataFrame, metric: str) -> list[Level]:
         With the columns trial, n_unknown, openness, method, metric and value.
     metric : str
     """
-    rows = _rows(results, metric)
+    rows = _select_metric(results, metric)
     found = rows.loc[rows["value"].notna(), ["openness", "n_unknown"]].drop_duplicates()
     return sorted(Level(float(o), int(n)) for o, n in zip(found["openness"], found["n_unknown"], strict=True))
 
 
 def values_at(results: pd.DataFrame, metric: str, level: Level) -> pd.DataFrame:
-    """The values of a metric at one openness: a row a trial, a column a method.
+    """Return the values of a metric at one level of openness, with a row per trial and a column per method.
 
     Parameters
     ----------
     results : DataFrame
     metric : str
     level : Level
-        One of :func:`levels`.
+        From :func:`find_levels`.
     """
-    rows = _rows(results, metric)
-    return _by_trial(rows[(rows["openness"] == level.openness) & (rows["n_unknown"] == level.n_unknown)])
+    rows = _select_metric(results, metric)
+    return _pivot_trials(rows[(rows["openness"] == level.openness) & (rows["n_unknown"] == level.n_unknown)])
 
 
-def values_averaged(results: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The mean of a metric over all levels of openness: a row a trial, a column a method.
+def average_over_levels(results: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return the mean of a metric over all levels of openness, with a row per trial and a column per method.
 
-    A trial in which a method lacks a level that others have is left out for this method (NaN): a mean over the easier
-    levels alone would not compare.
+    If a method lacks a level that other methods have in a trial, its mean is NaN, since means over different levels
+    cannot be compared.
 
     Parameters
     ----------
     results : DataFrame
     metric : str
     """
-    each = [values_at(results, metric, level) for level in levels(results, metric)]
+    each = [values_at(results, metric, level) for level in find_levels(results, metric)]
     if not each:
-        return _by_trial(_rows(results, metric)[:0])
+        return _pivot_trials(_select_metric(results, metric)[:0])
     trials = sorted(set().union(*(one.index for one in each)))
     methods = sorted(set().union(*(one.columns for one in each)))
     full = [one.reindex(index=trials, columns=methods) for one in each]
@@ -172,9 +171,9 @@ class Curve:
     Attributes
     ----------
     openness, mean, half_width : ndarray (n_levels,)
-        Half the width of the 95 % interval is NaN where there are fewer than three trials.
+        The half width of the 95 % interval is NaN for fewer than three trials.
     n_trials : int
-        Trials with a value at any level.
+        Number of trials with a value at any level.
     """
 
     openness: Array
@@ -184,7 +183,7 @@ class Curve:
 
     @property
     def low(self) -> Array:
-        """Lower ends of the intervals; the metrics are shares, and none is below zero."""
+        """Lower ends of the intervals, at least zero, since the metrics are shares."""
         return np.maximum(self.mean - self.half_width, 0.0)
 
     @property
@@ -193,18 +192,18 @@ class Curve:
         return np.minimum(self.mean + self.half_width, 1.0)
 
 
-def curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:
-    """Mean and interval of a metric at every openness, for every method that has a value, in alphabetical order.
+def compute_curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:
+    """Return the curve of a metric against openness for every method that has a value, in alphabetical order.
 
     Parameters
     ----------
     results : DataFrame
     metric : str
     """
-    steps = levels(results, metric)
+    steps = find_levels(results, metric)
     openness = np.array([step.openness for step in steps])
-    summaries = [summarise(values_at(results, metric, step)) for step in steps]
-    rows = _rows(results, metric)
+    summaries = [summarize(values_at(results, metric, step)) for step in steps]
+    rows = _select_metric(results, metric)
     trials = rows[rows["value"].notna()].groupby("method")["trial"].nunique()
     drawn = {}
     for method in sorted(trials.index):
@@ -216,14 +215,14 @@ def curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:
     return drawn
 
 
-def _rows(results: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _select_metric(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     missing = {"trial", "n_unknown", "openness", "method", "metric", "value"} - set(results.columns)
     if missing:
-        raise ValueError(f"results lacks the columns {sorted(missing)}; pass the table of results of an experiment.")
+        raise ValueError(f"results lacks the columns {sorted(missing)}; pass the results table of an experiment.")
     return results[results["metric"] == metric]
 
 
-def _by_trial(rows: pd.DataFrame) -> pd.DataFrame:
+def _pivot_trials(rows: pd.DataFrame) -> pd.DataFrame:
     twice = rows.duplicated(["trial", "method"])
     if twice.any():
         first = rows[twice].iloc[0]
@@ -234,21 +233,21 @@ def _by_trial(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.pivot(index="trial", columns="method", values="value").astype(np.float64)
 
 
-# -- what numbers by trial are worth ------------------------------------------------------------------------
+# -- from values by trial -----------------------------------------------------------------------------------
 
 
-def summarise(values: pd.DataFrame) -> pd.DataFrame:
-    """Mean, standard error and interval of each method.
+def summarize(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean, standard error and interval of each method.
 
     Parameters
     ----------
     values : DataFrame
-        A row a trial, a column a method.
+        A row per trial, a column per method.
 
     Returns
     -------
     summary : DataFrame
-        By method: n, mean, standard_error and half_width of the 95 % interval. Methods without a value are left out.
+        By method: n, mean, standard_error and half_width of the 95 % interval. Methods without values are left out.
     """
     import pandas as pd
 
@@ -259,12 +258,12 @@ def summarise(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_differences(values: pd.DataFrame, reference: str) -> pd.DataFrame:
-    r"""How far one method lies from every other, trial by trial.
+    r"""Return the paired differences between one method and every other.
 
     Parameters
     ----------
     values : DataFrame
-        A row a trial, a column a method.
+        A row per trial, a column per method.
     reference : str
         The method that is compared with the others.
 
@@ -272,16 +271,16 @@ def paired_differences(values: pd.DataFrame, reference: str) -> pd.DataFrame:
     -------
     differences : DataFrame
         By other method, over the trials that both have: n, the mean ``difference`` (reference minus other), the ends
-        ``low`` and ``high`` of its 95 % interval, and in how many trials the reference had the larger value, the same
-        and the smaller (``larger``, ``ties``, ``smaller``). Methods without a trial in common are left out.
+        ``low`` and ``high`` of its 95 % interval, and the number of trials in which the reference has the larger, the
+        same and the smaller value (``larger``, ``ties``, ``smaller``). Methods without a common trial are left out.
     """
     import pandas as pd
 
     if reference not in values.columns:
-        raise ValueError(f"reference, {reference!r}, is not among the methods {list(values.columns)}.")
+        raise ValueError(f"reference {reference!r} is not one of the methods {list(values.columns)}.")
     rows = {}
     for method in values.columns.drop(reference):
-        difference = _difference(values, reference, method)
+        difference = _pair_differences(values, reference, method)
         if not len(difference):
             continue
         found = mean_interval(difference)
@@ -298,26 +297,24 @@ def paired_differences(values: pd.DataFrame, reference: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 
 
-def _difference(values: pd.DataFrame, reference: str, other: str) -> Array:
-    """Differences of two methods over the trials that both have."""
+def _pair_differences(values: pd.DataFrame, reference: str, other: str) -> Array:
+    """Return the differences of two methods over the trials that both have."""
     both = values[[reference, other]].dropna()
     return np.round((both[reference] - both[other]).to_numpy(dtype=np.float64), _DECIMALS)
 
 
-def compare(values: pd.DataFrame, reference: str) -> pd.DataFrame:
-    r"""One method against every other, trial by trial, with tests.
+def compare_methods(values: pd.DataFrame, reference: str) -> pd.DataFrame:
+    r"""Compare one method with every other by paired tests.
 
     Parameters
     ----------
-    values : DataFrame
-        A row a trial, a column a method.
-    reference : str
-        The method that is compared with the others.
+    values, reference :
+        As for :func:`paired_differences`.
 
     Returns
     -------
     comparison : DataFrame
-        As :func:`paired_differences` has it, with the p-value ``p`` of Wilcoxon's signed-rank test and ``p_holm``,
+        The table of :func:`paired_differences` with the p-value ``p`` of Wilcoxon's signed-rank test and ``p_holm``,
         which is corrected for the number of methods.
 
     References
@@ -329,24 +326,24 @@ def compare(values: pd.DataFrame, reference: str) -> pd.DataFrame:
     Examples
     --------
     >>> import pandas as pd
-    >>> from srosr.experiments.statistics import compare
+    >>> from srosr.experiments.statistics import compare_methods
     >>> values = pd.DataFrame({"ours": [0.9, 0.8, 0.7], "other": [0.5, 0.8, 0.4]})
-    >>> found = compare(values, "ours").loc["other"]
+    >>> found = compare_methods(values, "ours").loc["other"]
     >>> round(float(found["difference"]), 3), int(found["larger"]), int(found["ties"]), float(found["p"])
     (0.233, 2, 1, 0.5)
     """
     table = paired_differences(values, reference)
-    p = np.array([signed_rank_p(_difference(values, reference, other)) for other in table.index])
+    p = np.array([signed_rank_p(_pair_differences(values, reference, other)) for other in table.index])
     return table.assign(p=p, p_holm=holm(p))
 
 
 def signed_rank_p(difference: Any) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test: could the differences as well have the other sign?
+    """Return the two-sided p-value of Wilcoxon's signed-rank test.
 
     Parameters
     ----------
     difference : array-like (n,)
-        Zeros are left out, as Wilcoxon did; where nothing is left the p-value is 1.
+        Zeros are left out, as Wilcoxon did; if nothing is left, the p-value is 1.
     """
     kept = np.asarray(difference, dtype=np.float64)
     kept = kept[kept != 0]
@@ -356,7 +353,7 @@ def signed_rank_p(difference: Any) -> float:
 
 
 def holm(p: Any) -> Array:
-    r"""Holm's correction of p-values, so that below 0.05 any false alarm among all comparisons has a chance of 5 %.
+    r"""Return p-values with Holm's correction, which controls the chance of any false positive among all comparisons.
 
     .. math:: \tilde p_{(i)} = \max_{j \le i} \min\{1, (m - j + 1)\, p_{(j)}\}
 

@@ -1,7 +1,7 @@
-"""One trial of an experiment: draw it, fit every method that is asked for, measure at every openness.
+"""One trial of an experiment: draw its samples, fit the requested methods, measure at every level of openness.
 
-A trial runs in a worker process, on one thread, and depends on nothing but protocol, data set, seed and its number:
-where it runs, and what ran there before, does not change a bit of what it finds.
+A trial runs in a worker process, on one thread. Its records depend on protocol, data set, seed and trial number alone,
+to the last bit.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ..metrics import (
     rejection_accuracy,
 )
 from .protocol import UNKNOWN, MethodSetting, Protocol, Source, Trial
-from .trial_methods import Contender, MetSamples, Said, fit_together, sharing
-from .worker_task import NotHere, reason_of
+from .trial_methods import FittedMethod, MethodPredictions, TrialSamples, fit_group, group_by_fit
+from .worker_task import UnfitWorkerError, describe_error
 
-__all__ = ["METRICS", "TARGETS", "Work", "run_trial"]
+__all__ = ["METRICS", "TARGETS", "RunSettings", "run_trial"]
 
 #: Metrics of the results, in the order of the tables.
 METRICS = (
@@ -42,31 +42,31 @@ METRICS = (
     "accuracy",
     "recognition_accuracy",
     "rejection_accuracy",
-    "known_refused",
+    "known_rejected",
     "closed_set_accuracy",
     "auroc",
     "oscr",
     "fpr95",
     "f_macro",
 )
-#: Rates of false rejection at which thresholds and coverage are looked at.
+#: Target rates of false rejection for which thresholds are measured.
 TARGETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-#: Methods whose errors and confusion the report draws, of the first trial.
+#: Methods whose errors and confusion in the first trial the report shows.
 PORTRAYED = ("calibrated", "paper")
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Work:
-    """What all trials of a run have in common.
+class RunSettings:
+    """The settings that all trials of a run share.
 
     Attributes
     ----------
     protocol : Protocol
     seed : int
     fingerprint : str
-        Of the data set: a machine that finds other data says so.
+        Fingerprint of the data set, by which workers detect different data.
     """
 
     protocol: Protocol
@@ -74,69 +74,69 @@ class Work:
     fingerprint: str
 
 
-def run_trial(work: Work, number: int, methods: tuple[str, ...]) -> list[tuple[Record, Record]]:
-    """Record and times of each method on one trial. A method that fails leaves the others alone.
+def run_trial(work: RunSettings, number: int, methods: tuple[str, ...]) -> list[tuple[Record, Record]]:
+    """Return the record and the times of each method on one trial. A failure does not affect the other methods.
 
     Parameters
     ----------
-    work : Work
+    work : RunSettings
     number : int
-        Of the trial.
+        Number of the trial.
     methods : tuple of str
-        Names of the protocol's methods.
+        Names of methods of the protocol.
 
     Raises
     ------
-    NotHere
+    UnfitWorkerError
         If this machine does not have the data set of the run.
     """
     protocol = work.protocol
-    dataset = _dataset(protocol, work.fingerprint)
+    dataset = _load_dataset(protocol, work.fingerprint)
     with threadpool_limits(1):
         trial = protocol.draw(dataset, number, work.seed)
-        X, X_test = protocol.prepared(*_features(protocol, dataset, trial, work.seed))
-        test = MetSamples(X_test)
+        X, X_test = protocol.prepare_features(*_extract_features(protocol, dataset, trial, work.seed))
+        test = TrialSamples(X_test)
         found: dict[str, tuple[Record, Record]] = {}
-        for group in sharing([protocol.method(name) for name in methods]):
-            found |= _run_group(group, trial, X, test, _method_seed(work.seed, number), number, dataset)
+        for group in group_by_fit([protocol.find_method(name) for name in methods]):
+            found |= _run_group(group, trial, X, test, _derive_method_seed(work.seed, number), number, dataset)
     return [found[name] for name in methods]
 
 
-#: The data set of the last trial of this process, its source and fingerprint: the next trial most often needs it again.
-_kept: tuple[Source, str, Dataset] | None = None
+#: Source, fingerprint and data set of the last trial of this process; the next trial usually needs the same.
+_cached: tuple[Source, str, Dataset] | None = None
 
 
-def _dataset(protocol: Protocol, fingerprint: str) -> Dataset:
-    global _kept
-    if _kept is None or _kept[:2] != (protocol.data, fingerprint):
+def _load_dataset(protocol: Protocol, fingerprint: str) -> Dataset:
+    global _cached
+    if _cached is None or _cached[:2] != (protocol.data, fingerprint):
         try:
-            dataset = protocol.dataset()
+            dataset = protocol.load_dataset()
             found = dataset.fingerprint()
         except Exception as error:
-            # Whoever gave out this trial has loaded it: the trial is not at fault.
-            raise _without_data(protocol.data, f"cannot be loaded: {reason_of(error)}") from error
+            # The main process has loaded the data set, so this machine is at fault, not the trial.
+            raise _make_data_error(protocol.data, f"cannot be loaded: {describe_error(error)}") from error
         if found != fingerprint:
-            told = f"is not that of the run (fingerprint {found[:12]}, not {fingerprint[:12]})"
-            raise _without_data(protocol.data, told)
-        _kept = protocol.data, fingerprint, dataset
-    return _kept[2]
+            reason = f"is not that of the run (fingerprint {found[:12]}, not {fingerprint[:12]})"
+            raise _make_data_error(protocol.data, reason)
+        _cached = protocol.data, fingerprint, dataset
+    return _cached[2]
 
 
-def _without_data(source: Source, told: str) -> NotHere:
-    """What to raise where the data set is missing, or another."""
+def _make_data_error(source: Source, reason: str) -> UnfitWorkerError:
+    """Return the exception for a data set that is missing or different on this machine."""
     where = "in the folder that SROSR_DATA_DIR names there" if source.file is None else "under the same path"
-    return NotHere(
-        f"the data set {source.set or source.file} {told.rstrip('.')}. Every machine needs the same files, {where}."
+    return UnfitWorkerError(
+        f"the data set {source.set or source.file} {reason.rstrip('.')}. Every machine needs the same files, {where}."
     )
 
 
-def _method_seed(seed: int, number: int) -> int:
-    """The seed of the methods' own randomness, another one for every trial."""
+def _derive_method_seed(seed: int, number: int) -> int:
+    """Return the seed of the methods' random numbers, which differs between trials."""
     return int(np.random.default_rng([seed, number, 1]).integers(2**31))
 
 
-def _features(protocol: Protocol, dataset: Dataset, trial: Trial, seed: int) -> tuple[Array, Array]:
-    """Training and test samples as vectors; the vocabulary of pictures is learnt on the training pictures alone."""
+def _extract_features(protocol: Protocol, dataset: Dataset, trial: Trial, seed: int) -> tuple[Array, Array]:
+    """Return training and test vectors; the visual vocabulary is learned from the training pictures alone."""
     if not dataset.pictures:
         return tuple(np.asarray(dataset.X[rows], dtype=np.float64) for rows in (trial.train, trial.test))  # type: ignore[return-value]
     from ..features import SpatialPyramid
@@ -146,17 +146,17 @@ def _features(protocol: Protocol, dataset: Dataset, trial: Trial, seed: int) -> 
         X = pyramid.fit_transform(dataset.X[trial.train])
         return X, pyramid.transform(dataset.X[trial.test])
     except (OSError, ImportError) as error:
-        raise _without_data(protocol.data, f"cannot be read: {reason_of(error)}") from error
+        raise _make_data_error(protocol.data, f"cannot be read: {describe_error(error)}") from error
 
 
 def _run_group(
-    group: list[MethodSetting], trial: Trial, X: Array, test: MetSamples, seed: int, number: int, dataset: Dataset
+    group: list[MethodSetting], trial: Trial, X: Array, test: TrialSamples, seed: int, number: int, dataset: Dataset
 ) -> dict[str, tuple[Record, Record]]:
-    """The methods that share a fit."""
+    """Run the methods that share a fit and return their records and times by name."""
     out: dict[str, tuple[Record, Record]] = {}
     left = list(group)
     openness = trial.openness(trial.levels[-1])
-    contenders = fit_together(group, X, trial.y_train, seed, openness)
+    fitted = fit_group(group, X, trial.y_train, seed, openness)
     while left:
         setting = left[0]
         started, coded = time.perf_counter(), coding_seconds()
@@ -164,21 +164,21 @@ def _run_group(
         record: Record = {"trial": number, "method": setting.name, "error": None, "values": [], "coverage": []}
         record["portrait"] = None
         with warnings.catch_warnings():
-            # Nobody watches a worker, and who is warned of a fit that several share depends on who comes first.
+            # A worker has no screen, and which method of a shared fit would warn depends on their order.
             warnings.simplefilter("ignore")
             try:
-                contender = next(contenders)
+                method = next(fitted)
                 moments[0] = time.perf_counter()
-                contender.judge(test)
+                method.predict(test)
                 moments[1] = time.perf_counter()
-                record["values"] = _measured(contender, trial)
-                record["coverage"] = _covered(contender, trial) if setting.coverage else []
+                record["values"] = _measure_levels(method, trial)
+                record["coverage"] = _measure_coverage(method, trial) if setting.coverage else []
                 if number == 0 and setting.name in PORTRAYED:
-                    record["portrait"] = _portrait(contender, trial, dataset)
+                    record["portrait"] = _make_portrait(method, trial, dataset)
             except Exception as error:
-                record |= {"error": reason_of(error), "values": [], "coverage": [], "portrait": None}
-                # What comes after it in the group gets a fit of its own.
-                contenders = fit_together(group[len(group) - len(left) + 1 :], X, trial.y_train, seed, openness)
+                record |= {"error": describe_error(error), "values": [], "coverage": [], "portrait": None}
+                # The methods after it in the group get a new fit.
+                fitted = fit_group(group[len(group) - len(left) + 1 :], X, trial.y_train, seed, openness)
         times = {
             "trial": number,
             "method": setting.name,
@@ -192,57 +192,57 @@ def _run_group(
     return out
 
 
-def _measured(contender: Contender, trial: Trial) -> list[list[Any]]:
-    """Every metric at every openness."""
+def _measure_levels(method: FittedMethod, trial: Trial) -> list[list[Any]]:
+    """Return [n_unknown, openness, metric, value] for every metric at every level of openness."""
     out: list[list[Any]] = []
     for level in trial.levels:
         openness = trial.openness(level)
-        contender.told(openness)
-        met = trial.arrival <= level
-        for metric, value in measure(trial.y_test[met], _met(contender.says(), met)).items():
+        method.set_openness(openness)
+        rows = trial.arrival <= level
+        for metric, value in compute_metrics(trial.y_test[rows], _select_rows(method.decide(), rows)).items():
             out.append([level, openness, metric, value])
     return out
 
 
-def _met(said: Said, met: AnyArray) -> Said:
-    return Said(said.candidate[met], said.score[met], said.refused[met])
+def _select_rows(predictions: MethodPredictions, rows: AnyArray) -> MethodPredictions:
+    return MethodPredictions(predictions.candidate[rows], predictions.score[rows], predictions.rejected[rows])
 
 
-def measure(y: AnyArray, said: Said) -> dict[str, float]:
-    """The metrics of answers; ``y`` has `UNKNOWN` for strangers."""
-    label = np.where(said.refused, UNKNOWN, said.candidate)
+def compute_metrics(y: AnyArray, predictions: MethodPredictions) -> dict[str, float]:
+    """Return all metrics of predictions; ``y`` is `UNKNOWN` for unknown samples."""
+    label = np.where(predictions.rejected, UNKNOWN, predictions.candidate)
     known = y != UNKNOWN
     values = {
         "f": open_set_f_measure(y, label, unknown_label=UNKNOWN),
         "accuracy": open_set_accuracy(y, label, unknown_label=UNKNOWN),
         "recognition_accuracy": recognition_accuracy(y, label, unknown_label=UNKNOWN),
         "rejection_accuracy": rejection_accuracy(y, label, unknown_label=UNKNOWN),
-        "known_refused": float(said.refused[known].mean()),
-        "closed_set_accuracy": float((said.candidate[known] == y[known]).mean()),
-        "auroc": open_set_auroc(y, said.score, unknown_label=UNKNOWN),
-        "oscr": oscr_area(y, said.candidate, said.score, unknown_label=UNKNOWN),
-        "fpr95": fpr_at_tpr(y, said.score, unknown_label=UNKNOWN, tpr=0.95, positive="known"),
+        "known_rejected": float(predictions.rejected[known].mean()),
+        "closed_set_accuracy": float((predictions.candidate[known] == y[known]).mean()),
+        "auroc": open_set_auroc(y, predictions.score, unknown_label=UNKNOWN),
+        "oscr": oscr_area(y, predictions.candidate, predictions.score, unknown_label=UNKNOWN),
+        "fpr95": fpr_at_tpr(y, predictions.score, unknown_label=UNKNOWN, tpr=0.95, positive="known"),
         "f_macro": open_set_f_measure(y, label, unknown_label=UNKNOWN, variant="macro"),
     }
     return {name: float(values[name]) for name in METRICS}
 
 
-def _covered(contender: Contender, trial: Trial) -> list[list[float]]:
-    """What thresholds by a target rate come to, at the largest openness; the contender's own threshold stays."""
-    clf, y, out = contender.clf, trial.y_test, []
+def _measure_coverage(method: FittedMethod, trial: Trial) -> list[list[float]]:
+    """Return the results of thresholds for target rates at the largest openness; the method keeps its own threshold."""
+    clf, y, out = method.clf, trial.y_test, []
     unknown, before = y == UNKNOWN, dict(clf._threshold_arguments)
     with warnings.catch_warnings():
-        # That a small rate cannot be kept with few samples is what the figure shows.
+        # The figure shows where few samples cannot keep a small rate.
         warnings.simplefilter("ignore", CalibrationWarning)
         try:
             for target in TARGETS:
                 clf.set_threshold(target_rejection=target)
-                said = contender.says()
-                label = np.where(said.refused, UNKNOWN, said.candidate)
+                predictions = method.decide()
+                label = np.where(predictions.rejected, UNKNOWN, predictions.candidate)
                 values = (
                     target,
-                    float(said.refused[~unknown].mean()),
-                    float(said.refused[unknown].mean()),
+                    float(predictions.rejected[~unknown].mean()),
+                    float(predictions.rejected[unknown].mean()),
                     float(open_set_f_measure(y, label, unknown_label=UNKNOWN)),
                     float(open_set_accuracy(y, label, unknown_label=UNKNOWN)),
                 )
@@ -252,22 +252,22 @@ def _covered(contender: Contender, trial: Trial) -> list[list[float]]:
     return out
 
 
-def _portrait(contender: Contender, trial: Trial, dataset: Dataset) -> Record | None:
-    """Errors, scores and confusion of one trial, for figures."""
-    clf, errors = contender.clf, contender.errors()
+def _make_portrait(method: FittedMethod, trial: Trial, dataset: Dataset) -> Record | None:
+    """Return errors, scores and confusion matrix of one trial, for figures."""
+    clf, errors = method.clf, method.get_errors()
     if errors is None or not isinstance(clf, SROSRClassifier):
         return None
-    said = contender.says()
-    label = np.where(said.refused, UNKNOWN, said.candidate)
+    predictions = method.decide()
+    label = np.where(predictions.rejected, UNKNOWN, predictions.candidate)
     _, matrix = open_set_confusion(trial.y_test, label, unknown_label=UNKNOWN, classes=trial.known)
     rows = clf.calibration_.known
     unknown = trial.y_test == UNKNOWN
 
-    def of(which: AnyArray) -> dict[str, list[float]]:
+    def describe(which: AnyArray) -> dict[str, list[float]]:
         return {
             "matched": errors[0][which].tolist(),
             "nonmatched": errors[1][which].tolist(),
-            "score": said.score[which].tolist(),
+            "score": predictions.score[which].tolist(),
         }
 
     return {
@@ -277,7 +277,7 @@ def _portrait(contender: Contender, trial: Trial, dataset: Dataset) -> Record | 
             "matched": rows.matched.tolist(),
             "nonmatched": (rows.nonmatched / (len(clf.classes_) - 1)).tolist(),
         },
-        "test": {"known": of(~unknown), "unknown": of(unknown)},
+        "test": {"known": describe(~unknown), "unknown": describe(unknown)},
         "threshold": float(clf.threshold_) if math.isfinite(clf.threshold_) else None,
         "score_name": "unknown score",
     }

@@ -1,8 +1,8 @@
-"""The methods of a protocol on one trial: each fitted once, and what they say of the test samples at every openness.
+"""The methods of a protocol on one trial: each is fitted once and predicts the test samples at every level of openness.
 
-Methods that differ only in what they conclude from the same codes share them: the rules of the recogniser are one
-cross-test, refusal by SCI, ratio and residual another, and a method with two thresholds is one model. What a method
-finds is the same, to the bit, as if it were alone (to rounding, over more training samples than have a Gram matrix).
+Methods that use the same codes share them: all rules of the recognizer need one cross-test, rejection by SCI, ratio and
+residual another, and a method with two thresholds is one model. The results are the same bits as without sharing (equal
+up to rounding where the training set is too large for a Gram matrix).
 """
 
 from __future__ import annotations
@@ -23,90 +23,90 @@ from ..rivals import SparseRejection, open_set_methods
 from ..scoring import conclude, count_atoms
 from .protocol import MethodSetting
 
-__all__ = ["Contender", "MetSamples", "Said", "fit_together", "make", "sharing"]
+__all__ = ["FittedMethod", "MethodPredictions", "TrialSamples", "fit_group", "group_by_fit", "make_classifier"]
 
-#: Coding problems by the names of protocol files.
+#: Coding problems by their names in protocol files.
 PROBLEMS: dict[str, Callable[..., Problem]] = {name.lower(): kind for name, kind in CODING_PROBLEMS.items()}
-#: Parameters that come into play after fitting.
-LATE = ("threshold", "target_rejection", "per_class", "risk_weight", "openness", "weight")
-#: Parameters that come into play when all samples of a fit have been coded.
-CONCLUSIONS = ("rule", "tail_size")
-#: Parameters that the experiment sets.
-SET = ("random_state", "n_jobs", "verbose", "unknown_label")
+#: Parameters that take effect after fitting.
+POST_FIT_PARAMETERS = ("threshold", "target_rejection", "per_class", "risk_weight", "openness", "weight")
+#: Parameters that take effect once all samples of a fit have been coded.
+RULE_PARAMETERS = ("rule", "tail_size")
+#: Parameters that the experiment sets itself.
+RESERVED_PARAMETERS = ("random_state", "n_jobs", "verbose", "unknown_label")
 
 
-def make(setting: MethodSetting, seed: int) -> OpenSetClassifier:
-    """The classifier of a setting, unfitted: one thread, samples of unit length, and a seed.
+def make_classifier(setting: MethodSetting, seed: int) -> OpenSetClassifier:
+    """Return the unfitted classifier of a setting, with one thread, samples of unit length, and a seed.
 
     Raises
     ------
     ValueError
-        For a parameter that the method does not have.
+        If the method lacks a parameter.
     """
     clf = open_set_methods()[setting.method]
     there = clf.get_params()
     for name in setting.parameters:
-        if name not in there or name in SET:
-            can = [p for p in there if p not in SET]
+        if name not in there or name in RESERVED_PARAMETERS:
+            can = [p for p in there if p not in RESERVED_PARAMETERS]
             raise ValueError(
                 f"{setting.method} has no parameter {name!r}{did_you_mean(name, can)}; it has {join_names(can)}."
             )
     usual = {"normalize": True, "random_state": seed, "n_jobs": 1}
     clf.set_params(**{name: value for name, value in usual.items() if name in there})
-    clf.set_params(**{name: _value(name, value) for name, value in setting.parameters.items()})
+    clf.set_params(**{name: _parse_value(name, value) for name, value in setting.parameters.items()})
     clf._check_parameters()
     return clf
 
 
-def _value(name: str, value: Any) -> Any:
-    """A parameter as the classifier takes it."""
-    return _problem(value) if name == "problem" else value
+def _parse_value(name: str, value: Any) -> Any:
+    """Return a parameter as the classifier takes it."""
+    return _parse_problem(value) if name == "problem" else value
 
 
-def _problem(value: Any) -> Problem:
-    """``{ name = "bpdn", epsilon = 0.001 }`` as a problem."""
+def _parse_problem(value: Any) -> Problem:
+    """Return the problem for an entry such as ``{ name = "bpdn", epsilon = 0.001 }``."""
     if not (isinstance(value, dict) and value.get("name") in PROBLEMS):
-        raise ValueError(f'problem must be such as {{ name = "bpdn", epsilon = 0.001 }}, with a name of '
+        raise ValueError(f'problem must be a table such as {{ name = "bpdn", epsilon = 0.001 }} whose name is one of '
                          f"{', '.join(PROBLEMS)}; got {value!r}.")  # fmt: skip
     return PROBLEMS[value["name"]](**{key: v for key, v in value.items() if key != "name"})
 
 
-def sharing(settings: Iterable[MethodSetting]) -> list[list[MethodSetting]]:
-    """The settings, those that share a fit together, in the order of the first of each."""
+def group_by_fit(settings: Iterable[MethodSetting]) -> list[list[MethodSetting]]:
+    """Return the settings in groups that share a fit, in the order of their first members."""
     groups: dict[str, list[MethodSetting]] = {}
     for setting in settings:
-        early = {name: value for name, value in setting.parameters.items() if name not in LATE}
+        early = {name: value for name, value in setting.parameters.items() if name not in POST_FIT_PARAMETERS}
         family = setting.method
-        clf = make(setting, 0)
+        clf = make_classifier(setting, 0)
         if isinstance(clf, SparseRejection):
             family = "rejection by a number of the code"
         elif isinstance(clf, SROSRClassifier):
-            early = {name: value for name, value in early.items() if name not in CONCLUSIONS}
+            early = {name: value for name, value in early.items() if name not in RULE_PARAMETERS}
             family = "SROSR"
         groups.setdefault(json.dumps([family, early], sort_keys=True), []).append(setting)
     return list(groups.values())
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What a method says of the test samples.
+class MethodPredictions:
+    """The predictions of a method for the test samples.
 
     Attributes
     ----------
     candidate : ndarray
         The best known class of each sample.
     score : ndarray
-        Its unknown score.
-    refused : ndarray of bool
+        The unknown score of each sample.
+    rejected : ndarray of bool
     """
 
     candidate: AnyArray
     score: Array
-    refused: AnyArray
+    rejected: AnyArray
 
 
-class MetSamples:
-    """The test samples of a trial; their evidence is gathered once for all methods on the same codes.
+class TrialSamples:
+    """The test samples of a trial, with a cache of their evidence for methods that use the same codes.
 
     Parameters
     ----------
@@ -115,12 +115,12 @@ class MetSamples:
 
     def __init__(self, X: Array) -> None:
         self.X = X
-        self._gathered: dict[str, Evidence] = {}
-        # By their number; as long as they are kept, no other gets it.
+        self._cache: dict[str, Evidence] = {}
+        # Keeps the dictionaries alive, so that their ids, which are part of keys, stay unique.
         self._parts: dict[int, Dictionary] = {}
 
     def evidence(self, clf: SROSRClassifier | SparseRejection) -> Evidence:
-        """The evidence over the dictionary of ``clf``, which is fitted to the trial's training samples."""
+        """Return the evidence over the dictionary of ``clf``, which is fitted to the trial's training samples."""
         codes = repr(
             (clf.problem_, [getattr(clf, name) for name in ("kernel", "gamma", "degree", "coef0", "normalize")])
         )
@@ -130,15 +130,15 @@ class MetSamples:
         full = codes + " and least squares"
         if isinstance(clf, SROSRClassifier) and clf._collaborative is not None:
             codes = full
-        elif full in self._gathered:
-            return self._gathered[full]
-        if codes not in self._gathered:
-            self._gathered[codes] = clf._gather_evidence(clf._check_queries(self.X))
-        return self._gathered[codes]
+        elif full in self._cache:
+            return self._cache[full]
+        if codes not in self._cache:
+            self._cache[codes] = clf._gather_evidence(clf._check_queries(self.X))
+        return self._cache[codes]
 
 
-class Contender:
-    """A fitted method, and what it says of test samples.
+class FittedMethod:
+    """A fitted method and its predictions for the test samples.
 
     Parameters
     ----------
@@ -151,23 +151,20 @@ class Contender:
         self.setting, self.clf = setting, clf
         self.evidence: Evidence | None = None
 
-    def judge(self, test: MetSamples) -> None:
-        """Meet the test samples; what is said of them follows from this, whatever the threshold."""
+    def predict(self, test: TrialSamples) -> None:
+        """Compute candidates and scores of the test samples, which do not depend on the threshold."""
         clf = self.clf
         if isinstance(clf, (SROSRClassifier, SparseRejection)):
             evidence = test.evidence(clf)
-            self._candidate, self._empty, self._score = (
-                evidence.candidate,
-                evidence.empty,
-                clf._score_evidence(evidence),
-            )
+            self._candidate, self._empty = evidence.candidate, evidence.empty
+            self._score = clf._score_evidence(evidence)
             self.evidence = evidence if isinstance(clf, SROSRClassifier) else None
             return
         raw = clf._predict_raw(clf._check_queries(test.X))
         self._candidate, self._empty, self._score = raw.candidate, raw.empty, raw.unknown_score
 
-    def told(self, openness: float) -> None:
-        """Take the openness of a level, if the method follows it."""
+    def set_openness(self, openness: float) -> None:
+        """Set the openness of a level, if the method follows it."""
         if not self.setting.follows_openness:
             return
         self.clf.set_params(openness=openness)
@@ -179,56 +176,56 @@ class Contender:
         else:
             self.clf.set_threshold(**self.clf._threshold_arguments)
 
-    def says(self) -> Said:
-        """Answers under the threshold that is set now."""
-        refused = self._empty | ~(self._score <= self.clf.thresholds_[self._candidate])
-        return Said(self.clf.classes_[self._candidate], self._score, refused)
+    def decide(self) -> MethodPredictions:
+        """Return the predictions under the current threshold."""
+        rejected = self._empty | ~(self._score <= self.clf.thresholds_[self._candidate])
+        return MethodPredictions(self.clf.classes_[self._candidate], self._score, rejected)
 
-    def errors(self) -> tuple[Array, Array] | None:
-        """Matched and mean non-matched errors of the test samples; None of a method that has none."""
+    def get_errors(self) -> tuple[Array, Array] | None:
+        """Return matched and mean non-matched errors of the test samples, or None if the method has none."""
         if self.evidence is None:
             return None
         matched, nonmatched = (self.evidence.values[:, EVIDENCE.index(kind)] for kind in ("matched", "nonmatched"))
         return matched, nonmatched
 
 
-def fit_together(
+def fit_group(
     settings: list[MethodSetting], X: Array, y: IntArray, seed: int, openness: float
-) -> Iterator[Contender]:
-    """The contenders of settings that share a fit, one after the other.
+) -> Iterator[FittedMethod]:
+    """Yield the fitted methods of settings that share a fit.
 
     Parameters
     ----------
     settings : list of MethodSetting
-        One of :func:`sharing`.
+        A group from :func:`group_by_fit`.
     X, y : ndarray
         Training samples.
     seed : int
-        Of the methods' own randomness.
+        Seed of the methods' random numbers.
     openness : float
-        What those that follow it are told at first.
+        Initial openness of the methods that follow it.
     """
     first: OpenSetClassifier | None = None
     for setting in settings:
-        clf = make(setting, seed)
+        clf = make_classifier(setting, seed)
         if setting.follows_openness:
             clf.set_params(openness=openness)
         if first is None:
             first = clf.fit(X, y)
         elif isinstance(first, SROSRClassifier) and clf.rule == "calibrated" and first._collaborative is None:
-            clf = clf.fit(X, y)  # the rules before it did without least squares over so many samples
+            clf = clf.fit(X, y)  # the fit of the other rules has no least squares over so many samples
         else:
-            clf = _like(first, clf)
-        yield Contender(setting, clf)
+            clf = _copy_fit(first, clf)
+        yield FittedMethod(setting, clf)
 
 
-def _like(fitted: OpenSetClassifier, wanted: OpenSetClassifier) -> OpenSetClassifier:
-    """``wanted`` as if it were fitted, from a fit of the same family."""
-    late = {name: value for name, value in wanted.get_params(deep=False).items() if name in LATE}
+def _copy_fit(fitted: OpenSetClassifier, wanted: OpenSetClassifier) -> OpenSetClassifier:
+    """Return ``wanted`` as if it were fitted, from a fit of the same family."""
+    late = {name: value for name, value in wanted.get_params(deep=False).items() if name in POST_FIT_PARAMETERS}
     if isinstance(fitted, SparseRejection):
         other: OpenSetClassifier = fitted._sharing_codes(type(wanted))  # type: ignore[arg-type]
     else:
-        # Nothing that a fit leaves is changed in place: what two share stays what it was.
+        # Fitted attributes are never changed in place, so they can be shared.
         other = type(wanted)(**wanted.get_params(deep=False))
         for name, value in vars(fitted).items():
             if name not in other.get_params(deep=False):
@@ -236,12 +233,12 @@ def _like(fitted: OpenSetClassifier, wanted: OpenSetClassifier) -> OpenSetClassi
     other.set_params(**late)
     other._threshold_arguments = {}
     if isinstance(other, SROSRClassifier):
-        _conclude(other)
+        _apply_rule(other)
     return other.set_threshold()
 
 
-def _conclude(clf: SROSRClassifier) -> None:
-    """Draw the conclusions of the classifier's own rule from the cross-test that it has got."""
+def _apply_rule(clf: SROSRClassifier) -> None:
+    """Apply the classifier's own rule to the cross-test that it shares."""
     passes = clf.calibration_
     weight = (1.0 - clf.openness) / 3.0 if clf.weight is None else clf.weight
     clf.rule_ = clf.rule

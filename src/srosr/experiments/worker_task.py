@@ -1,6 +1,6 @@
-"""One task, done in a worker: on one thread, and whatever it raises comes back as a text.
+"""Execution of one task in a worker: on one thread, with exceptions returned as text.
 
-A task may fail for what it is, or for where it is done: only the first is a result.
+A task can fail because of what it is or because of where it runs. Only the first kind is a result.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "GO_ON",
-    "IMPORTABLE",
+    "IMPORTABLE_HINT",
     "ONE_THREAD",
+    "RESUME_HINT",
     "ExecutorError",
-    "Lost",
-    "NotHere",
-    "Unfit",
-    "attempt",
-    "pickled",
-    "reason_of",
+    "LostTask",
+    "UnfitWorker",
+    "UnfitWorkerError",
+    "call_task",
+    "describe_error",
+    "pickle_function",
 ]
 
-#: What keeps libraries to one thread, if it is set before they are loaded.
+#: Environment that limits libraries to one thread; it must be set before they are loaded.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
-#: What a function for workers must be.
-IMPORTABLE = "It must be defined at the top level of a module that can be imported, not in the script that is run."
+#: Requirement on a function that workers call.
+IMPORTABLE_HINT = "It must be defined at the top level of an importable module, not in the script that is run."
 
-#: What there is to do after an interruption.
-GO_ON = "What is finished is kept: run the same command again, it goes on from there."
+#: What to do after an interruption.
+RESUME_HINT = "Finished trials are kept: run the same command again to resume."
 
 
 class ExecutorError(RuntimeError):
-    """Work cannot be done at all: workers do not start, cannot be reached, or lack what they need."""
+    """Workers do not start, cannot be reached, or lack what every task needs."""
 
 
-class NotHere(RuntimeError):
-    """Raised by a task that can be done, but not here: the worker lacks something that all tasks need.
+class UnfitWorkerError(RuntimeError):
+    """Raised by a task that this worker cannot run, because the worker lacks something that all tasks need.
 
-    The message says what, and what to do.
+    The message says what is missing and what to do.
     """
 
 
 @dataclass(frozen=True)
-class Lost:
-    """What stands for the result of a task that has none.
+class LostTask:
+    """The place holder for the result of a task that raised or whose worker died.
 
     Attributes
     ----------
@@ -60,54 +60,56 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Unfit:
-    """What stands for the result of a task that a worker cannot do, nor any other of the same kind.
+class UnfitWorker:
+    """The place holder for the result of a task whose worker raised `UnfitWorkerError`.
 
-    Executors end the run with it, as an `ExecutorError`: a worker that fails at once takes task after task.
+    Executors end the run with an `ExecutorError`: a worker that fails at once would take task after task.
 
     Attributes
     ----------
     reason : str
-        What is missing, and what to do, in one line.
+        What is missing and what to do, in one line.
     worker : str
-        Where: the name of the machine, or whatever the executor knows it by.
+        The host name of the worker, or the executor's own name for it.
     """
 
     reason: str
     worker: str
 
 
-def attempt(function: Callable[[Any], Any], task: Any) -> Any:
-    """``function(task)``, or a `Lost` that says what it raised; an `Unfit` for a `NotHere`.
+def call_task(function: Callable[[Any], Any], task: Any) -> Any:
+    """Return ``function(task)``, a `LostTask` for an exception, or an `UnfitWorker` for an `UnfitWorkerError`.
 
-    The exception itself stays here: not every one can be sent to another process.
+    The exception itself is not returned, since not every exception can be pickled.
     """
     from threadpoolctl import threadpool_limits
 
-    # For libraries that the task loads first. Numba does not take kindly to a change and stays as it was started.
+    # For libraries that the task loads first. Numba cannot change its number of threads after its start.
     os.environ.update({name: "1" for name in ONE_THREAD if not name.startswith("NUMBA")})
     try:
         with threadpool_limits(limits=1):
             return function(task)
-    except NotHere as error:
-        return Unfit(_one_line(error), socket.gethostname())
+    except UnfitWorkerError as error:
+        return UnfitWorker(_join_lines(error), socket.gethostname())
     except (Exception, SystemExit) as error:
-        return Lost(reason_of(error))
+        return LostTask(describe_error(error))
 
 
-def pickled(function: Callable[[Any], Any]) -> bytes:
-    """A function for other processes, which import it by its name."""
+def pickle_function(function: Callable[[Any], Any]) -> bytes:
+    """Return the pickle of a function, which other processes import by its name."""
     try:
         return pickle.dumps(function)
     except Exception as error:
-        raise ExecutorError(f"{function!r} cannot be sent to workers ({reason_of(error)}). {IMPORTABLE}") from None
+        raise ExecutorError(
+            f"{function!r} cannot be sent to workers ({describe_error(error)}). {IMPORTABLE_HINT}"
+        ) from None
 
 
-def reason_of(error: BaseException) -> str:
-    """Type and message of an exception, in one line."""
-    message = _one_line(error)
+def describe_error(error: BaseException) -> str:
+    """Return the type and message of an exception in one line."""
+    message = _join_lines(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _one_line(error: BaseException) -> str:
+def _join_lines(error: BaseException) -> str:
     return " ".join(str(error).split())

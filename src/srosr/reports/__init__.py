@@ -1,4 +1,4 @@
-"""Figures, pages and wording for experiments, comparisons and evaluations."""
+"""Figures, pages and text for experiments, comparisons and evaluations."""
 
 import lazy_loader
 

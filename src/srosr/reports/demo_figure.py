@@ -1,4 +1,4 @@
-"""The picture of ``srosr demo``: one figure from the scores of all samples down to the reasons for one refusal."""
+"""The figure of ``srosr demo``, from the scores of all samples to the explanation of one rejection."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["plot_demo"]
 
 _WIDTH, _HEIGHT = 13.5, 14.8
 _LEFT, _RIGHT = 0.055, 0.985
-# p-values below 10 to the minus this are drawn there.
+# p-values below 10**-_FARTHEST are drawn there.
 _FARTHEST = 6.0
 
 
 def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
-    """Draw the demonstration and write it to `path`, complete or not at all.
+    """Draw the demonstration and write it to `path` atomically.
 
     From top to bottom: unknown scores of known and unknown digits with the threshold; a few samples with their codes
-    and residuals; what the recogniser has learnt about errors; and the explanation of one refusal.
+    and residuals; the errors that the recognizer has learned; and the explanation of one rejection.
 
     Parameters
     ----------
     result : DemoResult
     path : path-like
-        The ending chooses the format: png, pdf or svg.
+        Its suffix determines the format: png, pdf or svg.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -66,13 +66,15 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
 def _draw(figure: Figure, result: DemoResult) -> None:
     """Lay out the four parts of the figure."""
     samples = result.samples
-    _heading(figure, 0.978, "a", "Unknown scores of known digits, and of digits never met before")
+    _heading(figure, 0.978, "a", "Unknown scores of known and of unknown digits")
     _draw_scores(figure.add_subplot(_grid(figure, 0.948, 0.85, [1])[0]), result)
 
-    _heading(figure, 0.795, "b", "Typical samples: coloured, the class that leaves the smallest error")
+    _heading(figure, 0.795, "b", "Typical samples; in color, the class with the smallest error")
     _draw_examples(figure, result, 0.756, 0.485)
 
-    _heading(figure, 0.438, "c", "Errors: of held-out training samples, of all digits met, and the tail of one class")
+    _heading(
+        figure, 0.438, "c", "Errors of held-out training samples and of all test samples, and the tail of one class"
+    )
     errors, sums, tail, quantiles = map(figure.add_subplot, _grid(figure, 0.39, 0.287, [1, 1, 1, 1]))
     samples.errors.plot(errors)
     samples.nonmatched.plot(sums)
@@ -98,7 +100,7 @@ def _heading(figure: Figure, height: float, letter: str, text: str) -> None:
 
 
 def _stacked_legend(ax: Axes) -> None:
-    """The legend in one column, for a narrow panel."""
+    """Place the legend in one column above a narrow panel."""
     ax.legend(
         frameon=False, ncols=1, loc="lower left", bbox_to_anchor=(0.0, 0.98), borderaxespad=0.2, borderpad=0.1,
         fontsize="small", handlelength=1.4, labelspacing=0.25,
@@ -106,22 +108,22 @@ def _stacked_legend(ax: Axes) -> None:
 
 
 def _draw_scores(ax: Axes, result: DemoResult) -> None:
-    """Unknown scores of all tested samples, on an axis that has as much room for 0.99 to 0.999 as for 0 to 0.9."""
+    """Draw the unknown scores of all test samples, with as much room for 0.99 to 0.999 as for 0 to 0.9."""
     samples, rule = result.samples, result.calibrated
     distances = [np.minimum(-p / np.log(10.0), _FARTHEST) for p in (samples.known_log_p, samples.unknown_log_p)]
     end = max(2.0, 1.03 * float(np.max(np.concatenate(distances))))
     bins = np.linspace(0.0, end, 61)
-    for values, colour, name, share in (
-        (distances[0], KNOWN_COLOR, "known", rule.known_refused),
-        (distances[1], UNKNOWN_COLOR, "unknown", rule.unknown_refused),
+    for values, color, name, share in (
+        (distances[0], KNOWN_COLOR, "known", rule.known_rejected),
+        (distances[1], UNKNOWN_COLOR, "unknown", rule.unknown_rejected),
     ):
-        draw_histogram(ax, values, bins, colour, f"{name}: {len(values)} samples, {share:.1%} refused")
+        draw_histogram(ax, values, bins, color, f"{name}: {len(values)} samples, {share:.1%} rejected")
     threshold = -float(np.log10(max(1.0 - rule.threshold, 10.0**-end)))
     ax.axvline(threshold, color=INK, linewidth=1.2, linestyle=(0, (4, 2)))
     ax.set_ylim(0, 1.18 * ax.get_ylim()[1])
     for text, side, offset in (
         ("← accepted", "right", -6),
-        (f"refused: score above {rule.threshold:.3f} →", "left", 6),
+        (f"rejected: score above {rule.threshold:.3f} →", "left", 6),
     ):
         ax.annotate(
             text, (threshold, 0.99), xycoords=("data", "axes fraction"), xytext=(offset, 0),
@@ -130,20 +132,20 @@ def _draw_scores(ax: Axes, result: DemoResult) -> None:
     whole = range(int(end) + 1)
     ax.set_xticks([*whole], ["0", *("0." + "9" * k for k in whole if k)])
     ax.set_xlim(0, end)
-    ax.set_xlabel("unknown score: share of known samples that look less strange")
+    ax.set_xlabel("unknown score: share of known samples that look more typical")
     ax.set_ylabel("% of samples")
     ax.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, borderpad=0)
     ax.set_title(f"AUROC {rule.auroc:.3f}", loc="right", fontsize="medium", pad=4)
 
 
 def _draw_examples(figure: Figure, result: DemoResult, top: float, bottom: float) -> None:
-    """A column a sample: the picture, its code over the atoms of the known classes, and the residual of each class."""
+    """Draw one column per sample: its picture, its code over the atoms, and the residual of each class."""
     samples = result.samples
     groups = [[e for e in samples.examples if e.is_known == is_known] for is_known in (True, False)]
     groups = [group for group in groups if group]
     if not groups:
         return
-    # A narrow empty column keeps the known and the unknown samples apart.
+    # A narrow empty column separates known and unknown samples.
     widths = [width for group in groups for width in (*(1.0 for _ in group), 0.15)][:-1]
     grid = figure.add_gridspec(
         3, len(widths), left=_LEFT, right=_RIGHT, top=top, bottom=bottom,
@@ -169,7 +171,7 @@ def _draw_examples(figure: Figure, result: DemoResult, top: float, bottom: float
         column += 1
 
 
-def _colour(example: Example) -> str:
+def _choose_color(example: Example) -> str:
     return KNOWN_COLOR if example.is_known else UNKNOWN_COLOR
 
 
@@ -178,37 +180,39 @@ def _draw_picture(ax: Axes, example: Example) -> None:
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(True)
-    ax.spines[:].set_color(_colour(example))
+    ax.spines[:].set_color(_choose_color(example))
     ax.spines[:].set_linewidth(1.6)
     kind = "known" if example.is_known else "unknown"
-    verdict = "refused" if example.refused else f"accepted as {example.candidate}"
-    # Cut, not rounded: 0.9996 is not 1.
+    verdict = "rejected" if example.rejected else f"accepted as {example.candidate}"
+    # Truncated, so that 0.99996 is not shown as 1.
     score = f"{np.floor(example.unknown_score * 1e4) / 1e4:.4f}" if example.unknown_score < 1 else "1"
-    ax.set_title(f"{kind} {example.digit}: {verdict}\nunknown score {score}", fontsize="medium", color=_colour(example))
+    ax.set_title(
+        f"{kind} {example.digit}: {verdict}\nunknown score {score}", fontsize="medium", color=_choose_color(example)
+    )
 
 
 def _draw_code(ax: Axes, example: Example, labels: IntArray, limits: tuple[float, float]) -> None:
-    """The coefficients over the atoms, a band a class; those of the candidate class in colour."""
+    """Draw the coefficients over the atoms, one band per class, those of the candidate class in color."""
     classes = np.unique(labels)
-    centres = []
+    centers = []
     for position, k in enumerate(classes):
         atoms = np.flatnonzero(labels == k)
-        centres.append(float(atoms.mean()))
+        centers.append(float(atoms.mean()))
         if position % 2 == 0:
             ax.axvspan(atoms[0] - 0.5, atoms[-1] + 0.5, color=SHADE, linewidth=0)
         active = atoms[example.code[atoms] != 0]
-        colour = _colour(example) if k == example.candidate else INK
-        ax.vlines(active, 0, example.code[active], color=colour, linewidth=1.4)
+        color = _choose_color(example) if k == example.candidate else INK
+        ax.vlines(active, 0, example.code[active], color=color, linewidth=1.4)
     ax.axhline(0, color=INK, linewidth=0.6)
     ax.set_xlim(-0.02 * len(labels), 1.02 * len(labels))
     ax.set_ylim(limits)
-    ax.set_xticks(centres, [str(k) for k in classes])
+    ax.set_xticks(centers, [str(k) for k in classes])
 
 
 def _draw_residuals(ax: Axes, example: Example, known: Sequence[int], limit: float) -> None:
-    """The residual of each class; the smallest, which names the candidate, in colour."""
-    colours = [_colour(example) if k == example.candidate else PALE for k in known]
-    ax.bar(range(len(known)), example.residuals, color=colours, width=0.72)
+    """Draw the residual of each class; the smallest, that of the candidate, in color."""
+    colors = [_choose_color(example) if k == example.candidate else PALE for k in known]
+    ax.bar(range(len(known)), example.residuals, color=colors, width=0.72)
     ax.set_ylim(0, limit)
     ax.set_xticks(range(len(known)), [str(k) for k in known])
     ax.set_xlabel("class of the training samples")

@@ -1,8 +1,7 @@
-r"""Figures that look into an experiment: errors and confusion of one trial, and thresholds set by a target rate.
+"""Figures of details: errors and confusion of one trial, and thresholds for target rates.
 
-A display holds numbers; ``from_portrait`` or ``from_coverage`` makes it from what an experiment leaves, ``plot`` draws
-it and leaves what was drawn in ``ax_`` or ``axes_``, and ``figure_``. Without a place to draw in, a new figure is made
-with pyplot; with it, pyplot has no part.
+A display holds numbers: ``from_portrait`` or ``from_coverage`` builds it from the records of an experiment, and
+``plot`` draws it into given axes or a new pyplot figure and stores ``ax_`` or ``axes_``, and ``figure_``.
 """
 
 from __future__ import annotations
@@ -16,17 +15,23 @@ from .._support.array_types import Array
 from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, find_bins, make_panels, remove_spines
 from ..experiments import Curve, mean_interval
 from ..inspection import OpenSetConfusionDisplay
-from .method_styles import OURS, OURS_COLOUR, in_order, named, plain, shortened
-from .openness_figures import legend_above, value_limits
+from .method_styles import OURS, OURS_COLOR, escape_label, label_method, order_methods, shorten_names
+from .openness_figures import compute_value_limits, place_legend_above
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CoverageDisplay", "PortraitErrorsDisplay", "TargetDisplay", "coverage_curves", "portrait_confusion"]
+__all__ = [
+    "CoverageDisplay",
+    "PortraitErrorsDisplay",
+    "TargetDisplay",
+    "compute_coverage_curves",
+    "make_confusion_display",
+]
 
-#: So many curves beside ours can be told apart in pale strokes.
+#: The largest number of gray curves that are distinguishable.
 MAX_PALE = 6
 _PALE_STROKES: tuple[tuple[Any, str], ...] = (
     ("-", "s"),
@@ -45,17 +50,17 @@ _GROUPS: tuple[tuple[str, str, Any], ...] = (
 
 
 class PortraitErrorsDisplay:
-    r"""Histograms of matched and of non-matched errors of one trial, on one scale.
+    """Histograms of matched and of non-matched errors of one trial, on one scale.
 
-    The matched error of a sample is the residual of its class (of the best class, for test samples), the non-matched
-    one the mean of the residuals of all the others.
+    The matched error of a sample is the residual of its class (for test samples, of the best class); the non-matched
+    error is the mean residual of all other classes.
 
     Parameters
     ----------
     matched, nonmatched : tuple of three ndarray
-        Of held-out training samples, known test samples and unknown test samples.
+        Errors of held-out training samples, known test samples and unknown test samples.
     method : str, optional
-        Whose errors they are, for the titles.
+        Name of the method, for the titles.
 
     Attributes
     ----------
@@ -68,11 +73,13 @@ class PortraitErrorsDisplay:
 
     def __init__(self, matched: Sequence[Array], nonmatched: Sequence[Array], *, method: str = "") -> None:
         self.method = method
-        self.matched, self.nonmatched = (tuple(_finite(values) for values in three) for three in (matched, nonmatched))
+        self.matched, self.nonmatched = (
+            tuple(_keep_finite(values) for values in three) for three in (matched, nonmatched)
+        )
 
     @classmethod
     def from_portrait(cls, portrait: Mapping[str, Any], *, method: str = "") -> PortraitErrorsDisplay:
-        """The errors of a portrait.
+        """Build the display from the portrait of a method.
 
         Parameters
         ----------
@@ -95,13 +102,13 @@ class PortraitErrorsDisplay:
 
             figure = plt.figure(figsize=(5.6, 4.9), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)
-        whose = f"{plain(self.method)}: " if self.method else ""
+        whose = f"{escape_label(self.method)}: " if self.method else ""
         everything = [values for values in (*self.matched, *self.nonmatched) if len(values)]
         edges = find_bins(bins, *everything) if everything else np.linspace(0.0, 1.0, bins + 1)
         for ax, three, name in ((upper, self.matched, "matched error"), (lower, self.nonmatched, "non-matched error")):
-            for values, (label, colour, dashes) in zip(three, _GROUPS, strict=True):
+            for values, (label, color, dashes) in zip(three, _GROUPS, strict=True):
                 weights = np.full(len(values), 100.0 / max(len(values), 1))
-                steps = {"x": values, "bins": edges.tolist(), "weights": weights, "color": colour}
+                steps = {"x": values, "bins": edges.tolist(), "weights": weights, "color": color}
                 ax.hist(**steps, alpha=0.14, histtype="stepfilled")
                 count = f"{len(values):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
                 ax.hist(**steps, histtype="step", linewidth=1.4, linestyle=dashes, label=f"{label} ({count})")
@@ -111,37 +118,37 @@ class PortraitErrorsDisplay:
         lower.set_xlim(edges[0], edges[-1])
         lower.set_xlabel("reconstruction error")
         figure.legend(
-            handles=_line_handles(upper), loc="outside upper left", ncols=3, frameon=False, fontsize="small",
+            handles=_make_legend_handles(upper), loc="outside upper left", ncols=3, frameon=False, fontsize="small",
             columnspacing=1.2, handlelength=2.2,
         )  # fmt: skip
         self.axes_, self.figure_ = (upper, lower), figure
         return self
 
 
-def portrait_confusion(portrait: Mapping[str, Any]) -> OpenSetConfusionDisplay:
-    """The confusion matrix of a portrait, long names of classes cut.
+def make_confusion_display(portrait: Mapping[str, Any]) -> OpenSetConfusionDisplay:
+    """Return the confusion matrix of a portrait, with long class names shortened.
 
     Parameters
     ----------
     portrait : dict
     """
-    names = [*map(plain, shortened(list(portrait["class_names"]))), "unknown"]
+    names = [*map(escape_label, shorten_names(list(portrait["class_names"]))), "unknown"]
     matrix = np.asarray(portrait["confusion"], dtype=np.int64)
     if matrix.shape != (len(names), len(names)):
         raise ValueError(
-            f"confusion of a portrait with {len(names) - 1} class names must be {len(names)} by {len(names)}, the "
-            f"unknown last; got {matrix.shape}."
+            f"the confusion matrix of a portrait with {len(names) - 1} classes must be {len(names)} by {len(names)}, "
+            f"not {matrix.shape}."
         )
     return OpenSetConfusionDisplay(np.array(names, dtype=object), matrix)
 
 
 class TargetDisplay:
-    r"""What a threshold by a target rate of false rejection comes to, at the largest openness.
+    """Metrics against the target rate of the threshold, at the largest openness.
 
     Parameters
     ----------
-    f, accuracy, unknown_refused : Curve
-        Against the target, which stands where openness stands otherwise.
+    f, accuracy, unknown_rejected : Curve
+        Against the target rate, which is stored in place of openness.
     method : str
 
     Attributes
@@ -153,20 +160,22 @@ class TargetDisplay:
     ax_: Axes
     figure_: Figure
 
-    def __init__(self, f: Curve, accuracy: Curve, unknown_refused: Curve, *, method: str = OURS) -> None:
-        self.f, self.accuracy, self.unknown_refused, self.method = f, accuracy, unknown_refused, method
+    def __init__(self, f: Curve, accuracy: Curve, unknown_rejected: Curve, *, method: str = OURS) -> None:
+        self.f, self.accuracy, self.unknown_rejected, self.method = f, accuracy, unknown_rejected, method
 
     @classmethod
     def from_coverage(cls, coverage: pd.DataFrame, method: str = OURS) -> TargetDisplay:
-        """One method of a table of coverage.
+        """Build the display of one method from a coverage table.
 
         Parameters
         ----------
         coverage : DataFrame
-            With the columns trial, method, target, known_refused, unknown_refused, f and accuracy.
+            With the columns trial, method, target, known_rejected, unknown_rejected, f and accuracy.
         method : str
         """
-        found = [coverage_curves(coverage, column).get(method) for column in ("f", "accuracy", "unknown_refused")]
+        found = [
+            compute_coverage_curves(coverage, column).get(method) for column in ("f", "accuracy", "unknown_rejected")
+        ]
         if any(one is None for one in found):
             raise ValueError(f"coverage has no rows of the method {method!r}.")
         return cls(*found, method=method)  # type: ignore[arg-type]
@@ -182,46 +191,46 @@ class TargetDisplay:
         kinds: tuple[tuple[Curve, str, str, Any, str], ...] = (
             (self.f, "F-measure", KNOWN_COLOR, "-", "o"),
             (self.accuracy, "accuracy", INK, (0, (6, 2)), "s"),
-            (self.unknown_refused, "unknown samples refused", UNKNOWN_COLOR, (0, (2, 1.2)), "^"),
+            (self.unknown_rejected, "unknown samples rejected", UNKNOWN_COLOR, (0, (2, 1.2)), "^"),
         )
-        for curve, label, colour, dashes, marker in kinds:
+        for curve, label, color, dashes, marker in kinds:
             line: dict[str, Any] = {
-                "color": colour,
+                "color": color,
                 "linestyle": dashes,
                 "marker": marker,
                 "markersize": 5.5,
                 "linewidth": 1.8,
             }
             ax.plot(curve.openness, curve.mean, **line, label=label, zorder=3)
-            _band(ax, curve, colour)
-        _scale_of_targets(ax, "x", self.f.openness)
+            _draw_band(ax, curve, color)
+        _scale_target_axis(ax, "x", self.f.openness)
         ax.set_xlim(0.85 * self.f.openness[0], 1.15 * self.f.openness[-1])
         remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
-        ax.set_ylim(*value_limits([curve for curve, *_ in kinds]))
-        ax.set_xlabel("target: share of known samples to be refused, in %")
-        ax.set_ylabel(plain(self.method) + (", mean over trials" if self.f.n_trials > 1 else ", one trial"))
-        legend_above(ax)
+        ax.set_ylim(*compute_value_limits([curve for curve, *_ in kinds]))
+        ax.set_xlabel("target share of known samples rejected, in %")
+        ax.set_ylabel(escape_label(self.method) + (", mean over trials" if self.f.n_trials > 1 else ", one trial"))
+        place_legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self
 
 
 class CoverageDisplay:
-    r"""Whether a target rate of false rejection is kept: known test samples refused, against the target.
+    """Share of known test samples rejected, against the target rate.
 
-    A method that keeps its word lies on the diagonal; below it refuses fewer than it was asked to, above it more.
+    A method that keeps its target is on the diagonal; above it, more samples are rejected.
 
     Parameters
     ----------
     curves : dict of str to Curve
-        Against the target, which stands where openness stands otherwise. Those beside ours are drawn in pale strokes.
+        Against the target rate, which is stored in place of openness. All but ours are drawn in gray.
     ours : str
 
     Attributes
     ----------
     left_out : list of str
-        Methods there was no room for.
+        Methods that are not drawn.
     ax_ : Axes
     figure_ : Figure
     """
@@ -231,7 +240,7 @@ class CoverageDisplay:
 
     def __init__(self, curves: Mapping[str, Curve], *, ours: str = OURS) -> None:
         self.n_trials = max((c.n_trials for c in curves.values()), default=0)
-        others = [name for name in in_order(curves, ours) if name != ours]
+        others = [name for name in order_methods(curves, ours) if name != ours]
         kept, self.left_out = others[:MAX_PALE], others[MAX_PALE:]
         self.curves = {name: curves[name] for name in ([ours] if ours in curves else []) + kept}
         self.ours = ours
@@ -240,16 +249,16 @@ class CoverageDisplay:
     def from_coverage(
         cls, coverage: pd.DataFrame, *, methods: Sequence[str] | None = None, ours: str = OURS
     ) -> CoverageDisplay:
-        """The methods of a table of coverage.
+        """Build the display from a coverage table.
 
         Parameters
         ----------
         coverage : DataFrame
         methods : sequence of str, optional
-            None takes the first there are: ours, those of the paper, others.
+            None takes the first ones in the order of all figures.
         ours : str
         """
-        found = coverage_curves(coverage, "known_refused")
+        found = compute_coverage_curves(coverage, "known_rejected")
         kept = {name: curve for name, curve in found.items() if methods is None or name in (*methods, ours)}
         if not kept:
             raise ValueError("coverage has no rows of these methods.")
@@ -265,47 +274,47 @@ class CoverageDisplay:
         (ax,) = make_panels(ax, 1, (5.6, 4.4), [1.0])
         ends = np.concatenate([c.openness for c in self.curves.values()])
         low, high = float(ends.min()), float(ends.max())
-        ax.plot([0.0, high], [0.0, high], color=INK, linewidth=1.0, linestyle=(0, (1, 2)), label="as asked", zorder=1)
+        ax.plot([0.0, high], [0.0, high], color=INK, linewidth=1.0, linestyle=(0, (1, 2)), label="target", zorder=1)
         pale = iter(_PALE_STROKES)
         stroke: dict[str, Any]
         for name, curve in self.curves.items():
-            label = plain(named(name, self.ours, curve.n_trials, self.n_trials))
+            label = escape_label(label_method(name, self.ours, curve.n_trials, self.n_trials))
             if name == self.ours:
-                stroke = {"color": OURS_COLOUR, "linewidth": 2.6, "marker": "o", "markersize": 6.5, "zorder": 4}
-                _band(ax, curve, OURS_COLOUR)
+                stroke = {"color": OURS_COLOR, "linewidth": 2.6, "marker": "o", "markersize": 6.5, "zorder": 4}
+                _draw_band(ax, curve, OURS_COLOR)
             else:
                 dashes, marker = next(pale)
                 stroke = {"color": _FAINT, "linestyle": dashes, "linewidth": 1.1, "marker": marker, "markersize": 4.5}
                 stroke |= {"zorder": 3, "markerfacecolor": PALE}
             ax.plot(curve.openness, curve.mean, **stroke, label=label)
-        _scale_of_targets(ax, "x", ends)
-        _scale_of_targets(ax, "y", ends)
+        _scale_target_axis(ax, "x", ends)
+        _scale_target_axis(ax, "y", ends)
         top = max([high, *(float(np.nanmax(np.fmax(c.mean, c.high))) for c in self.curves.values())])
         ax.set_xlim(0.85 * low, 1.1 * high)
         ax.set_ylim(0.0, min(1.1 * top, 1.0))
         remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
-        ax.set_xlabel("target: share of known samples to be refused, in %")
-        ax.set_ylabel("known test samples refused, in %")
-        legend_above(ax)
+        ax.set_xlabel("target share of known samples rejected, in %")
+        ax.set_ylabel("known test samples rejected, in %")
+        place_legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self
 
 
-def coverage_curves(coverage: pd.DataFrame, column: str) -> dict[str, Curve]:
-    """Mean and interval of a column of the table of coverage at every target, for every method.
+def compute_coverage_curves(coverage: pd.DataFrame, column: str) -> dict[str, Curve]:
+    """Return mean and interval of a column of the coverage table at every target, by method.
 
     Parameters
     ----------
     coverage : DataFrame
     column : str
-        Such as "known_refused" or "f".
+        Such as "known_rejected" or "f".
 
     Returns
     -------
     curves : dict of str to Curve
-        With the target in the place of openness.
+        With the target in place of openness.
     """
     drawn = {}
     for method, rows in coverage[coverage[column].notna()].groupby("method"):
@@ -316,8 +325,8 @@ def coverage_curves(coverage: pd.DataFrame, column: str) -> dict[str, Curve]:
     return drawn
 
 
-def _scale_of_targets(ax: Axes, which: str, targets: Array) -> None:
-    """An axis with as much room for one to two per cent as for ten to twenty, and zero at its beginning."""
+def _scale_target_axis(ax: Axes, which: str, targets: Array) -> None:
+    """Set a logarithmic scale that begins at zero."""
     smallest = float(targets[targets > 0].min()) if (targets > 0).any() else 0.01
     axis, rescale = (ax.xaxis, ax.set_xscale) if which == "x" else (ax.yaxis, ax.set_yscale)
     rescale("symlog", linthresh=smallest, linscale=0.35)
@@ -326,21 +335,21 @@ def _scale_of_targets(ax: Axes, which: str, targets: Array) -> None:
     axis.set_ticks([], minor=True)
 
 
-def _band(ax: Axes, curve: Curve, colour: str) -> None:
-    ax.fill_between(curve.openness, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0, zorder=2)
+def _draw_band(ax: Axes, curve: Curve, color: str) -> None:
+    ax.fill_between(curve.openness, curve.low, curve.high, color=color, alpha=0.16, linewidth=0, zorder=2)
 
 
-def _finite(values: Any) -> Array:
+def _keep_finite(values: Any) -> Array:
     kept = np.asarray(values, dtype=np.float64)
     return kept[np.isfinite(kept)]
 
 
-def _line_handles(ax: Axes) -> list[Any]:
-    """Lines for the legend of outlines."""
+def _make_legend_handles(ax: Axes) -> list[Any]:
+    """Return lines for the legend of the outlines."""
     from matplotlib.lines import Line2D
 
     _, labels = ax.get_legend_handles_labels()
     return [
-        Line2D([], [], color=colour, linestyle=dashes, linewidth=1.6, label=label)
-        for label, (_, colour, dashes) in zip(labels, _GROUPS, strict=True)
+        Line2D([], [], color=color, linestyle=dashes, linewidth=1.6, label=label)
+        for label, (_, color, dashes) in zip(labels, _GROUPS, strict=True)
     ]

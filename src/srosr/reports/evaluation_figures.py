@@ -1,4 +1,4 @@
-"""Figures of an evaluation: scores, the OSCR curve, what thresholds trade, and who was mistaken for whom."""
+"""Figures of an evaluation: scores, OSCR curve, trade-off of the threshold, and confusion matrix."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, dr
 from ..evaluation import Evaluation
 from ..inspection import OpenSetConfusionDisplay, OSCRDisplay
 from ..metrics import oscr_curve
-from .evaluation_text import score_text
+from .evaluation_text import format_score
+from .html_page import use_page_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PANELS", "Panel", "evaluation_figure", "panel_figure", "panels_of"]
+__all__ = ["PANELS", "Panel", "choose_panels", "draw_evaluation", "draw_panel"]
 
-#: A matrix with more classes than this shows those that are confused most.
+#: A matrix with more classes than this shows only those that are confused most.
 MOST_CLASSES = 30
-# Letters of a class name beside the matrix; points of a curve; scores above 1 - 10 to the minus this are drawn there.
+# Letters of a class name beside the matrix; points of a curve; scores above 1 - 10**-_FARTHEST are drawn there.
 _LETTERS, _POINTS, _FARTHEST = 18, 2000, 6.0
 _BINS = 60
 _DASHES = (0, (4, 2))
+_FONT = {"font.size": 9.5}
 _HERE = {"marker": "D", "markersize": 7, "color": INK, "linestyle": "none", "markeredgecolor": "white", "zorder": 5}
 
 
 class Panel(NamedTuple):
-    """A part of the figure: what draws it, its size by itself in inches, its heading, and what it shows in words."""
+    """A part of the figure: its drawing function, its size in inches as a separate figure, and its heading."""
 
     draw: Callable[[Axes, Evaluation], None]
     size: Callable[[Evaluation], tuple[float, float]]
     heading: str
-    #: Samples that it needs: known, unknown or both.
+    #: Kinds of samples that it needs.
     needs: tuple[str, ...]
 
 
@@ -55,8 +57,8 @@ class _Scale(NamedTuple):
     remark: str
 
 
-def _scale(found: Evaluation) -> _Scale:
-    """The plain scale; for scores that are cut near 1, one with as much room for 0.99 to 0.999 as for 0 to 0.9."""
+def _choose_scale(found: Evaluation) -> _Scale:
+    """Return a linear scale or, for thresholds near 1, one with as much room for 0.99 to 0.999 as for 0 to 0.9."""
     finite = found.score[np.isfinite(found.score)]
     cuts = np.empty(0) if found.thresholds is None else found.thresholds[np.isfinite(found.thresholds)]
     if found.score_range == (0.0, 1.0) and len(cuts) and float(np.median(cuts)) >= 0.9:
@@ -73,13 +75,13 @@ def _scale(found: Evaluation) -> _Scale:
     beyond = bool((found.score > high + (high - low) * 0.1).any() or (found.score < low - (high - low) * 0.1).any())
     margin = 0.05 * (high - low) or 0.5
     low, high = max(low - margin, found.score_range[0]), high + margin
-    remark = "; what lies beyond is drawn at the ends" if beyond else ""
+    remark = "; values beyond are drawn at the ends" if beyond else ""
     return _Scale(lambda values: np.clip(values, low, high), low, high, None, None, remark)
 
 
 def draw_scores(ax: Axes, found: Evaluation) -> None:
-    """Unknown scores of known and of unknown samples, with the threshold."""
-    scale = _scale(found)
+    """Draw unknown scores of known and of unknown samples, with the threshold."""
+    scale = _choose_scale(found)
     bins = np.linspace(scale.low, scale.high, _BINS + 1)
     unknown, right = found.unknown, found.candidate == found.truth
     place = np.asarray(scale.place(found.score))
@@ -91,7 +93,7 @@ def draw_scores(ax: Axes, found: Evaluation) -> None:
             weights = np.full(len(wrong), 100.0 / len(known))
             ax.hist(
                 wrong, bins.tolist(), weights=weights, facecolor=INK, histtype="stepfilled",
-                label=f"of these, candidate wrong: {len(wrong):,}",
+                label=f"of these, wrong candidate: {len(wrong):,}",
             )  # fmt: skip
     if unknown.any():
         draw_histogram(ax, place[unknown], bins, UNKNOWN_COLOR, f"unknown: {found.n_unknown:,} samples")
@@ -101,9 +103,9 @@ def draw_scores(ax: Axes, found: Evaluation) -> None:
     if scale.ticks is not None:
         ax.set_xticks(scale.ticks, scale.names)
     ax.set_xlim(scale.low, scale.high)
-    ax.set_xlabel(f"unknown score: larger is stranger{scale.remark}")
+    ax.set_xlabel(f"unknown score{scale.remark}")
     ax.set_ylabel("% of known, % of unknown" if unknown.any() and len(known) else "% of samples")
-    _legend_above(ax)
+    _place_legend_above(ax)
 
 
 def _draw_thresholds(ax: Axes, found: Evaluation, scale: _Scale) -> None:
@@ -116,11 +118,10 @@ def _draw_thresholds(ax: Axes, found: Evaluation, scale: _Scale) -> None:
         ax.axvspan(low, high, color=PALE, alpha=0.4, linewidth=0, zorder=0)
     for cut in {low, high}:
         ax.axvline(cut, color=INK, linewidth=1.2, linestyle=_DASHES)
-    # Where there is no room on one side, both are not said.
     width = scale.high - scale.low
     for cut, text, side, offset, room in (
         (low, "← accepted", "right", -5, low - scale.low),
-        (high, "refused →", "left", 5, scale.high - high),
+        (high, "rejected →", "left", 5, scale.high - high),
     ):
         if room > 0.14 * width:
             ax.annotate(
@@ -133,42 +134,42 @@ def _draw_thresholds(ax: Axes, found: Evaluation, scale: _Scale) -> None:
 
 
 def draw_oscr(ax: Axes, found: Evaluation) -> None:
-    """The OSCR curve and where the model is on it."""
+    """Draw the OSCR curve and the position of the model's threshold."""
     fpr, ccr, _ = oscr_curve(found.true, found.candidate, found.score, unknown_label=-1)
     display = OSCRDisplay(fpr, ccr)
     label = f"area {display.area:.3f}"
-    kept = _few(len(fpr))
+    kept = _thin_out(len(fpr))
     OSCRDisplay(fpr[kept], ccr[kept]).plot(ax, label=label)
     now = found.now
-    assert now.unknown_refused is not None and now.recognised is not None
-    ax.plot([1 - now.unknown_refused], [now.recognised], **_HERE, label="the model's threshold", clip_on=False)  # type: ignore[arg-type]
+    assert now.unknown_rejected is not None and now.recognized is not None
+    ax.plot([1 - now.unknown_rejected], [now.recognized], **_HERE, label="the model's threshold", clip_on=False)  # type: ignore[arg-type]
     ax.legend(frameon=False, loc="lower right", fontsize="small", handlelength=2.6)
 
 
 def draw_trade(ax: Axes, found: Evaluation) -> None:
-    """Share of unknown samples refused against share of known samples refused, over all thresholds."""
+    """Draw the share of unknown samples rejected against that of known samples, over all thresholds."""
     unknown = found.unknown
     values, rank = np.unique(found.score, return_inverse=True)
-    refused = [
+    rejected = [
         np.append(1.0, 1.0 - np.cumsum(np.bincount(rank[which], minlength=len(values))) / np.count_nonzero(which))
         for which in (~unknown, unknown)
     ]
-    kept = _few(len(values) + 1)
+    kept = _thin_out(len(values) + 1)
     ax.plot([0, 1], [0, 1], color=PALE, linewidth=1.0, linestyle=_DASHES)
     ax.plot(
-        refused[0][kept], refused[1][kept], color=UNKNOWN_COLOR, linewidth=2.0, clip_on=False, label="any threshold"
+        rejected[0][kept], rejected[1][kept], color=UNKNOWN_COLOR, linewidth=2.0, clip_on=False, label="any threshold"
     )
     shown: list[float] = []
-    for trade in found.trades:
-        if trade.unknown_refused is None or trade.known_refused is None or trade.threshold is None:
+    for effect in found.threshold_effects:
+        if effect.unknown_rejected is None or effect.known_rejected is None or effect.threshold is None:
             continue
-        at = (trade.known_refused, trade.unknown_refused)
+        at = (effect.known_rejected, effect.unknown_rejected)
         ax.plot(*at, "o", color=UNKNOWN_COLOR, markersize=4.5, clip_on=False, zorder=4)
-        # Names of points that lie together would cover each other.
+        # Labels of points that are close would overlap.
         if not shown or abs(at[0] - shown[-1]) > 0.07:
             shown.append(at[0])
             ax.annotate(
-                score_text(trade.threshold),
+                format_score(effect.threshold),
                 at,
                 xytext=(7, -4),
                 textcoords="offset points",
@@ -176,20 +177,20 @@ def draw_trade(ax: Axes, found: Evaluation) -> None:
                 fontsize="x-small",
             )
     now = found.now
-    assert now.unknown_refused is not None and now.known_refused is not None
-    ax.plot([now.known_refused], [now.unknown_refused], **_HERE, label="the model's threshold", clip_on=False)  # type: ignore[arg-type]
+    assert now.unknown_rejected is not None and now.known_rejected is not None
+    ax.plot([now.known_rejected], [now.unknown_rejected], **_HERE, label="the model's threshold", clip_on=False)  # type: ignore[arg-type]
     remove_spines(ax)
     ax.grid(color=SHADE, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)
-    ax.set_xlabel("known samples refused")
-    ax.set_ylabel("unknown samples refused")
+    ax.set_xlabel("known samples rejected")
+    ax.set_ylabel("unknown samples rejected")
     ax.legend(frameon=False, loc="lower right", fontsize="small", handlelength=2.6)
 
 
-def _few(n: int) -> IntArray:
-    """Places of at most some thousand of n points, the first and the last among them."""
+def _thin_out(n: int) -> IntArray:
+    """Return indices of at most `_POINTS` of n points, including the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, _POINTS)).round().astype(np.int64))
 
 
@@ -197,25 +198,25 @@ def _few(n: int) -> IntArray:
 
 
 def draw_confusion(ax: Axes, found: Evaluation) -> None:
-    """Who was answered what; of many classes those that are confused most."""
-    classes = shown_classes(found)
-    OpenSetConfusionDisplay(_tick_names(found, classes), _matrix(found, classes)).plot(ax)
+    """Draw the confusion matrix; of many classes, those that are confused most."""
+    classes = choose_classes(found)
+    OpenSetConfusionDisplay(_shorten_names(found, classes), _build_matrix(found, classes)).plot(ax)
 
 
-def shown_classes(found: Evaluation) -> IntArray:
-    """Numbers of the classes in the matrix: all, or those with the most mistakes, theirs and in their name."""
+def choose_classes(found: Evaluation) -> IntArray:
+    """Return the classes in the matrix: all, or those that occur in the most mistakes."""
     k = len(found.names)
     if k <= MOST_CLASSES:
         return np.arange(k)
     mistakes: IntArray = np.zeros(k, dtype=np.int64)
     for (label, answer), n in found.confusion.items():
         if label != answer and (label < k or answer >= 0):
-            for number in {label, answer} - {-1, *range(k, k + len(found.strangers))}:
+            for number in {label, answer} - {-1, *range(k, k + len(found.unknown_labels))}:
                 mistakes[number] += n
     return np.sort(np.argsort(-mistakes, kind="stable")[:MOST_CLASSES])
 
 
-def _matrix(found: Evaluation, classes: IntArray) -> IntArray:
+def _build_matrix(found: Evaluation, classes: IntArray) -> IntArray:
     k, n = len(found.names), len(classes)
     place = {int(number): i for i, number in enumerate(classes)} | {-1: n}
     matrix: IntArray = np.zeros((n + 1, n + 1), dtype=np.int64)
@@ -227,15 +228,15 @@ def _matrix(found: Evaluation, classes: IntArray) -> IntArray:
     return matrix
 
 
-def _tick_names(found: Evaluation, classes: IntArray) -> AnyArray:
+def _shorten_names(found: Evaluation, classes: IntArray) -> AnyArray:
     names = [found.names[i] for i in classes.tolist()]
     short = [name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…" for name in names]
-    # A dollar would be taken for mathematics.
+    # Matplotlib reads a dollar as mathematics.
     escaped = [name.replace("$", r"\$") for name in short]
     return np.array([*escaped, "unknown"], dtype=object)
 
 
-def _confusion_size(found: Evaluation) -> tuple[float, float]:
+def _compute_confusion_size(found: Evaluation) -> tuple[float, float]:
     n = min(len(found.names), MOST_CLASSES) + 1
     side = float(np.clip(2.2 + 0.36 * n, 4.4, 9.5))
     return side, side
@@ -245,65 +246,56 @@ def _confusion_size(found: Evaluation) -> tuple[float, float]:
 
 PANELS: dict[str, Panel] = {
     "scores": Panel(draw_scores, lambda _: (5.8, 3.9), "Unknown scores", ()),
-    "oscr": Panel(draw_oscr, lambda _: (5.2, 4.4), "Recognised against let in", ("known", "unknown")),
-    "trade": Panel(draw_trade, lambda _: (5.2, 4.4), "What a threshold trades", ("known", "unknown")),
-    "confusion": Panel(draw_confusion, _confusion_size, "Answers", ()),
+    "oscr": Panel(draw_oscr, lambda _: (5.2, 4.4), "OSCR curve", ("known", "unknown")),
+    "trade": Panel(draw_trade, lambda _: (5.2, 4.4), "Trade-off of the threshold", ("known", "unknown")),
+    "confusion": Panel(draw_confusion, _compute_confusion_size, "Answers", ()),
 }
 
 
-def panels_of(found: Evaluation) -> dict[str, Panel]:
-    """The panels that can be drawn."""
+def choose_panels(found: Evaluation) -> dict[str, Panel]:
+    """Return the panels that can be drawn with these samples."""
     there = {"known": found.n_known, "unknown": found.n_unknown}
     return {name: panel for name, panel in PANELS.items() if all(there[need] for need in panel.needs)}
 
 
 @contextmanager
-def _look() -> Iterator[None]:
-    """As on every machine, whatever its settings file says; Matplotlib brings the font."""
-    from matplotlib import style
-
-    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-    look: dict[str, Any] = dict.fromkeys(inked, INK)
-    look |= {"font.family": "DejaVu Sans", "axes.linewidth": 0.8, "font.size": 9.5}
-    with style.context(["default", look], after_reset=True):
-        yield
-
-
-@contextmanager
-def panel_figure(found: Evaluation, name: str) -> Iterator[Figure]:
-    """One panel as a figure of its own, without a background."""
+def draw_panel(found: Evaluation, name: str) -> Iterator[Figure]:
+    """Draw one panel as a separate figure without background."""
     from matplotlib.figure import Figure
 
     panel = PANELS[name]
-    with _look():
+    with use_page_style(**_FONT):
         figure = Figure(figsize=panel.size(found), layout="constrained", facecolor="none")
         panel.draw(figure.add_subplot(), found)
         yield figure
 
 
-def evaluation_figure(found: Evaluation, *, file_format: str = "png", title: str = "") -> bytes:
-    """All panels in one figure, as the bytes of a file.
+def draw_evaluation(found: Evaluation, *, file_format: str = "png", title: str = "") -> bytes:
+    """Draw all panels in one figure and return the bytes of a file.
 
     Parameters
     ----------
     found : Evaluation
     file_format : {"png", "pdf", "svg"}
     title : str
-        Above it.
+        Title of the figure.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    there = panels_of(found)
-    side, curves = _confusion_size(found)[0], "oscr" in there
-    # A small matrix is one of four panels, or of two; a large one stands beside the others.
+    there = choose_panels(found)
+    side, curves = _compute_confusion_size(found)[0], "oscr" in there
+    # A small matrix is one of two or four equal panels; a large one stands beside the others.
     small = side <= _SMALL
     if small:
         width, height = 12.8, 9.6 if curves else 5.0
     else:
         width, height = (9.6 + side, max(side, 8.4) + 0.8) if curves else (7.4 + side, side + 0.8)
     written = io.BytesIO()
-    with _look(), rc_context({"svg.hashsalt": "srosr", "svg.fonttype": "path", "text.parse_math": False}):
+    with (
+        use_page_style(**_FONT),
+        rc_context({"svg.hashsalt": "srosr", "svg.fonttype": "path", "text.parse_math": False}),
+    ):
         figure = Figure(figsize=(width, height), dpi=120, layout="constrained", facecolor="white")
         figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[call-arg, union-attr]
         if title:
@@ -327,12 +319,12 @@ def evaluation_figure(found: Evaluation, *, file_format: str = "png", title: str
     return written.getvalue()
 
 
-# Room for a legend between a panel and its heading; the largest side of a matrix that is small.
+# The largest side of a small matrix; room for a legend between a panel and its heading.
 _SMALL = 6.2
 _PADS = {"scores": 24, "confusion": 42}
 
 
-def _legend_above(ax: Axes) -> None:
+def _place_legend_above(ax: Axes) -> None:
     ax.legend(
         frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.1,
         fontsize="small", handlelength=1.2, columnspacing=1.2,

@@ -1,60 +1,48 @@
-"""The report of an evaluation: one page that holds everything it shows, for the screen, the telephone and paper.
-
-The page asks for nothing outside itself: no script, no font, no picture that is not in it. The same evaluation gives
-the same page, byte for byte.
-"""
+"""The page of an evaluation: metrics, figures, thresholds, classes and the worst mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
-from .. import __version__
-from ..evaluation import WORST, ClassLine, Evaluation, Trade
-from .evaluation_figures import MOST_CLASSES, PANELS, panel_figure, panels_of
-from .evaluation_text import between_text, percent, score_text, sentences, value_text
-from .inline_svg import inline_svg
+from ..evaluation import WORST, ClassCounts, Evaluation, ThresholdEffect
+from .evaluation_figures import MOST_CLASSES, PANELS, choose_panels, draw_panel
+from .evaluation_text import describe_results, format_interval, format_percent, format_score, format_value
+from .html_page import Drawing, render_inline_svg, render_page
 
 __all__ = ["render_evaluation"]
 
-#: Classes in a table of the page; evaluation.json has all.
+#: Rows in a table of classes; evaluation.json has all classes.
 MOST_LINES = 200
 _TILES = ("accuracy", "recognition_accuracy", "rejection_accuracy", "f", "auroc", "oscr")
+_ABOUT = (
+    "Every sample has a label. Samples of the model's classes are known and should be accepted as their class. All "
+    "others are unknown and should be rejected."
+)
 _CAPTIONS = {
     "scores": (
-        "Unknown scores of known and of unknown samples, in per cent of each. Right of the dashed line a sample is "
-        "refused. The less the two overlap, the better a threshold can part them."
+        "Unknown scores of known and of unknown samples, in percent of each. Samples to the right of the dashed line "
+        "are rejected. The less the two overlap, the better a threshold can separate them."
     ),
     "oscr": (
-        "OSCR curve: the share of known samples that are accepted under their class, against the share of unknown "
-        "samples accepted, over all thresholds. It ends at the closed-set accuracy."
+        "OSCR curve: the share of known samples that are accepted as their class, against the share of unknown "
+        "samples that are accepted, over all thresholds. It ends at the closed-set accuracy."
     ),
     "trade": (
-        "What a threshold trades: refusing more of the unknown samples costs known ones. The dots are the thresholds "
-        "of the table below, with their values."
+        "The trade-off of the threshold: rejecting more unknown samples also rejects more known ones. Dots mark the "
+        "thresholds of the table below, with their values."
     ),
-    "confusion": "Rows are labels, columns answers; the last row has all unknown labels, the last column the refusals.",
-}  # fmt: skip
+    "confusion": (
+        "Rows are labels, columns answers. The last row holds all unknown labels, the last column the rejections."
+    ),
+}
 _WIDE = ("scores", "confusion")
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure in the page: its id, the ``<svg>``, what is written below, and inches of width."""
-
-    name: str
-    svg: str
-    caption: str
-    width: float
-    wide: bool
 
 
 def render_evaluation(
     found: Evaluation, *, title: str, facts: Sequence[tuple[str, str]], notes: Sequence[str] = ()
 ) -> bytes:
-    """The page.
+    """Return the page of an evaluation.
 
     Parameters
     ----------
@@ -63,91 +51,84 @@ def render_evaluation(
     facts : sequence of (name, text)
         About model and data.
     notes : sequence of str
-        What the reader must know.
+        Warnings for the reader.
     """
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
     measures = found.measures.values()
+    effects = [found.now, *found.threshold_effects] if found.threshold_effects else []
     page: dict[str, Any] = {
         "title": title,
-        "version": __version__,
+        "about": [_ABOUT],
         "facts": list(facts),
         "notes": list(notes),
-        "sentences": sentences(found),
+        "sentences": describe_results(found),
         "tiles": [
-            {"label": m.kind.label, "value": value_text(m), "between": between_text(m)}
+            {"label": m.kind.label, "value": format_value(m), "interval": format_interval(m)}
             for m in measures
             if m.name in _TILES and m.value is not None
         ],
         "metrics": [
             {
                 "label": m.kind.label,
-                "value": value_text(m),
-                "between": between_text(m),
+                "value": format_value(m),
+                "interval": format_interval(m),
                 "meaning": m.kind.meaning + (f" ({m.remark})" if m.remark else ""),
                 "missing": m.value is None,
             }
             for m in measures
         ],
-        "good": "Of the FPR small is good, of the others large; recognition and rejection are traded for each other.",
-        "drawings": _drawings(found),
-        "missing": "" if set(panels_of(found)) == set(PANELS) else _why_missing(found),
-        "trades": [_trade(trade) for trade in (found.now, *found.trades)] if found.trades else [],
-        "tables": _tables(found),
-        "worst": _worst(found),
+        "drawings": _draw_figures(found),
+        "missing": "" if set(choose_panels(found)) == set(PANELS) else _explain_missing(found),
+        "effects": [_format_effect(one) for one in effects],
+        "tables": _tabulate_classes(found),
+        "worst": _tabulate_mistakes(found),
         "named": found.files is not None,
     }
-    env = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    # The one thing that is not escaped, for it is made here and escapes what it holds.
-    env.filters["as_svg"] = Markup
-    text = resources.files(__package__).joinpath("evaluation_page.html.j2").read_text("utf-8")
-    return env.from_string(text).render(page).encode("utf-8", "backslashreplace")
+    return render_page("evaluation_page.html.j2", page)
 
 
-def _drawings(found: Evaluation) -> list[Drawing]:
+def _draw_figures(found: Evaluation) -> list[Drawing]:
     drawings = []
-    for name, panel in panels_of(found).items():
+    for name, panel in choose_panels(found).items():
         caption = _CAPTIONS[name]
         if name == "scores" and found.thresholds is not None and found.threshold is None:
-            caption += (
-                " Every class has a threshold of its own: between the dashed lines the candidate decides which holds."
-            )
+            caption += " Every class has its own threshold, which lies between the dashed lines."
         if name == "confusion" and len(found.names) > MOST_CLASSES:
             caption += (
-                f" Of {len(found.names):,} classes the {MOST_CLASSES} with the most mistakes are shown; answers that "
-                "name another are left out."
+                f" Of {len(found.names):,} classes, the {MOST_CLASSES} with the most mistakes are shown; answers that "
+                "name other classes are left out."
             )
-        with panel_figure(found, name) as figure:
-            svg = inline_svg(figure, f"figure-{name}", f"{panel.heading}. {caption}")
+        with draw_panel(found, name) as figure:
+            svg = render_inline_svg(figure, f"figure-{name}", f"{panel.heading}. {caption}")
         drawings.append(Drawing(name, svg, caption, panel.size(found)[0], name in _WIDE))
     return drawings
 
 
-def _why_missing(found: Evaluation) -> str:
+def _explain_missing(found: Evaluation) -> str:
     which = "unknown" if found.n_known else "known"
-    return f"The OSCR curve and what a threshold trades are not drawn: there are no {which} samples."
+    return f"The OSCR curve and the trade-off of the threshold are not shown, because there are no {which} samples."
 
 
-def _trade(trade: Trade) -> dict[str, Any]:
+def _format_effect(effect: ThresholdEffect) -> dict[str, Any]:
     return {
-        "here": trade.target is None,
-        "target": "the model's own" if trade.target is None else f"{100 * trade.target:g} %",
-        "threshold": "by class" if trade.target is None and trade.threshold is None else score_text(trade.threshold),
-        "known_refused": percent(trade.known_refused),
-        "recognised": percent(trade.recognised),
-        "unknown_refused": percent(trade.unknown_refused),
+        "here": effect.target is None,
+        "target": "the model's own" if effect.target is None else f"{100 * effect.target:g} %",
+        "threshold": "per class"
+        if effect.target is None and effect.threshold is None
+        else format_score(effect.threshold),
+        "known_rejected": format_percent(effect.known_rejected),
+        "recognized": format_percent(effect.recognized),
+        "unknown_rejected": format_percent(effect.unknown_rejected),
     }
 
 
-def _tables(found: Evaluation) -> list[dict[str, Any]]:
-    """Known classes, those with the most mistakes first; then unknown labels."""
+def _tabulate_classes(found: Evaluation) -> list[dict[str, Any]]:
+    """Return the tables of the known classes and of the unknown labels."""
     tables = []
     for known, heading, order in (
-        (True, "Known classes", "The classes with the most mistakes first."),
-        (False, "Unknown labels", "The labels that were accepted most often first."),
+        (True, "Known classes", "Classes with the most mistakes first."),
+        (False, "Unknown labels", "Labels that were accepted most often first."),
     ):
-        lines = [line for line in found.lines if line.known is known and line.samples]
+        lines = [line for line in found.class_counts if line.known is known and line.samples]
         lines.sort(key=lambda line: (line.right - line.samples, line.label))
         if lines:
             more = f" {len(lines) - MOST_LINES:,} more are in evaluation.json." if len(lines) > MOST_LINES else ""
@@ -156,35 +137,35 @@ def _tables(found: Evaluation) -> list[dict[str, Any]]:
                     "heading": heading,
                     "known": known,
                     "caption": order + more,
-                    "rows": [_row(line) for line in lines[:MOST_LINES]],
+                    "rows": [_format_counts(line) for line in lines[:MOST_LINES]],
                 }
             )
     return tables
 
 
-def _row(line: ClassLine) -> dict[str, Any]:
-    counts = {name: f"{getattr(line, name):,}" for name in ("samples", "right", "refused", "wrong")}
+def _format_counts(line: ClassCounts) -> dict[str, Any]:
+    counts = {name: f"{getattr(line, name):,}" for name in ("samples", "right", "rejected", "wrong")}
     share = f"{100 * line.right / line.samples:.1f}"
     return {"label": line.label, "share": share, "mistaken": line.mistaken, "mistaken_for": line.mistaken_for, **counts}
 
 
-def _worst(found: Evaluation) -> list[dict[str, Any]]:
+def _tabulate_mistakes(found: Evaluation) -> list[dict[str, Any]]:
     about = {
-        "accepted": ("Strangers let in", "Accepted unknown samples with the lowest scores", "taken for"),
-        "refused": ("Known samples refused", "Refused known samples with the highest scores", "candidate"),
+        "accepted": ("Unknown samples accepted", "Accepted unknown samples with the lowest scores", "accepted as"),
+        "rejected": ("Known samples rejected", "Rejected known samples with the highest scores", "candidate"),
         "mistaken": (
             "Known samples mistaken",
-            "Known samples accepted under another class, lowest scores",
-            "taken for",
+            "Known samples accepted as another class, with the lowest scores",
+            "accepted as",
         ),
     }
-    there = {"accepted": found.n_unknown, "refused": found.n_known, "mistaken": found.n_known}
+    there = {"accepted": found.n_unknown, "rejected": found.n_known, "mistaken": found.n_known}
     return [
         {
             "heading": heading,
             "caption": f"{caption}, at most {WORST}.",
             "candidate": candidate,
-            "rows": [vars(one) | {"score": score_text(one.unknown_score)} for one in found.worst[name]],
+            "rows": [vars(one) | {"score": format_score(one.unknown_score)} for one in found.worst[name]],
         }
         for name, (heading, caption, candidate) in about.items()
         if there[name]

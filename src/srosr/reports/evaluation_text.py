@@ -1,4 +1,4 @@
-"""An evaluation in words and short numbers: the same on the command line and in the report."""
+"""An evaluation in sentences and formatted numbers, for the command line and the report."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ from collections.abc import Sequence
 from .._support.messages import join_names, list_names, quote_names
 from ..evaluation import Evaluation, Measure
 
-__all__ = ["between_text", "percent", "remarks", "score_text", "sentences", "value_text"]
+__all__ = [
+    "describe_results",
+    "find_remarks",
+    "format_interval",
+    "format_percent",
+    "format_score",
+    "format_value",
+]
 
-#: Labels that are named in a list; the others are counted.
+#: Labels that a list names; the others are counted.
 NAMED = 12
 
 
-def percent(share: float | None) -> str:
-    """A share in per cent; a dash for none."""
+def format_percent(share: float | None) -> str:
+    """Return a share in percent, or a dash for None."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def score_text(value: float | None) -> str:
-    """A score with the digits that tell it from 1; a dash for none.
+def format_score(value: float | None) -> str:
+    """Return a score with enough digits to differ from 1, or a dash for None.
 
     Examples
     --------
-    >>> [score_text(value) for value in (0.51234, 0.99987, 1.0, 31.25)]
+    >>> [format_score(value) for value in (0.51234, 0.99987, 1.0, 31.25)]
     ['0.512', '0.999870', '1.00', '31.2']
     """
     if value is None:
@@ -32,20 +39,20 @@ def score_text(value: float | None) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
     if 0.9 <= value < 1:
-        # Two digits beyond the last nine, so that 0.9996 does not become 1.
+        # Two digits after the last nine, so that 0.9996 is not shown as 1.
         return f"{value:.{min(2 - math.floor(math.log10(1 - value)), 12)}f}"
     return (f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}").replace("-", "−")
 
 
-def value_text(measure: Measure) -> str:
-    """A metric: shares of samples in per cent, others with three digits, a dash where there is none."""
+def format_value(measure: Measure) -> str:
+    """Return a metric: shares of samples in percent, others with three digits, a dash if there is none."""
     if measure.value is None:
         return "–"
-    return percent(measure.value) if measure.kind.is_share else f"{measure.value:.3f}".replace("-", "−")
+    return format_percent(measure.value) if measure.kind.is_share else f"{measure.value:.3f}".replace("-", "−")
 
 
-def between_text(measure: Measure) -> str:
-    """The interval of a metric."""
+def format_interval(measure: Measure) -> str:
+    """Return the interval of a metric, or a dash if there is none."""
     if measure.interval is None:
         return "–"
     ends = [100 * end if measure.kind.is_share else end for end in measure.interval]
@@ -53,66 +60,68 @@ def between_text(measure: Measure) -> str:
     return " to ".join(f"{end:.{digits}f}".replace("-", "−") for end in ends) + unit
 
 
-def sentences(found: Evaluation) -> list[str]:
-    """What came of it."""
-    said = []
+def describe_results(found: Evaluation) -> list[str]:
+    """Return sentences about the known samples, the unknown samples, and the scores."""
+    sentences = []
     measures = found.measures
-    known, strange = ([line for line in found.lines if line.known is kind] for kind in (True, False))
+    known, unknown = ([line for line in found.class_counts if line.known is kind] for kind in (True, False))
     if found.n_known:
         wrong = sum(line.wrong for line in known)
         text = (
-            f"Of {found.n_known:,} known samples {value_text(measures['recognition_accuracy'])} were recognised, "
-            f"{value_text(measures['known_refused'])} refused and {percent(wrong / found.n_known)} taken for "
-            "another class"
+            f"Of {found.n_known:,} known samples, {format_value(measures['recognition_accuracy'])} were recognized, "
+            f"{format_value(measures['known_rejected'])} rejected and {format_percent(wrong / found.n_known)} mistaken "
+            "for another class"
         )
         worst = max(known, key=lambda line: line.mistaken)
         text += f", most often {worst.label} for {worst.mistaken_for} ({worst.mistaken:,})." if wrong else "."
-        said.append(text)
+        sentences.append(text)
     if found.n_unknown:
-        text = f"Of {found.n_unknown:,} unknown samples {value_text(measures['rejection_accuracy'])} were refused"
-        accepted = [line for line in strange if line.wrong]
+        text = f"Of {found.n_unknown:,} unknown samples, {format_value(measures['rejection_accuracy'])} were rejected"
+        accepted = [line for line in unknown if line.wrong]
         if accepted:
             worst = max(accepted, key=lambda line: line.mistaken)
-            text += f"; let in were most often {worst.label}, taken for {worst.mistaken_for} ({worst.mistaken:,})"
-        said.append(text + ".")
+            text += f"; most often accepted was {worst.label}, as {worst.mistaken_for} ({worst.mistaken:,})"
+        sentences.append(text + ".")
     if found.n_known and found.n_unknown:
-        said.append(
-            "Whatever the threshold: an unknown sample scores above a known one in "
-            f"{percent(measures['auroc'].value)} of all pairs (AUROC), and a known one is named right and scores below "
-            f"an unknown one in {percent(measures['oscr'].value)} (OSCR)."
+        sentences.append(
+            "Without any threshold, an unknown sample has a higher score than a known one in "
+            f"{format_percent(measures['auroc'].value)} of all pairs (AUROC); in "
+            f"{format_percent(measures['oscr'].value)} the known sample also has the right candidate class (OSCR)."
         )
-    return said
+    return sentences
 
 
-def remarks(found: Evaluation, unknown: Sequence[str] | None, source: str) -> list[str]:
-    """What the user must know to read the numbers rightly.
+def find_remarks(found: Evaluation, unknown: Sequence[str] | None, source: str) -> list[str]:
+    """Return warnings that the user needs to interpret the numbers.
 
     Parameters
     ----------
     found : Evaluation
     unknown : sequence of str or None
-        Labels that were said to be unknown.
+        Labels that were declared unknown.
     source : str
-        What the data are called.
+        Name of the data.
     """
-    said = []
+    remarks = []
     if not found.n_known:
-        said.append(
-            f"No label of {source} is a class of the model, so that all samples count as unknown; the model's classes "
-            f"are {join_names(found.names, NAMED)}. If that is not what you meant, name the right column with --label."
+        remarks.append(
+            f"No label of {source} is a class of the model, so all samples count as unknown. The model's classes are "
+            f"{join_names(found.names, NAMED)}. If this is not intended, give the label column with --label."
         )
     elif not found.n_unknown:
-        said.append(f"Every label of {source} is a class of the model: how strangers fare cannot be seen.")
+        remarks.append(
+            f"Every label of {source} is a class of the model, so the rejection of unknown samples cannot be measured."
+        )
     alike = {name.casefold(): name for name in found.names}
-    for label in found.strangers:
+    for label in found.unknown_labels:
         if unknown is None and label.casefold() in alike:
             name = alike[label.casefold()]
-            said.append(f"The label {label!r} was taken as unknown, for the model's class is called {name!r}.")
-    unmet = [label for label in unknown or () if label not in found.strangers]
+            remarks.append(f"The label {label!r} counts as unknown, because the class of the model is called {name!r}.")
+    unmet = [label for label in unknown or () if label not in found.unknown_labels]
     if unmet:
-        said.append(f"No sample is labelled {quote_names(unmet)}, given with --unknown.")
-    empty = [line.label for line in found.lines if line.known and not line.samples]
+        remarks.append(f"No sample has the label {quote_names(unmet)}, given with --unknown.")
+    empty = [line.label for line in found.class_counts if line.known and not line.samples]
     if empty and found.n_known:
         has = "class of the model has" if len(empty) == 1 else "classes of the model have"
-        said.append(f"{len(empty):,} {has} no sample in {source}: {list_names(empty, NAMED)}.")
-    return said
+        remarks.append(f"{len(empty):,} {has} no sample in {source}: {list_names(empty, NAMED)}.")
+    return remarks

@@ -1,8 +1,4 @@
-"""The report of an experiment: one page that holds everything it shows, for the screen, the telephone and paper.
-
-The page asks for nothing outside itself: no script, no font, no picture that is not in it. The same tables give the
-same page, byte for byte, but for the times that are handed in.
-"""
+"""The report of an experiment: headline, tables, figures, paired tests, settings, times and versions."""
 
 from __future__ import annotations
 
@@ -10,39 +6,38 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
 from .._support.atomic_files import make_folder, remove_leftovers, write_atomically
 from .._support.messages import join_names
-from .._support.number_format import capital, duration, number
+from .._support.number_format import capitalize, format_duration, format_number
 from .._support.parameter_checks import check_count
-from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Level, Metric, blame_folder, levels, values_at
-from .detail_figures import coverage_curves
-from .experiment_figures import FIGURE_NAME, Drawing, drawn_sections
+from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Level, Metric, find_levels, name_file_in_errors, values_at
+from .detail_figures import compute_coverage_curves
+from .experiment_figures import FIGURE_NAME, draw_sections
 from .experiment_text import (
     HEADLINE_METRICS,
     Column,
-    averaged_or_none,
-    column_of,
-    few_trials,
-    headline,
-    judged,
-    paired_cells,
-    ranked,
-    trials_of,
+    average_if_several,
+    build_column,
+    count_trials,
+    format_comparison,
+    order_by_f_measure,
+    rank_by_metric,
+    tabulate_times,
+    warn_of_few_trials,
+    write_headline,
 )
-from .experiment_times import times_by_method
-from .method_styles import OURS, in_order
+from .html_page import Drawing, render_page
+from .method_styles import OURS, order_methods
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["write_report"]
 
-# So many targets of the table of coverage stand side by side.
+# Targets in the table of coverage.
 _TARGETS = 6
 
 
@@ -70,185 +65,176 @@ def write_report(
     ours: str = OURS,
     figures: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write the report of an experiment to `path`, complete or not at all.
+    """Write the report of an experiment to `path` atomically.
 
     Parameters
     ----------
     path : path-like
-        Such as ``report.html``; the folder is made.
+        Such as ``report.html``; its folder is created.
     title : str
-        What was run.
+        Title of the experiment.
     about : str
-        What it is for; an empty line begins a new paragraph.
+        Its description; an empty line begins a new paragraph.
     source : str
-        The data and where they come from.
+        The data and their origin.
     settings : sequence of (name, value)
-        Of the experiment. A value that is a dict is written as ``name = value`` pairs.
+        Settings of the experiment. A dict is written as ``name = value`` pairs.
     results, coverage, times, failures : DataFrame
         The tables of the experiment.
     portraits : dict of str to dict
-        Of the first trial, by method.
+        Errors, scores and confusion of the first trial, by method.
     versions : sequence of dict
-        Name to version, of programs and machine, for each part of the run that had its own; equal ones are shown once.
+        Versions by name for each part of the run; equal ones are shown once.
     asked : dict of str to int
-        How many trials each method was to run, the first ones; where one is missing, the report says that it is
-        incomplete.
+        Number of trials that were requested of each method; if one is missing, the report says that it is incomplete.
     started, finished : datetime or str, optional
     elapsed : float, optional
         Seconds.
     notes : sequence of str
-        What the reader must know besides.
+        Notes on the run.
     advice : sequence of str
-        What to do about it, a paragraph each; the report begins with them.
+        Paragraphs of a recommendation, at the top of the report.
     opening : str, optional
-        The one level of openness in words, where its numbers do not say all.
+        Description of the only level of openness, instead of its number.
     method_settings : dict of str to dict or str, optional
-        Of each method.
+        Settings of each method.
     ours : str, default "calibrated"
-        The method that is compared with all others. Where it was not to run, the one with the best F-measure is.
+        The method that is compared with all others; if it was not requested, the one with the best F-measure is.
     figures : path-like, optional
-        A folder that gets every figure as a PNG file too, and loses those that are not drawn any more.
+        A folder for every figure as a PNG file; figures of an earlier report that are no longer drawn are removed.
 
     Raises
     ------
     ValueError
         If `results` lacks a column or holds several experiments, or `asked` has no method.
     ResultsFolderError
-        If a file cannot be written; one that was there before is still there.
+        If a file cannot be written; an existing file is kept.
     """
     if not asked:
-        raise ValueError("asked has no method; give the number of trials that each was to run.")
+        raise ValueError("asked is empty; give the requested number of trials of each method.")
     asked = {str(name): check_count(f"asked[{name!r}]", n) for name, n in asked.items()}
     experiments = results["experiment"].unique() if "experiment" in results.columns else []
     if len(experiments) > 1:
         raise ValueError(
             f"results holds {len(experiments)} experiments ({', '.join(map(str, sorted(experiments)))}); write a "
-            "report for each."
+            "separate report for each."
         )
     seen = {str(name) for table in (results, failures, times) for name in table["method"].unique()}
-    methods = in_order({*asked, *seen}, ours)
-    order = ranked(results, methods, ours)
-    trials = trials_of(results)
+    methods = order_methods({*asked, *seen}, ours)
+    order = order_by_f_measure(results, methods, ours)
+    trials = count_trials(results)
     most = max(trials.values(), default=0)
-    compared = ours if ours in methods else _best(results)
+    compared = ours if ours in methods else _find_best(results)
+    extent = _summarize_extent(results, failures, asked, opening)
     page: dict[str, Any] = {
         "title": title,
         "about": [part.strip() for part in about.split("\n\n") if part.strip()],
-        "source": source,
-        "extent": _extent(results, failures, methods, asked, opening),
+        "extent": extent,
+        "run_facts": [
+            ("data", source),
+            ("trials", f"{extent['complete']} of {extent['asked']}"),
+            ("openness", extent["levels"]),
+            ("methods", f"{len(methods)}: {', '.join(methods)}"),
+            *_list_moments(started, finished, elapsed),
+        ],
         "advice": list(advice),
-        "when": _when(started, finished, elapsed),
-        "failures": _failures(failures, methods),
+        "failures": _group_failures(failures, methods),
         "lost": [name for name in methods if not trials.get(name) and name in set(failures["method"])],
         "notes": list(notes),
-        "headline": headline(results, ours if ours in methods else None),
+        "headline": write_headline(results, ours if ours in methods else None),
         "ours": ours,
         "compared": compared,
         "most": most,
         "intervals": most >= LEAST_FOR_INTERVAL,
-        "few": few_trials(most),
+        "few": warn_of_few_trials(most),
         "trials": trials,
         "order": order,
-        "tables": _standings(results, trials),
+        "tables": _build_columns(results, trials),
         "sections": [],
-        "coverage": _coverage(coverage, order),
-        "paired": [] if compared is None else _paired(results, compared, order),
-        "settings": [(name, _plain(value)) for name, value in settings],
-        "method_settings": [(str(name), _plain(value)) for name, value in (method_settings or {}).items()],
-        "times": times_by_method(times, methods),
-        "versions": _versions(versions),
-        "version": __version__,
+        "coverage": _tabulate_coverage(coverage, order),
+        "paired": [] if compared is None else _tabulate_pairs(results, compared, order),
+        "settings": [(name, _format_setting(value)) for name, value in settings],
+        "method_settings": [(str(name), _format_setting(value)) for name, value in (method_settings or {}).items()],
+        "times": tabulate_times(times, methods),
+        "versions": _tabulate_versions(versions),
     }
     if trials:
-        page["sections"] = drawn_sections(results, coverage, portraits, methods=methods, ours=ours, compared=compared)
+        page["sections"] = draw_sections(results, coverage, portraits, methods=methods, ours=ours, compared=compared)
     tables = [column for columns in page["tables"].values() for column in columns]
     page["marks"] = {cell.mark for column in tables for cell in column.cells.values()}
     path = Path(path)
-    with blame_folder(path.parent, "make the folder"):
+    with name_file_in_errors(path.parent, "make the folder"):
         make_folder(path.parent)
     if figures is not None:
         _write_figures(Path(figures), [drawing for section in page["sections"] for drawing in section.drawings])
-    content = _rendered(page).encode("utf-8", "backslashreplace")
-    with blame_folder(path):
+    content = render_page("experiment_page.html.j2", page)
+    with name_file_in_errors(path):
         write_atomically(path, content)
 
 
 def _write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
-    """Every figure as a file; those of an earlier report that are not drawn any more go, other files stay."""
-    with blame_folder(folder, "make the folder"):
+    """Write every figure as a file and remove figures of an earlier report; other files stay."""
+    with name_file_in_errors(folder, "make the folder"):
         make_folder(folder)
         remove_leftovers(folder)
     drawn = {drawing.name.removeprefix("figure-"): drawing.png for drawing in drawings}
     for name, png in drawn.items():
-        with blame_folder(folder / f"{name}.png"):
+        with name_file_in_errors(folder / f"{name}.png"):
             write_atomically(folder / f"{name}.png", png)
     for old in sorted(folder.glob("*.png")):
         if old.stem not in drawn and FIGURE_NAME.fullmatch(old.stem):
-            with blame_folder(old, "remove"):
+            with name_file_in_errors(old, "remove"):
                 old.unlink(missing_ok=True)
 
 
-def _rendered(page: dict[str, Any]) -> str:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    env = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    # The one thing that is not escaped, for it is made here and escapes what it holds.
-    env.filters["as_svg"] = Markup
-    text = resources.files(__package__).joinpath("experiment_page.html.j2").read_text("utf-8")
-    return env.from_string(text).render(page)
+# -- the run ------------------------------------------------------------------------------------------------
 
 
-# -- what was run -------------------------------------------------------------------------------------------
-
-
-def _extent(
+def _summarize_extent(
     results: pd.DataFrame,
     failures: pd.DataFrame,
-    methods: Sequence[str],
     asked: Mapping[str, int],
     opening: str | None,
 ) -> dict[str, Any]:
-    """How much of what was asked for is there. A trial is complete when all that it was to run is done or failed."""
-    there = {(int(t), str(m)) for table in (results, failures) for t, m in _pairs(table)}
+    """Return how many of the requested trials are complete, that is, have a result or failure of every method."""
+    there = {(int(t), str(m)) for table in (results, failures) for t, m in _iterate_pairs(table)}
     n_asked = max(asked.values())
     due = [{(trial, name) for name, n in asked.items() if trial < n} for trial in range(n_asked)]
     complete = sum(pairs <= there for pairs in due)
-    steps = sorted({step for metric in ("f", "accuracy") for step in levels(results, metric)})
+    steps = sorted({step for metric in ("f", "accuracy") for step in find_levels(results, metric)})
     return {
         "asked": n_asked,
         "complete": complete,
         "begun": sum(bool(pairs & there) for pairs in due) - complete,
-        "methods": methods,
-        "levels": opening.removeprefix("openness ") if opening else _levels(steps),
-        "largest": opening or (level_text(steps[-1]) if steps else "the largest openness"),
+        "levels": opening.removeprefix("openness ") if opening else _describe_levels(steps),
+        "largest": opening or (format_level(steps[-1]) if steps else "the largest openness"),
     }
 
 
-def _pairs(table: pd.DataFrame) -> Any:
+def _iterate_pairs(table: pd.DataFrame) -> Any:
     return table[["trial", "method"]].drop_duplicates().itertuples(index=False, name=None)
 
 
-def _levels(steps: Sequence[Level]) -> str:
+def _describe_levels(steps: Sequence[Level]) -> str:
     if not steps:
         return "none yet"
     if len(steps) == 1:
-        return level_text(steps[0])
-    return f"{len(steps)} levels, from {level_text(steps[0])} to {level_text(steps[-1])}"
+        return format_level(steps[0])
+    return f"{len(steps)} levels, from {format_level(steps[0])} to {format_level(steps[-1])}"
 
 
-def _when(started: Any, finished: Any, elapsed: float | None) -> list[tuple[str, str]]:
-    given = [("started", _moment(started)), ("finished", _moment(finished))]
-    given.append(("took", None if elapsed is None else duration(elapsed)))  # type: ignore[arg-type]
+def _list_moments(started: Any, finished: Any, elapsed: float | None) -> list[tuple[str, str]]:
+    given = [("started", _format_moment(started)), ("finished", _format_moment(finished))]
+    given.append(("took", None if elapsed is None else format_duration(elapsed)))  # type: ignore[arg-type]
     return [(name, text) for name, text in given if text]
 
 
-def _moment(when: datetime | str | None) -> str | None:
+def _format_moment(when: datetime | str | None) -> str | None:
     return when.isoformat(sep=" ", timespec="seconds") if isinstance(when, datetime) else when
 
 
-def _failures(failures: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, str]]:
-    """Failures of one method for one reason together."""
+def _group_failures(failures: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, str]]:
+    """Return the failures, grouped by method and reason."""
     rows = []
     for (method, reason), group in failures.groupby(["method", "reason"]):
         numbers = sorted(int(t) for t in group["trial"].unique())
@@ -260,49 +246,49 @@ def _failures(failures: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, 
 # -- tables of numbers --------------------------------------------------------------------------------------
 
 
-def _standings(results: pd.DataFrame, trials: dict[str, int]) -> dict[str, list[Column]]:
-    """Columns at the largest openness, averaged over levels, and of the further metrics."""
+def _build_columns(results: pd.DataFrame, trials: dict[str, int]) -> dict[str, list[Column]]:
+    """Return the columns of the main metrics, at the largest openness and averaged, and of the further metrics."""
     there = {str(metric) for metric in results.loc[results["value"].notna(), "metric"].unique()}
     tables: dict[str, list[Column]] = {"largest": [], "averaged": [], "more": []}
     for metric in [*METRIC_INFO, *sorted(there - set(METRIC_INFO))]:
         if metric not in there:
             continue
         info = METRIC_INFO.get(metric, Metric(metric, 0))
-        label = info.label + {1: "", -1: " (small is good)", 0: ""}[info.better]
-        at_largest = column_of(values_at(results, metric, levels(results, metric)[-1]), metric, label, trials)
+        label = info.label + {1: "", -1: " (smaller is better)", 0: ""}[info.better]
+        at_largest = build_column(values_at(results, metric, find_levels(results, metric)[-1]), metric, label, trials)
         tables["largest" if metric in HEADLINE_METRICS else "more"].append(at_largest)
-        averaged = averaged_or_none(results, metric) if metric in HEADLINE_METRICS else None
+        averaged = average_if_several(results, metric) if metric in HEADLINE_METRICS else None
         if averaged is not None:
-            tables["averaged"].append(column_of(averaged, metric, label, trials))
+            tables["averaged"].append(build_column(averaged, metric, label, trials))
     return tables
 
 
-def _best(results: pd.DataFrame) -> str | None:
-    """The method that is best by the first main metric there is, at the largest openness."""
+def _find_best(results: pd.DataFrame) -> str | None:
+    """Return the best method by the first main metric with values, at the largest openness."""
     for metric in HEADLINE_METRICS:
-        if steps := levels(results, metric):
-            outcome = judged(values_at(results, metric, steps[-1]), 1)
+        if steps := find_levels(results, metric):
+            outcome = rank_by_metric(values_at(results, metric, steps[-1]), 1)
             return None if outcome is None else outcome.best[0]
     return None
 
 
-def _paired(results: pd.DataFrame, compared: str, order: Sequence[str]) -> list[dict[str, Any]]:
-    """A table for each main metric: one method against every other."""
+def _tabulate_pairs(results: pd.DataFrame, compared: str, order: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a table for each main metric that compares one method with every other."""
     tables = []
     for metric in HEADLINE_METRICS:
-        steps = levels(results, metric)
+        steps = find_levels(results, metric)
         if not steps:
             continue
-        largest = paired_cells(values_at(results, metric, steps[-1]), compared)
-        averaged = averaged_or_none(results, metric)
-        beside = {} if averaged is None else paired_cells(averaged, compared)
+        largest = format_comparison(values_at(results, metric, steps[-1]), compared)
+        averaged = average_if_several(results, metric)
+        beside = {} if averaged is None else format_comparison(averaged, compared)
         rows = [(name, largest.get(name), beside.get(name)) for name in order if name in largest or name in beside]
         if rows:
             most = max(cell["n"] for _, *cells in rows for cell in cells if cell)
             least = min(1.0, len(rows) * 2.0 ** (1 - most))
             tables.append(
                 {
-                    "label": capital(METRIC_INFO[metric].label),
+                    "label": capitalize(METRIC_INFO[metric].label),
                     "rows": rows,
                     "averaged": bool(beside),
                     "most": most,
@@ -312,9 +298,9 @@ def _paired(results: pd.DataFrame, compared: str, order: Sequence[str]) -> list[
     return tables
 
 
-def _coverage(coverage: pd.DataFrame, order: Sequence[str]) -> dict[str, Any]:
-    """Share of known samples refused, in per cent, by method and target."""
-    found = coverage_curves(coverage, "known_refused") if len(coverage) else {}
+def _tabulate_coverage(coverage: pd.DataFrame, order: Sequence[str]) -> dict[str, Any]:
+    """Return the percentage of known samples rejected, by method and target."""
+    found = compute_coverage_curves(coverage, "known_rejected") if len(coverage) else {}
     targets = sorted({float(t) for curve in found.values() for t in curve.openness})
     if len(targets) > _TARGETS:
         targets = [targets[round(i * (len(targets) - 1) / (_TARGETS - 1))] for i in range(_TARGETS)]
@@ -322,15 +308,15 @@ def _coverage(coverage: pd.DataFrame, order: Sequence[str]) -> dict[str, Any]:
     for name in order:
         if name in found:
             at = dict(zip(found[name].openness.tolist(), found[name].mean.tolist(), strict=True))
-            rows.append((name, [number(100 * at.get(target, math.nan), 1) for target in targets]))
+            rows.append((name, [format_number(100 * at.get(target, math.nan), 1) for target in targets]))
     return {"targets": [f"{100 * target:g} %" for target in targets], "rows": rows}
 
 
-def _versions(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Parts of the run beside each other: a row a name, a column a different set of versions."""
+def _tabulate_versions(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a row per name and a column per different set of versions."""
     different: list[dict[str, str]] = []
     for given in versions:
-        one = {str(name): _plain(value) for name, value in given.items()}
+        one = {str(name): _format_setting(value) for name, value in given.items()}
         if one not in different:
             different.append(one)
     names = list(dict.fromkeys(name for one in different for name in one))
@@ -340,17 +326,17 @@ def _versions(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 # -- values as text -----------------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> str:
-    """A setting as text."""
+def _format_setting(value: Any) -> str:
+    """Return a setting as text."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} = {_plain(part)}" for name, part in value.items()) or "as they come"
+        return ", ".join(f"{name} = {_format_setting(part)}" for name, part in value.items()) or "default"
     if isinstance(value, (list, tuple)):
-        return ", ".join(_plain(part) for part in value)
+        return ", ".join(_format_setting(part) for part in value)
     return str(value)
 
 
-def level_text(level: Level) -> str:
-    """An openness in words."""
+def format_level(level: Level) -> str:
+    """Return a level of openness in words."""
     few = {0: "no unknown class", 1: "1 unknown class"}
     classes = few.get(level.n_unknown, f"{level.n_unknown} unknown classes")
     return f"openness {100 * level.openness:.2f}\N{NO-BREAK SPACE}% ({classes})"

@@ -1,9 +1,8 @@
-"""What a report says in words and tables: who is best and by how much, and where numbers cannot tell.
+"""The sentences and tables of an experiment report: which method is best, by how much, and how certain that is.
 
-Two methods can be told apart when the 95 % interval of their paired difference over trials leaves out zero. A method
-with few trials is never called best, its trials may be the easy ones; where it is ahead of the best in the trials that
-both have, that is said. Everything here turns tables into text; :mod:`srosr.reports.experiment_page` puts it
-into a page.
+Two methods are distinguishable if the 95 % interval of their paired difference over trials does not contain zero. A
+method with few trials is never called best, since its trials may be the easy ones; if it is ahead of the best method in
+their common trials, the report says so.
 """
 
 from __future__ import annotations
@@ -16,19 +15,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.messages import count_of, join_names
-from .._support.number_format import capital, interval_text, number, ordinal, p_text
+from .._support.number_format import (
+    capitalize,
+    format_duration,
+    format_mean,
+    format_number,
+    format_ordinal,
+    format_p_value,
+    format_seconds,
+)
 from ..experiments import (
     LEAST_FOR_INTERVAL,
     METRIC_INFO,
     Metric,
-    compare,
-    levels,
+    average_over_levels,
+    compare_methods,
+    find_levels,
     paired_differences,
-    summarise,
+    summarize,
     values_at,
-    values_averaged,
 )
-from .method_styles import OURS, in_order
+from .method_styles import OURS, order_methods
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,27 +47,29 @@ __all__ = [
     "HEADLINE_METRICS",
     "Cell",
     "Column",
-    "Outcome",
-    "averaged_or_none",
-    "column_of",
-    "few_trials",
-    "headline",
-    "judged",
-    "paired_cells",
-    "ranked",
-    "trials_of",
+    "MetricRanking",
+    "average_if_several",
+    "build_column",
+    "count_trials",
+    "format_comparison",
+    "order_by_f_measure",
+    "rank_by_metric",
+    "sum_times",
+    "tabulate_times",
+    "warn_of_few_trials",
+    "write_headline",
 ]
 
 #: Metrics of the headline and of the first table.
 HEADLINE_METRICS = ("f", "accuracy", "auroc", "oscr")
 BEST, EVEN, AHEAD = "best", "even", "ahead"
-#: Fewer trials than these hardly tell methods apart.
+#: With fewer trials, methods are hardly distinguishable.
 ENOUGH_TRIALS = 5
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: a mean, half the width of its interval, a mark (best, even, ahead or none) and a remark."""
+    """A cell of a table: mean, half width of its interval, mark (best, even, ahead or none) and remark."""
 
     mean: str
     half_width: str = ""
@@ -70,31 +79,30 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A metric of all methods, at one openness or averaged over all."""
+    """A column of a table: one metric of all methods."""
 
     label: str
     cells: dict[str, Cell]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """Methods by one metric.
+class MetricRanking:
+    """The ranking of methods by one metric.
 
     Attributes
     ----------
     summary : DataFrame
-        Of every method with a value, the best first.
+        Every method with a value, best first.
     able : list of str
-        Methods with half of the most trials or more: the others cannot be best.
+        Methods with at least half of the largest number of trials; the others cannot be best.
     best : list of str
-        The able method with the best mean, and those with the very same; ours first.
+        The able method with the best mean and those with an equal mean, ours first.
     even : list of str
-        Methods that the trials cannot tell from the best.
+        Methods that are not distinguishable from the best.
     ahead : list of str
-        Methods that are better than the best in the trials that both have, though they cannot be best themselves.
+        Methods that are better than the best in their common trials but cannot be best themselves.
     versus : DataFrame
-        The best against the others, as :func:`paired_differences` has it; a positive difference is better, whichever
-        way the metric is good.
+        The best against the others, from :func:`paired_differences`; a positive difference is always better.
     """
 
     summary: pd.DataFrame
@@ -105,22 +113,20 @@ class Outcome:
     versus: pd.DataFrame
 
 
-def judged(values: pd.DataFrame, better: int, ours: str | None = OURS) -> Outcome | None:
-    """Who is best, who cannot be told from the best and who is ahead of it; None where there is no value.
-
-    A method with less than half the trials of another cannot be best: it may have met the easy ones.
+def rank_by_metric(values: pd.DataFrame, better: int, ours: str | None = OURS) -> MetricRanking | None:
+    """Rank methods by one metric; return None if there is no value.
 
     Parameters
     ----------
     values : DataFrame
-        A row a trial, a column a method.
+        A row per trial, a column per method.
     better : {1, -1}
         Whether larger or smaller values are better.
     ours : str, optional
-        Of several best, the one that others are compared with.
+        Of several equally good methods, the one that others are compared with.
     """
     values = better * values[sorted(values.columns)]
-    summary = summarise(values).sort_values("mean", ascending=False, kind="stable")
+    summary = summarize(values).sort_values("mean", ascending=False, kind="stable")
     if summary.empty:
         return None
     able = summary[2 * summary["n"] >= summary["n"].max()]
@@ -133,197 +139,204 @@ def judged(values: pd.DataFrame, better: int, ours: str | None = OURS) -> Outcom
             continue
         if high < 0:
             ahead.append(name)
-        elif not low > 0:  # the interval holds zero, or there are too few trials for one
+        elif not low > 0:  # the interval contains zero, or there are too few trials for one
             even.append(name)
-    return Outcome(summary.assign(mean=better * summary["mean"]), [*map(str, able.index)], best, even, ahead, versus)
+    return MetricRanking(
+        summary.assign(mean=better * summary["mean"]), [*map(str, able.index)], best, even, ahead, versus
+    )
 
 
-def column_of(values: pd.DataFrame, metric: str, label: str, trials: dict[str, int]) -> Column:
-    """A column of a table: mean ± half the interval of each method, marked where best, even with it or ahead of it.
+def build_column(values: pd.DataFrame, metric: str, label: str, trials: dict[str, int]) -> Column:
+    """Return a column of a table: mean and half width of each method, with marks for best, even and ahead.
 
     Parameters
     ----------
     values : DataFrame
-        A row a trial, a column a method.
+        A row per trial, a column per method.
     metric : str
     label : str
     trials : dict of str to int
-        Trials that each method has; a cell with fewer says so.
+        Number of trials of each method; a cell with fewer has a remark.
     """
     better = METRIC_INFO.get(metric, Metric(metric, 0)).better
-    outcome = judged(values, better or 1)
+    ranking = rank_by_metric(values, better or 1)
     cells: dict[str, Cell] = {}
-    if outcome is None:
+    if ranking is None:
         return Column(label, cells)
-    told_apart = better and outcome.summary["n"].max() >= LEAST_FOR_INTERVAL
-    for name, row in outcome.summary.iterrows():
+    told_apart = better and ranking.summary["n"].max() >= LEAST_FOR_INTERVAL
+    for name, row in ranking.summary.iterrows():
         mark = ""
-        if better and name in outcome.best and len(outcome.summary) > 1:
+        if better and name in ranking.best and len(ranking.summary) > 1:
             mark = BEST
-        elif told_apart and name in outcome.even:
+        elif told_apart and name in ranking.even:
             mark = EVEN
-        elif told_apart and name in outcome.ahead:
+        elif told_apart and name in ranking.ahead:
             mark = AHEAD
         n = int(row["n"])
         cells[str(name)] = Cell(
-            number(row["mean"]),
-            "" if math.isnan(row["half_width"]) else number(row["half_width"]),
+            format_number(row["mean"]),
+            "" if math.isnan(row["half_width"]) else format_number(row["half_width"]),
             mark,
-            _count(n) if n < trials.get(str(name), n) else "",
+            _format_trials(n) if n < trials.get(str(name), n) else "",
         )
     return Column(label, cells)
 
 
-def headline(results: pd.DataFrame, ours: str | None = OURS) -> list[tuple[str, str]]:
-    """What the run comes to at the largest openness: a pair of metric and sentence for each of the four main metrics.
+def write_headline(results: pd.DataFrame, ours: str | None = OURS) -> list[tuple[str, str]]:
+    """Return a (metric, sentence) pair for each main metric at the largest openness.
 
     Parameters
     ----------
     results : DataFrame
     ours : str, optional
-        The method whose place is told; None tells of none.
+        A method whose rank is always stated.
     """
     said = []
     for metric in HEADLINE_METRICS:
-        steps = levels(results, metric)
+        steps = find_levels(results, metric)
         if steps:
-            outcome = judged(values_at(results, metric, steps[-1]), 1, ours)
-            assert outcome is not None  # a level is there because a value is
-            said.append((capital(METRIC_INFO[metric].label), _sentence(outcome, ours)))
+            ranking = rank_by_metric(values_at(results, metric, steps[-1]), 1, ours)
+            assert ranking is not None  # a level is there because a value is
+            said.append((capitalize(METRIC_INFO[metric].label), _write_sentence(ranking, ours)))
     return said
 
 
-def _sentence(outcome: Outcome, ours: str | None) -> str:
-    summary, best = outcome.summary, outcome.best
-    leader, value = best[0], _mean(summary, best[0])
+def _write_sentence(ranking: MetricRanking, ours: str | None) -> str:
+    summary, best = ranking.summary, ranking.best
+    leader, value = best[0], _format_own_mean(summary, best[0])
     if len(summary) == 1:
         return f"{leader}, the only method with results, has {value}."
     shared = f", the same as {join_names(best[1:], 6)}" if best[1:] else ""
     if summary["n"].max() < LEAST_FOR_INTERVAL:
-        trials = _few(summary["n"].max())
-        text = f"{leader} is highest with {value}{shared}, but {trials} cannot tell methods apart."
-        return text + _place(outcome, ours)
-    text = f"{leader} has the highest mean{_among(outcome)}, {value}{shared}"
-    rest = [name for name in map(str, summary.index) if name in outcome.versus.index and name not in best]
-    behind = [name for name in rest if name not in outcome.even and name not in outcome.ahead]
-    if outcome.even:
-        text += f", but is not distinguishable from {join_names(sorted(outcome.even, key=rest.index), 3)}"
-        nearest = min(outcome.even, key=rest.index)
-        text += f" ({_gap(outcome, nearest)}{' to ' + nearest if len(outcome.even) > 1 else ''})"
+        trials = _spell_trials(summary["n"].max())
+        text = f"{leader} is highest with {value}{shared}, but {trials} cannot separate methods."
+        return text + _describe_place(ranking, ours)
+    text = f"{leader} has the highest mean{_qualify_best(ranking)}, {value}{shared}"
+    rest = [name for name in map(str, summary.index) if name in ranking.versus.index and name not in best]
+    behind = [name for name in rest if name not in ranking.even and name not in ranking.ahead]
+    if ranking.even:
+        text += f", but is not distinguishable from {join_names(sorted(ranking.even, key=rest.index), 3)}"
+        closest = min(ranking.even, key=rest.index)
+        text += f" ({_format_gap(ranking, closest)}{' to ' + closest if len(ranking.even) > 1 else ''})"
     elif behind:
-        # Those with few trials may have a higher mean, of trials that were easier.
+        # Methods with few trials may have a higher mean over easier trials.
         lower = [name for name in behind if summary.at[name, "mean"] <= summary.at[leader, "mean"]]
         text += f": ahead of {lower[0]}, the next," if lower else f": ahead of {behind[0]}"
-        text += f" by {_gap(outcome, (lower or behind)[0])}"
-    if outcome.ahead:
-        text += f"; {_overtaken(outcome)}"
-    return f"{text}." + _place(outcome, ours)
+        text += f" by {_format_gap(ranking, (lower or behind)[0])}"
+    if ranking.ahead:
+        text += f"; {_describe_ahead(ranking)}"
+    return f"{text}." + _describe_place(ranking, ours)
 
 
-def _among(outcome: Outcome) -> str:
-    """Of whom the best has the highest mean, where a method with few trials has a higher one."""
-    summary, top = outcome.summary, outcome.summary.at[outcome.best[0], "mean"]
-    if not any(mean > top + 1e-12 for name, mean in summary["mean"].items() if name not in outcome.able):
+def _qualify_best(ranking: MetricRanking) -> str:
+    """Return among which methods the best has the highest mean, if a method with few trials has a higher one."""
+    summary, top = ranking.summary, ranking.summary.at[ranking.best[0], "mean"]
+    if not any(mean > top + 1e-12 for name, mean in summary["mean"].items() if name not in ranking.able):
         return ""
-    return f" of those with {_trials_of_the_able(outcome)}"
+    return f" of those with {_format_able_trials(ranking)}"
 
 
-def _trials_of_the_able(outcome: Outcome) -> str:
-    most = int(outcome.summary["n"].max())
-    alike = bool((outcome.summary.loc[outcome.able, "n"] == most).all())
+def _format_able_trials(ranking: MetricRanking) -> str:
+    most = int(ranking.summary["n"].max())
+    alike = bool((ranking.summary.loc[ranking.able, "n"] == most).all())
     return f"{most} trials" if alike else f"at least {(most + 1) // 2} trials"
 
 
-def _overtaken(outcome: Outcome) -> str:
-    """Who is ahead of the best in the trials that both have, the furthest first, and by how much."""
-    names = sorted(outcome.ahead, key=lambda name: (float(outcome.versus.at[name, "difference"]), name))
-    few = {name: f" ({_count(outcome.summary.at[name, 'n'])} only)" for name in names if name not in outcome.able}
-    told, gap = join_names([name + few.get(name, "") for name in names], 3), _gap(outcome, names[0], ahead=True)
+def _describe_ahead(ranking: MetricRanking) -> str:
+    """Return which methods are ahead of the best in their common trials, and by how much."""
+    names = sorted(ranking.ahead, key=lambda name: (float(ranking.versus.at[name, "difference"]), name))
+    few = {
+        name: f" ({_format_trials(ranking.summary.at[name, 'n'])} only)" for name in names if name not in ranking.able
+    }
+    told, gap = join_names([name + few.get(name, "") for name in names], 3), _format_gap(ranking, names[0], ahead=True)
     return f"{told} is ahead of it by {gap}" if len(names) == 1 else f"{told} are ahead of it, {names[0]} by {gap}"
 
 
-def _place(outcome: Outcome, ours: str | None) -> str:
-    """Where ours is, if it is not first."""
-    summary, able = outcome.summary, outcome.able
-    if ours is None or ours in outcome.best:
+def _describe_place(ranking: MetricRanking, ours: str | None) -> str:
+    """Return the rank of our method, if it is not first."""
+    summary, able = ranking.summary, ranking.able
+    if ours is None or ours in ranking.best:
         return ""
     if ours not in summary.index:
         return f" {ours} has no result."
     if ours not in able:
-        text = f" {ours} has {_mean(summary, ours)}"
+        text = f" {ours} has {_format_own_mean(summary, ours)}"
     else:
         place = 1 + int((summary.loc[able, "mean"] > summary.at[ours, "mean"]).sum())
         all_able = len(able) == len(summary)
-        of = f"{len(able)}" if all_able else f"the {len(able)} with {_trials_of_the_able(outcome)},"
-        text = f" {ours} is {ordinal(place)} of {of} with {_mean(summary, ours)}"
+        of = f"{len(able)}" if all_able else f"the {len(able)} with {_format_able_trials(ranking)},"
+        text = f" {ours} is {format_ordinal(place)} of {of} with {_format_own_mean(summary, ours)}"
     if summary["n"].max() < LEAST_FOR_INTERVAL:
         return text + "."
-    if ours in outcome.even:
-        return text + f", not distinguishable from {outcome.best[0]}."
-    if ours in outcome.ahead:
-        return text + f", and is ahead of {outcome.best[0]} in the trials they share."
-    if ours not in outcome.versus.index:
-        return text + f", without a trial in common with {outcome.best[0]}."
-    return text + f", behind by {_gap(outcome, ours)}."
+    if ours in ranking.even:
+        return text + f", not distinguishable from {ranking.best[0]}."
+    if ours in ranking.ahead:
+        return text + f", and is ahead of {ranking.best[0]} in their common trials."
+    if ours not in ranking.versus.index:
+        return text + f", without a trial in common with {ranking.best[0]}."
+    return text + f", behind by {_format_gap(ranking, ours)}."
 
 
-def _mean(summary: pd.DataFrame, name: str) -> str:
+def _format_own_mean(summary: pd.DataFrame, name: str) -> str:
     n, most = int(summary.at[name, "n"]), int(summary["n"].max())
     few = f" (in {n} of {most} trials)" if n < most else ""
-    return interval_text(summary.at[name, "mean"], summary.at[name, "half_width"]) + few
+    return format_mean(summary.at[name, "mean"], summary.at[name, "half_width"]) + few
 
 
-def _gap(outcome: Outcome, other: str, *, ahead: bool = False) -> str:
-    """The paired difference of the best to another method; or of another, which is ahead, to the best."""
-    row = outcome.versus.loc[other]
+def _format_gap(ranking: MetricRanking, other: str, *, ahead: bool = False) -> str:
+    """Return the paired difference between the best and another method, positive for the one that is ahead."""
+    row = ranking.versus.loc[other]
     if math.isnan(row["low"]):
-        return f"{number(row['difference'])} in the {_few(row['n'])} they share"
+        return f"{format_number(row['difference'])} in their {_spell_trials(row['n'])} in common"
     if ahead:
-        by = f"{number(-row['difference'])} [{number(-row['high'])}, {number(-row['low'])}]"
-        return f"{by} over the {int(row['n'])} trials they share"
-    return f"{number(row['difference'])} [{number(row['low'])}, {number(row['high'])}] over {int(row['n'])} trials"
+        by = f"{format_number(-row['difference'])} [{format_number(-row['high'])}, {format_number(-row['low'])}]"
+        return f"{by} over their {int(row['n'])} common trials"
+    by = f"{format_number(row['difference'])} [{format_number(row['low'])}, {format_number(row['high'])}]"
+    return f"{by} over {int(row['n'])} trials"
 
 
-def _count(n: float) -> str:
+def _format_trials(n: float) -> str:
     return count_of(int(n), "trial")
 
 
-def _few(n: float) -> str:
+def _spell_trials(n: float) -> str:
     return "one trial" if n == 1 else "two trials" if n == 2 else f"{int(n)} trials"
 
 
-def few_trials(most: int) -> str:
-    """A sentence on what so few trials are worth; empty where there are enough, or none."""
+def warn_of_few_trials(most: int) -> str:
+    """Return a warning about few trials; empty if there are enough or none."""
     if not 0 < most < ENOUGH_TRIALS:
         return ""
-    return f"Only {_few(most)}: so few hardly tell methods apart, and more may turn the order round."
+    return (
+        f"With only {_spell_trials(most)}, methods are hardly distinguishable, and more trials may change their order."
+    )
 
 
-def paired_cells(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:
-    """Ours against each other method, as text.
+def format_comparison(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:
+    """Return the comparison of our method with each other one, as text.
 
     Parameters
     ----------
     values : DataFrame
-        A row a trial, a column a method.
+        A row per trial, a column per method.
     ours : str
 
     Returns
     -------
     cells : dict of str to dict
-        By method: difference, p, p_holm, outcomes (won/tied/lost) and n; verdict is "▲" or "▼" where the corrected
-        p-value is below 0.05 and ours is above or below, "" elsewhere.
+        By method: difference, p, p_holm, outcomes (won/tied/lost) and n; verdict is "▲" or "▼" if the corrected
+        p-value is below 0.05 and ours is above or below, otherwise "".
     """
     if ours not in values.columns or values[ours].notna().sum() == 0:
         return {}
     cells = {}
-    for name, row in compare(values, ours).iterrows():
+    for name, row in compare_methods(values, ours).iterrows():
         sure = row["p_holm"] < 0.05 and row["difference"] != 0
-        interval = "" if math.isnan(row["low"]) else f" [{number(row['low'])}, {number(row['high'])}]"
+        interval = "" if math.isnan(row["low"]) else f" [{format_number(row['low'])}, {format_number(row['high'])}]"
         cells[str(name)] = {
-            "difference": number(row["difference"], signed=True) + interval,
-            "p": p_text(row["p"]),
-            "p_holm": p_text(row["p_holm"]),
+            "difference": format_number(row["difference"], signed=True) + interval,
+            "p": format_p_value(row["p"]),
+            "p_holm": format_p_value(row["p_holm"]),
             "outcomes": f"{int(row['larger'])}/{int(row['ties'])}/{int(row['smaller'])}",
             "n": int(row["n"]),
             "verdict": ("▲" if row["difference"] > 0 else "▼") if sure else "",
@@ -331,21 +344,68 @@ def paired_cells(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:
     return cells
 
 
-def trials_of(results: pd.DataFrame) -> dict[str, int]:
-    """In how many trials each method has any value."""
+def count_trials(results: pd.DataFrame) -> dict[str, int]:
+    """Return the number of trials in which each method has a value."""
     there = results[results["value"].notna()]
     return {str(name): int(n) for name, n in there.groupby("method")["trial"].nunique().items()}
 
 
-def ranked(results: pd.DataFrame, methods: Sequence[str], ours: str = OURS) -> list[str]:
-    """Methods in the order of the tables: by F-measure at the largest openness, those without it last."""
-    steps = levels(results, "f")
+def order_by_f_measure(results: pd.DataFrame, methods: Sequence[str], ours: str = OURS) -> list[str]:
+    """Return methods in the order of the tables: by F-measure at the largest openness, those without it last."""
+    steps = find_levels(results, "f")
     order: list[str] = []
-    if steps and (outcome := judged(values_at(results, "f", steps[-1]), 1)):
-        order = [str(name) for name in outcome.summary.index if name in methods]
-    return order + [name for name in in_order(methods, ours) if name not in order]
+    if steps and (ranking := rank_by_metric(values_at(results, "f", steps[-1]), 1)):
+        order = [str(name) for name in ranking.summary.index if name in methods]
+    return order + [name for name in order_methods(methods, ours) if name not in order]
 
 
-def averaged_or_none(results: pd.DataFrame, metric: str) -> pd.DataFrame | None:
-    """Values averaged over levels; None where there is one level at most, and nothing to average."""
-    return values_averaged(results, metric) if len(levels(results, metric)) > 1 else None
+def average_if_several(results: pd.DataFrame, metric: str) -> pd.DataFrame | None:
+    """Return values averaged over levels, or None if there is at most one level."""
+    return average_over_levels(results, metric) if len(find_levels(results, metric)) > 1 else None
+
+
+# -- times --------------------------------------------------------------------------------------------------
+
+
+def sum_times(times: pd.DataFrame) -> tuple[float, float]:
+    """Return the seconds of fitting, predicting and measuring in all, and the share of coding in them.
+
+    Rows without the time of a fit, because the fit failed or its process died, do not count. The share is NaN if there
+    is no time at all.
+
+    Parameters
+    ----------
+    times : DataFrame
+        With the columns fit_seconds, predict_seconds, measure_seconds and coding_seconds.
+    """
+    whole = times[times["fit_seconds"].notna()]
+    spent = sum(float(whole[f"{kind}_seconds"].sum()) for kind in ("fit", "predict", "measure"))
+    # The clocks are read at different moments.
+    return spent, min(float(whole["coding_seconds"].sum()) / spent, 1.0) if spent > 0 else math.nan
+
+
+def tabulate_times(times: pd.DataFrame, methods: Sequence[str]) -> dict[str, Any]:
+    """Return mean seconds per trial and the share of coding of each method that has times, as text.
+
+    Parameters
+    ----------
+    times : DataFrame
+    methods : sequence of str
+        In the order of the rows.
+    """
+    rows = []
+    for name in methods:
+        own = times[(times["method"] == name) & times["fit_seconds"].notna()]
+        if own.empty:
+            continue
+        spent, share = sum_times(own)
+        kinds = ("fit", "predict", "measure")
+        row = {kind: format_seconds(float(own[f"{kind}_seconds"].sum()) / len(own)) for kind in kinds}
+        row |= {"method": name, "all": format_duration(spent)}
+        row |= {"coding": _format_share(share), "rest": _format_share(1.0 - share)}
+        rows.append(row)
+    return {"rows": rows, "total": format_duration(sum_times(times)[0])}
+
+
+def _format_share(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.0f} %"

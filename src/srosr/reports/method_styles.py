@@ -1,4 +1,4 @@
-"""How methods look and are called in the figures of experiments: the same in all, and told apart without colour."""
+"""The order, strokes and labels of methods in the figures of experiments, distinguishable without color."""
 
 from __future__ import annotations
 
@@ -10,78 +10,78 @@ from .._support.plotting import INK, KNOWN_COLOR
 
 __all__ = [
     "OURS",
-    "OURS_COLOUR",
+    "OURS_COLOR",
     "PAPER_METHODS",
-    "Stroke",
-    "featured",
-    "in_order",
+    "MethodStroke",
+    "assign_strokes",
+    "choose_featured",
+    "escape_label",
     "is_ours",
-    "named",
-    "plain",
-    "shortened",
-    "strokes",
+    "label_method",
+    "order_methods",
+    "shorten_names",
 ]
 
-#: The method that is this library's own proposal.
+#: The method proposed by this library.
 OURS = "calibrated"
-OURS_COLOUR = "#c1272d"
-#: Ours, the paper's rule with its matched half, and what the paper compares itself with.
+OURS_COLOR = "#c1272d"
+#: Our method, the paper's rule and its matched half, and the methods that the paper compares with.
 PAPER_METHODS = (OURS, "paper", "matched", "w-svm", "sci", "ratio", "naive")
 
 
 @dataclass(frozen=True)
-class Stroke:
-    """Colour, dashes and marker of a curve."""
+class MethodStroke:
+    """Color, dashes and marker of a curve."""
 
-    colour: str
+    color: str
     dashes: Any
     marker: str
     filled: bool = True
     width: float = 1.6
 
     def line(self) -> dict[str, Any]:
-        """For Matplotlib's ``plot``."""
+        """Return keyword arguments for Matplotlib's ``plot``."""
         return {
-            "color": self.colour,
+            "color": self.color,
             "linestyle": self.dashes,
             "linewidth": self.width,
             "marker": self.marker,
             "markersize": 6.5 if self.width > 2 else 5.5,
-            "markerfacecolor": self.colour if self.filled else "white",
-            "markeredgecolor": self.colour,
+            "markerfacecolor": self.color if self.filled else "white",
+            "markeredgecolor": self.color,
             "markeredgewidth": 1.1,
         }
 
 
-_OURS = Stroke(OURS_COLOUR, "-", "o", width=2.6)
-_OURS_VARIANT = Stroke(OURS_COLOUR, (0, (4, 1.5)), "o", filled=False, width=2.0)
-#: So many curves can be told apart, and their legend has room.
+_OURS = MethodStroke(OURS_COLOR, "-", "o", width=2.6)
+_OURS_VARIANT = MethodStroke(OURS_COLOR, (0, (4, 1.5)), "o", filled=False, width=2.0)
+#: The largest number of curves that are distinguishable and fit in a legend.
 _MOST_CURVES = 9
 _STROKES = (
-    Stroke("#e07b39", (0, (7, 2)), "s"),
-    Stroke("#a8841a", (0, (3, 1.5)), "s", filled=False),
-    Stroke(INK, (0, (1, 1.2)), "^"),
-    Stroke(KNOWN_COLOR, (0, (7, 2, 1.5, 2)), "v", filled=False),
-    Stroke("#8a6fb0", (0, (9, 2, 1.5, 2, 1.5, 2)), "D", filled=False),
-    Stroke("#5b8c5a", (0, (4, 1.5, 1, 1.5)), "X"),
-    Stroke("#7a7f8f", (0, (12, 3)), "P"),
-    Stroke("#3c5a99", (0, (2, 2)), "*", filled=False),
+    MethodStroke("#e07b39", (0, (7, 2)), "s"),
+    MethodStroke("#a8841a", (0, (3, 1.5)), "s", filled=False),
+    MethodStroke(INK, (0, (1, 1.2)), "^"),
+    MethodStroke(KNOWN_COLOR, (0, (7, 2, 1.5, 2)), "v", filled=False),
+    MethodStroke("#8a6fb0", (0, (9, 2, 1.5, 2, 1.5, 2)), "D", filled=False),
+    MethodStroke("#5b8c5a", (0, (4, 1.5, 1, 1.5)), "X"),
+    MethodStroke("#7a7f8f", (0, (12, 3)), "P"),
+    MethodStroke("#3c5a99", (0, (2, 2)), "*", filled=False),
 )
 
 
-def in_order(methods: Iterable[str], ours: str = OURS) -> list[str]:
-    """Methods in the order of all figures: ours, those of the paper, then the others by name."""
+def order_methods(methods: Iterable[str], ours: str = OURS) -> list[str]:
+    """Return methods in the order of all figures: ours, those of the paper, then the others by name."""
     first = [ours, *PAPER_METHODS]
     return sorted(set(methods), key=lambda name: (first.index(name) if name in first else len(first), name))
 
 
-def featured(methods: Iterable[str], ours: str = OURS) -> list[str]:
-    """The methods that a figure with all curves in full can hold: all where they are few, else ours and the paper's.
+def choose_featured(methods: Iterable[str], ours: str = OURS) -> list[str]:
+    """Return the methods for a figure with all curves: all if they are few, otherwise ours and the paper's.
 
-    Of variants of ours the first is there too. Where a variant such as "w-svm-original" is there and its method is not,
-    it takes its place. Where none of the paper's methods is there the first nine stand in.
+    The first variant of ours is included. A variant such as "w-svm-original" replaces its method if that is missing. If
+    none of the paper's methods is there, the first nine are returned.
     """
-    there = in_order(methods, ours)
+    there = order_methods(methods, ours)
     if len(there) <= _MOST_CURVES:
         return there
     chosen = []
@@ -93,15 +93,15 @@ def featured(methods: Iterable[str], ours: str = OURS) -> list[str]:
 
 
 def is_ours(name: str, ours: str = OURS) -> bool:
-    """Whether a method is ours or a variant of it, such as "calibrated-f"."""
+    """Return whether a method is ours or a variant of it, such as "calibrated-f"."""
     return name == ours or name.startswith(f"{ours}-")
 
 
-def strokes(methods: Sequence[str], ours: str = OURS) -> dict[str, Stroke]:
-    """A stroke for each method; those of the paper always have their own."""
+def assign_strokes(methods: Sequence[str], ours: str = OURS) -> dict[str, MethodStroke]:
+    """Return a stroke for each method; those of the paper always have the same."""
     own = dict(zip((name for name in PAPER_METHODS if name != OURS), _STROKES, strict=False))
     drawn = {
-        name: own[base] for name in methods if (base := _base(name, own)) and (base == name or base not in methods)
+        name: own[base] for name in methods if (base := _find_base(name, own)) and (base == name or base not in methods)
     }
     drawn[ours] = _OURS
     drawn |= {name: _OURS_VARIANT for name in [n for n in methods if n != ours and is_ours(n, ours)][:1]}
@@ -111,32 +111,32 @@ def strokes(methods: Sequence[str], ours: str = OURS) -> dict[str, Stroke]:
     return {name: drawn[name] for name in methods}
 
 
-def _base(name: str, own: dict[str, Stroke]) -> str | None:
+def _find_base(name: str, own: dict[str, MethodStroke]) -> str | None:
     return next((base for base in own if name == base or name.startswith(f"{base}-")), None)
 
 
-def named(name: str, ours: str, n: int, most: int) -> str:
-    """What a legend calls a method: whether it is ours, and whether it has fewer trials than others."""
+def label_method(name: str, ours: str, n: int, most: int) -> str:
+    """Return the label of a method in a legend, which marks ours and methods with fewer trials."""
     return name + (" (ours)" if is_ours(name, ours) else "") + (f" ({n} of {most} trials)" if n < most else "")
 
 
-def plain(name: object) -> str:
-    """A name that Matplotlib shows as it is: neither mathematics between dollars nor a label left out of legends."""
+def escape_label(name: object) -> str:
+    """Return a name that Matplotlib shows unchanged, neither as mathematics nor left out of legends."""
     text = "".join(sign if sign.isprintable() else "?" for sign in " ".join(str(name).split())).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
-def shortened(names: Sequence[str], longest: int = 14) -> list[str]:
-    """Names cut in the middle to a length, and still different where they were.
+def shorten_names(names: Sequence[str], longest: int = 14) -> list[str]:
+    """Return names shortened in the middle, and still distinct.
 
     Examples
     --------
-    >>> from srosr.reports.method_styles import shortened
-    >>> shortened(["crab", "hand-painted-porcelain"], longest=12)
+    >>> from srosr.reports.method_styles import shorten_names
+    >>> shorten_names(["crab", "hand-painted-porcelain"], longest=12)
     ['crab', 'hand-p…elain']
     """
     cut = [" ".join(str(name).split()) for name in names]
-    cut = [_cut(name, longest) for name in cut]
+    cut = [_cut_middle(name, longest) for name in cut]
     seen: dict[str, int] = {}
     for name in cut:
         seen[name] = seen.get(name, 0) + 1
@@ -149,7 +149,7 @@ def shortened(names: Sequence[str], longest: int = 14) -> list[str]:
     return cut
 
 
-def _cut(name: str, longest: int) -> str:
+def _cut_middle(name: str, longest: int) -> str:
     if len(name) <= longest:
         return name
     tail = (longest - 1) // 2

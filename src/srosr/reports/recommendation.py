@@ -1,9 +1,9 @@
-r"""Which method to take, by the results of a comparison: the rule, the evidence, and what it is worth.
+"""The recommendation of a method from the results of a comparison, with its evidence and its limits.
 
-The rule has no favourite and nothing to tune: of the methods that finished every trial, the one with the highest mean.
-Which others the trials cannot tell from it is said beside it, and the quickest of these to predict where it is at least
-`QUICKER` times as quick. Two methods can be told apart where Wilcoxon's signed-rank test of their paired differences,
-with Holm's correction for the number of methods, is below `SIGNIFICANCE`.
+The rule has nothing to tune: of the methods that finished every trial, it takes the one with the highest mean. The text
+also names the methods that are not distinguishable from it, and the fastest of these to predict if it is at least
+`QUICKER` times as fast. Two methods are distinguishable if the p-value of Wilcoxon's signed-rank test of their paired
+differences, with Holm's correction for the number of methods, is below `SIGNIFICANCE`.
 """
 
 from __future__ import annotations
@@ -16,61 +16,61 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.messages import join_names
-from .._support.number_format import interval_text, number
+from .._support.number_format import format_mean, format_number
 from ..classifiers import SROSRClassifier
 from ..experiments import (
     LEAST_FOR_INTERVAL,
     METRIC_INFO,
     SIGNIFICANCE,
-    Interval,
+    MeanInterval,
     MethodSetting,
-    compare,
-    make,
+    choose_rounds,
+    compare_methods,
+    group_by_fit,
+    make_classifier,
     mean_interval,
-    sharing,
-    usual_rounds,
 )
 from ..rivals import SparseRejection
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CRITERIA", "Recommendation", "Rival", "Standing", "recommend", "rule_text", "standings"]
+__all__ = ["CRITERIA", "PairedComparison", "Recommendation", "Standing", "describe_rule", "rank_standings", "recommend"]
 
-#: Metrics that methods can be ranked by, all of them better where larger; the first is usual: it has no threshold in
-#: it, and both naming and refusing.
+#: Metrics that methods can be ranked by; larger is better. The first is the default: it measures both classification
+#: and rejection and does not depend on a threshold.
 CRITERIA = ("oscr", "auroc", "f", "accuracy")
-#: So much quicker a method has to be to be worth a word: times of one run are no better than that.
+#: How many times as fast a method must be to be mentioned; the times of one run are not more precise.
 QUICKER = 2.0
-#: With fewer classes than these, strangers are of few kinds.
+#: With fewer classes, the simulated unknowns are of few kinds.
 FEW_CLASSES = 6
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What a method came to.
+    """The results of a method.
 
     Attributes
     ----------
     method : str
     n_trials : int
-        Trials that it finished: in which it has the metric that methods are ranked by.
+        Number of trials with a value of the metric that methods are ranked by.
     values : dict of str to Interval
-        By metric, over these trials.
+        Means by metric, over these trials.
     fit_seconds, predict_seconds : float
-        Means over trials, as if the method were alone; NaN where no time was taken.
+        Means over trials, as if the method ran alone; NaN if no time was recorded.
     """
 
     method: str
     n_trials: int
-    values: dict[str, Interval]
+    values: dict[str, MeanInterval]
     fit_seconds: float
     predict_seconds: float
 
 
 @dataclass(frozen=True)
-class Rival:
-    """The best method against another, over the trials: difference, its 95 % interval, and the corrected p-value."""
+class PairedComparison:
+    """The best method against another: paired difference, its 95 % interval, and the corrected p-value."""
 
     method: str
     difference: float
@@ -80,7 +80,7 @@ class Rival:
 
     @property
     def even(self) -> bool:
-        """Whether the trials cannot tell the two apart."""
+        """Whether the two are not distinguishable."""
         return not self.p_holm < SIGNIFICANCE
 
 
@@ -95,7 +95,7 @@ class Recommendation:
     by : str
         The metric, one of `CRITERIA`.
     n_trials : int
-    rivals : tuple of Rival
+    rivals : tuple of PairedComparison
         It against each other method that finished every trial, the nearest first.
     unfinished : tuple of str
         Methods that failed in a trial, and are not recommended.
@@ -108,36 +108,36 @@ class Recommendation:
     method: str
     by: str
     n_trials: int
-    rivals: tuple[Rival, ...]
+    rivals: tuple[PairedComparison, ...]
     unfinished: tuple[str, ...]
     sentences: tuple[str, ...]
     cautions: tuple[str, ...]
 
 
-def rule_text(by: str) -> str:
-    """The rule in a sentence."""
+def describe_rule(by: str) -> str:
+    """Return the rule in two sentences."""
     return (
-        f"Rule: the highest mean {METRIC_INFO[by].label} of the methods that finished every trial. Methods are told "
-        f"apart by Wilcoxon's signed-rank test of paired differences, with Holm's correction, at "
-        f"{100 * SIGNIFICANCE:g} %; intervals elsewhere are not corrected and set more of them apart."
+        f"Rule: the highest mean {METRIC_INFO[by].label} of the methods that finished every trial. Methods are "
+        f"compared by Wilcoxon's signed-rank test of paired differences, with Holm's correction, at "
+        f"{100 * SIGNIFICANCE:g} %; intervals elsewhere are not corrected and separate more methods."
     )
 
 
-def standings(
+def rank_standings(
     results: pd.DataFrame, times: pd.DataFrame, settings: Iterable[MethodSetting], by: str = CRITERIA[0]
 ) -> list[Standing]:
-    """All methods with results, the one with the highest mean first.
+    """Return the results of all methods, highest mean first.
 
     Parameters
     ----------
     results, times : DataFrame
-        Tables of an experiment with one level of openness in a trial.
+        Tables of an experiment with one level of openness per trial.
     settings : iterable of MethodSetting
-        Of the methods; they say which share their work.
+        Settings of the methods, which determine the fits that they share.
     by : str
     """
     there = results[results["value"].notna()]
-    seconds = _alone(times, list(settings))
+    seconds = _estimate_solo_times(times, list(settings))
     out = []
     for method, own in there.groupby("method"):
         values = {str(metric): mean_interval(part["value"]) for metric, part in own.groupby("metric")}
@@ -156,41 +156,43 @@ def recommend(
     n_classes: int | None = None,
     folds: int | None = None,
 ) -> Recommendation | None:
-    """The method to take; None where no method finished a trial.
+    """Return the recommended method, or None if no method finished a trial.
 
     Parameters
     ----------
     results : DataFrame
     ranking : sequence of Standing
-        By the same metric, as :func:`standings` has it.
+        From :func:`rank_standings`, by the same metric.
     by : str
         One of `CRITERIA`.
     n_classes, folds : int, optional
-        Of the comparison, for cautions.
+        Classes and folds of the comparison, for the cautions.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from srosr.reports.recommendation import recommend, standings
+    >>> from srosr.reports import rank_standings, recommend
     >>> rows = [(t, m, "oscr", v + t / 100) for t in range(10) for m, v in (("a", 0.8), ("b", 0.7))]
     >>> results = pd.DataFrame(rows, columns=["trial", "method", "metric", "value"])
     >>> times = pd.DataFrame(columns=["trial", "method", "fit_seconds", "predict_seconds"])
-    >>> recommend(results, standings(results, times, [])).sentences[0]
+    >>> recommend(results, rank_standings(results, times, [])).sentences[0]
     'Recommended: a. OSCR 0.845 ± 0.022 over 10 trials, the highest mean of 2 methods.'
     """
     n_trials = int(results["trial"].nunique())
     able = [s for s in ranking if s.n_trials == n_trials]
     if not able:
-        # Each failed somewhere: those that failed least, compared in the trials they share.
+        # Every method failed somewhere: compare those with the fewest failures in their common trials.
         n_trials = max((s.n_trials for s in ranking), default=0)
         able = [s for s in ranking if s.n_trials == n_trials]
     if not able:
         return None
     best, most = able[0], n_trials
     rows = results[(results["metric"] == by) & results["method"].isin([s.method for s in able])]
-    versus = compare(rows.pivot(index="trial", columns="method", values="value").astype(np.float64), best.method)
+    versus = compare_methods(
+        rows.pivot(index="trial", columns="method", values="value").astype(np.float64), best.method
+    )
     rivals = tuple(
-        Rival(str(name), *(float(row[key]) for key in ("difference", "low", "high", "p_holm")))
+        PairedComparison(str(name), *(float(row[key]) for key in ("difference", "low", "high", "p_holm")))
         for name, row in versus.loc[[s.method for s in able[1:]]].iterrows()
     )
     return Recommendation(
@@ -199,16 +201,16 @@ def recommend(
         most,
         rivals,
         tuple(s.method for s in ranking if s.n_trials < most),
-        tuple(_sentences(able, by, rivals)),
-        tuple(_cautions(most, len(rivals), n_classes, folds)),
+        tuple(_write_sentences(able, by, rivals)),
+        tuple(_write_cautions(most, len(rivals), n_classes, folds)),
     )
 
 
-def _sentences(able: Sequence[Standing], by: str, rivals: Sequence[Rival]) -> list[str]:
+def _write_sentences(able: Sequence[Standing], by: str, rivals: Sequence[PairedComparison]) -> list[str]:
     best, n_able = able[0], len(able)
     value, label = best.values[by], METRIC_INFO[by].label
     trials = "one trial" if value.n == 1 else f"{value.n} trials"
-    first = f"Recommended: {best.method}. {label} {interval_text(value.mean, value.half_width)} over {trials}"
+    first = f"Recommended: {best.method}. {label} {format_mean(value.mean, value.half_width)} over {trials}"
     if n_able == 1:
         return [f"{first}; no other method finished."]
     out = [f"{first}, the highest mean of {n_able} methods."]
@@ -219,44 +221,44 @@ def _sentences(able: Sequence[Standing], by: str, rivals: Sequence[Rival]) -> li
     name = best.method
     if ahead:
         near = ahead[0]
-        gap = f"by {number(near.difference)} [{number(near.low)}, {number(near.high)}]"
+        gap = f"by {format_number(near.difference)} [{format_number(near.low)}, {format_number(near.high)}]"
         others = "" if len(ahead) == 1 else f" and of {len(ahead) - 1} more"
         out.append(f"{name} is ahead of {near.method} {gap}{others}.")
     if even:
-        text = f"By the corrected test not distinguishable from {name}: {join_names(even, 8)}"
+        text = f"Not distinguishable from {name} by the corrected test: {join_names(even, 8)}"
         quickest = min((s for s in able if s.method in even), key=lambda s: (s.predict_seconds, s.method))
         if QUICKER * quickest.predict_seconds <= best.predict_seconds:
-            which = "it is" if len(even) == 1 else f"the quickest of them to predict is {quickest.method},"
-            text += f"; {which} {best.predict_seconds / quickest.predict_seconds:.0f} times as quick"
+            which = "it predicts" if len(even) == 1 else f"of these, {quickest.method} predicts fastest,"
+            text += f"; {which} {best.predict_seconds / quickest.predict_seconds:.0f} times as fast"
         out.append(f"{text}.")
     return out
 
 
-def _cautions(n_trials: int, n_rivals: int, n_classes: int | None, folds: int | None) -> list[str]:
+def _write_cautions(n_trials: int, n_rivals: int, n_classes: int | None, folds: int | None) -> list[str]:
     out = []
     if n_rivals and n_rivals * 2.0 ** (1 - n_trials) >= SIGNIFICANCE:
-        more = "" if folds is None else f"; --rounds {usual_rounds(folds, n_rivals + 1)} can"
+        more = "" if folds is None else f"; --rounds {choose_rounds(folds, n_rivals + 1)} can"
         trials = "One trial" if n_trials == 1 else f"{n_trials} trials"
-        out.append(f"{trials} cannot tell {n_rivals + 1} methods apart, whatever they find{more}.")
+        out.append(f"{trials} cannot separate {n_rivals + 1} methods, whatever the results{more}.")
     if n_classes is not None and n_classes < FEW_CLASSES:
-        out.append(f"With {n_classes} classes strangers are of few kinds; those that are met later may be of others.")
+        out.append(f"With {n_classes} classes the simulated unknowns are of few kinds; real ones may differ from them.")
     if n_trials > 1:
         out.append("Trials share samples, so intervals and tests are approximate.")
     if n_rivals:
         out.append(
-            "The best is chosen by the same trials, so its mean is a little too high, and methods that are as good as "
-            "it are found to be behind more often than the test says."
+            "The best method is chosen on the same trials, so its mean is slightly too high, and equally good methods "
+            "are found to be behind more often than the test says."
         )
     return out
 
 
-def _alone(times: pd.DataFrame, settings: list[MethodSetting]) -> dict[str, tuple[float, float]]:
-    """Mean seconds to fit and to predict of each method, as if it were alone.
+def _estimate_solo_times(times: pd.DataFrame, settings: list[MethodSetting]) -> dict[str, tuple[float, float]]:
+    """Return the mean seconds to fit and to predict of each method, as if it ran alone.
 
-    Methods that share codes have the seconds of whichever came first in a trial, which computed them.
+    Methods that share codes get the time of the first one in a trial, which computed the codes.
     """
-    fits = {s.name: group for group in map(_names, sharing(settings)) for s in settings if s.name in group}
-    coded = tuple(s.name for s in settings if isinstance(make(s, 0), (SROSRClassifier, SparseRejection)))
+    fits = {s.name: group for group in map(_get_names, group_by_fit(settings)) for s in settings if s.name in group}
+    coded = tuple(s.name for s in settings if isinstance(make_classifier(s, 0), (SROSRClassifier, SparseRejection)))
     out: dict[str, tuple[float, float]] = {}
     for method in times["method"].unique():
         mine = set(times.loc[times["method"] == method, "trial"])
@@ -271,5 +273,5 @@ def _alone(times: pd.DataFrame, settings: list[MethodSetting]) -> dict[str, tupl
     return out
 
 
-def _names(settings: Iterable[MethodSetting]) -> tuple[str, ...]:
+def _get_names(settings: Iterable[MethodSetting]) -> tuple[str, ...]:
     return tuple(s.name for s in settings)

@@ -1,4 +1,4 @@
-"""An experiment from its protocol to its report: load, run what is missing, write tables, figures and page."""
+"""An experiment from its protocol to its report: load the data, run missing trials, write tables, figures and page."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..experiments import (
     ProtocolError,
     Record,
     ResultsFolder,
+    RunSettings,
     Summary,
-    Task,
-    Work,
-    make,
+    TrialTask,
+    make_classifier,
     run_trial,
     run_trials,
     write_tables,
@@ -32,24 +32,24 @@ from ..experiments import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Outcome", "chosen_methods", "reproduce", "run_task"]
+__all__ = ["Reproduction", "choose_methods", "reproduce", "run_trial_task"]
 
-#: Of the records; a folder of another form is refused.
-FORMAT = 1
-#: Where in the identity the methods are: others may join, those that are there may not change.
+#: Version of the records; folders of another version cannot be resumed.
+FORMAT = 2
+#: Path of the methods in the identity: methods may be added, but not changed.
 METHODS = ("protocol", "methods")
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an experiment came to.
+class Reproduction:
+    """The outcome of :func:`reproduce`.
 
     Attributes
     ----------
     summary : Summary
-        Of this run.
+        Counts of this run.
     tables : dict of str to DataFrame
-        Of all that the folder holds: "results", "coverage", "times", "failures".
+        "results", "coverage", "times" and "failures" of everything in the folder.
     folder, report : Path
     """
 
@@ -59,18 +59,18 @@ class Outcome:
     report: Path
 
 
-def run_task(task: Task) -> list[tuple[Record, Record]]:
-    """One trial, wherever it runs."""
+def run_trial_task(task: TrialTask) -> list[tuple[Record, Record]]:
+    """Run one trial, in any process."""
     return run_trial(task.payload, task.trial, task.methods)
 
 
-def chosen_methods(protocol: Protocol, names: Sequence[str] | None) -> tuple[MethodSetting, ...]:
-    """Methods of a protocol by name, in its order; None takes all."""
+def choose_methods(protocol: Protocol, names: Sequence[str] | None) -> tuple[MethodSetting, ...]:
+    """Return methods of a protocol by name, in its order; None takes all."""
     if names is None:
         return protocol.methods
-    wanted = {protocol.method(name).name for name in names}
+    wanted = {protocol.find_method(name).name for name in names}
     if not wanted:
-        raise ProtocolError("no method is named.")
+        raise ProtocolError("no method is given.")
     return tuple(setting for setting in protocol.methods if setting.name in wanted)
 
 
@@ -86,8 +86,8 @@ def reproduce(
     retry_failed: bool = False,
     on_progress: Callable[[int, int, float], None] | None = None,
     advise: Callable[[dict[str, pd.DataFrame]], Sequence[str]] | None = None,
-) -> Outcome:
-    """Run an experiment, or what is missing of it, and write its tables, figures and report.
+) -> Reproduction:
+    """Run the missing trials of an experiment and write its tables, figures and report.
 
     Parameters
     ----------
@@ -95,37 +95,37 @@ def reproduce(
     out : Path
         The folder of this experiment.
     executor : Executor
-        Not entered yet.
+        Not yet entered.
     dataset : Dataset, optional
-        None loads it.
+        None loads the protocol's data set.
     trials : int, optional
-        None takes the protocol's.
+        None takes the number in the protocol.
     methods : sequence of str, optional
-        Names of the protocol's methods; None takes all.
+        Names of methods of the protocol; None takes all.
     seed : int
     retry_failed : bool
-        Try again what failed in an earlier run.
+        Repeat what failed in an earlier run.
     on_progress : callable, optional
-        As for :func:`srosr.experiments.runner.run_trials`.
+        As for :func:`srosr.experiments.run_trials`.
     advise : callable, optional
-        From the tables to paragraphs that the report begins with.
+        Returns the first paragraphs of the report, given the tables.
 
     Returns
     -------
-    outcome : Outcome
+    reproduction : Reproduction
 
     Raises
     ------
     ProtocolError, DatasetError, ResultsFolderError, ExecutorError
     """
-    settings = chosen_methods(protocol, methods)
-    dataset = protocol.dataset() if dataset is None else dataset
+    settings = choose_methods(protocol, methods)
+    dataset = protocol.load_dataset() if dataset is None else dataset
     protocol.check(dataset)
     n_trials = protocol.trials if trials is None else trials
-    work = Work(protocol, seed, dataset.fingerprint())
+    work = RunSettings(protocol, seed, dataset.fingerprint())
     asked = {s.name: n_trials if s.trials is None else min(n_trials, s.trials) for s in settings}
     tasks = [
-        Task(number, tuple(name for name, n in asked.items() if number < n), work)
+        TrialTask(number, tuple(name for name, n in asked.items() if number < n), work)
         for number in range(max(asked.values()))
     ]
     identity = {
@@ -142,18 +142,20 @@ def reproduce(
         except BaseException:
             folder.withdraw()
             raise
-        summary = run_trials(folder, executor, run_task, tasks, on_progress)
+        summary = run_trials(folder, executor, run_trial_task, tasks, on_progress)
         elapsed = time.monotonic() - clock
         order = [s.name for s in protocol.methods]
         records, times = list(folder.records(order)), list(folder.times(order))
         tables = write_tables(out, protocol.name, records, times, order, METRICS)
-        page = _Page(protocol, dataset, seed, _held(asked, records), () if advise is None else advise(tables))
+        page = _ReportWriter(
+            protocol, dataset, seed, _count_held_trials(asked, records), () if advise is None else advise(tables)
+        )
         report = page.write(out, tables, records, folder.versions(), started, elapsed, summary)
-    return Outcome(summary, tables, out, report)
+    return Reproduction(summary, tables, out, report)
 
 
-def _held(asked: dict[str, int], records: list[Record]) -> dict[str, int]:
-    """How many trials of each method the folder holds or is to hold: earlier runs may have asked for more."""
+def _count_held_trials(asked: dict[str, int], records: list[Record]) -> dict[str, int]:
+    """Return the number of trials of each method in the folder, counting those of earlier runs."""
     held = dict(asked)
     for record in records:
         held[record["method"]] = max(held.get(record["method"], 0), record["trial"] + 1)
@@ -161,8 +163,8 @@ def _held(asked: dict[str, int], records: list[Record]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class _Page:
-    """What a report says beside the numbers; ``asked`` has the number of trials of each method."""
+class _ReportWriter:
+    """A writer of the report; ``asked`` is the number of trials of each method."""
 
     protocol: Protocol
     dataset: Dataset
@@ -172,7 +174,7 @@ class _Page:
 
     @property
     def methods(self) -> list[MethodSetting]:
-        """Those that were asked for, by this run or an earlier one."""
+        """The methods requested by this run or an earlier one."""
         return [s for s in self.protocol.methods if s.name in self.asked]
 
     @property
@@ -193,7 +195,7 @@ class _Page:
 
         portraits = {r["method"]: r["portrait"] for r in records if r["portrait"] is not None}
         whole = summary.n_done == len(records)
-        results, opening = self.protocol.reported(tables["results"])
+        results, opening = self.protocol.merge_levels(tables["results"])
         path = out / "report.html"
         write_report(
             path,
@@ -220,20 +222,20 @@ class _Page:
         data, features = self.dataset, self.protocol.features
         return [
             ("data set", f"{data.name}: {len(data.y):,} samples of {len(data.class_names)} classes"),
-            *self.protocol.facts(),
+            *self.protocol.describe(),
             ("trials", str(self.n_trials)),
             ("seed", str(self.seed)),
-            ("features", "as they are" if features is None else {"kind": "spatial pyramid"} | features),
+            ("features", "unchanged" if features is None else {"kind": "spatial pyramid"} | features),
         ]
 
     def _setting(self, setting: MethodSetting) -> dict[str, Any]:
         out = {} if setting.method == setting.name else {"method": setting.method}
-        out |= {name: _written(value) for name, value in setting.parameters.items()}
+        out |= {name: _format_parameter(value) for name, value in setting.parameters.items()}
         if not {"threshold", "target_rejection"} & set(setting.parameters):
-            rate = make(setting, 0).target_rejection
-            out["threshold"] = f"one that refuses {100 * rate:g} % of known samples (by default)"
+            rate = make_classifier(setting, 0).target_rejection
+            out["threshold"] = f"rejects {100 * rate:g} % of known samples (default)"
         if setting.follows_openness:
-            out["openness"] = "that of each level"
+            out["openness"] = "of each level"
         if setting.trials is not None:
             out["trials"] = f"the first {setting.trials}"
         return out
@@ -244,15 +246,15 @@ class _Page:
             if setting.trials is not None and setting.trials == self.asked[setting.name] < self.n_trials:
                 limits.setdefault(setting.trials, []).append(setting.name)
         notes = [
-            f"{list_names(names)}: {count_of(n, 'trial')} only, as the protocol has it."
+            f"{list_names(names)}: only {count_of(n, 'trial')}, as set in the protocol."
             for n, names in sorted(limits.items())
         ]
         if not whole:
-            notes.append("Resumed: some trials had been run before, so that the time of the whole is not known.")
+            notes.append("This run was resumed, so its total time is not known.")
         return notes
 
 
-def _written(value: Any) -> Any:
+def _format_parameter(value: Any) -> Any:
     if isinstance(value, dict) and "name" in value:
         rest = ", ".join(f"{key} = {v}" for key, v in value.items() if key != "name")
         return f"{value['name']}({rest})"
