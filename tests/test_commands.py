@@ -521,7 +521,7 @@ def test_pixels_are_those_of_the_picture(pictures):
     clf = srosr.load(pictures / "m.srosr")
     path = pictures / "known" / "disc" / "disc0.png"
     picture = Image.open(path).convert("F").resize((24, 20), Image.Resampling.BILINEAR)
-    assert np.allclose(clf.feature_recipe_.features_of([path])[0], np.asarray(picture).ravel() / 255.0, atol=1e-6)
+    assert np.allclose(clf.feature_recipe_.compute_features([path])[0], np.asarray(picture).ravel() / 255.0, atol=1e-6)
 
 
 def test_pyramids_make_a_model_that_is_saved_and_used(pictures, tmp_path):
@@ -537,7 +537,7 @@ def test_a_picture_is_explained_by_those_that_rebuilt_it(pictures, tmp_path):
     assert "stripes0.png" in output and out.exists()
     named = [line for line in output.splitlines() if line.startswith("row ")]
     told = srosr.load(pictures / "m.srosr").explain(
-        srosr.load(pictures / "m.srosr").feature_recipe_.features_of([pictures / "new" / "stripes0.png"])
+        srosr.load(pictures / "m.srosr").feature_recipe_.compute_features([pictures / "new" / "stripes0.png"])
     )
     names = srosr.load(pictures / "m.srosr").feature_recipe_.names
     assert [line.split()[2] for line in named] == [names[atom.row] for atom in told.atoms[:6]]
@@ -597,7 +597,7 @@ def test_a_class_added_in_python_has_no_pictures_and_does_no_harm(pictures, tmp_
     for i in range(10):
         paths.append(tmp_path / f"s{i}.png")
         drawn("stripes", rng).save(paths[-1])
-    clf.add_class(clf.feature_recipe_.features_of(paths), "stripes").save(tmp_path / "m")
+    clf.add_class(clf.feature_recipe_.compute_features(paths), "stripes").save(tmp_path / "m")
     output = right("explain", tmp_path / "m", pictures / "new", "--file", "stripes0.png", "--out", tmp_path / "why.png")
     assert "class stripes" in output
 

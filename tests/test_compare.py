@@ -28,7 +28,7 @@ from srosr.experiments.trial import RunSettings, run_trial
 from srosr.reports.recommendation import CRITERIA, describe_rule, rank_standings, recommend
 from srosr.rivals.methods import open_set_methods
 from srosr.tables import ReadOptions
-from srosr.tables.sampled_classes import SampledClasses, numbered
+from srosr.tables.class_sampler import ClassSampler, number_classes
 
 
 def made_up(sizes, seed=0, n_features=4) -> Dataset:
@@ -184,42 +184,42 @@ def test_what_is_drawn_depends_on_the_seed_and_not_on_the_batches():
     X = np.arange(300.0)[:, None]
 
     def drawn(size, seed=0):
-        sampled = SampledClasses(20, seed)
+        sampled = ClassSampler(20, seed)
         for start in range(0, 300, size):
             sampled.add(X[start : start + size], labels[start : start + size])
         return sampled
 
     whole = drawn(300)
     for size in (1, 7, 299):
-        assert all(np.array_equal(a, b) for a, b in zip(whole.taken(), drawn(size).taken(), strict=True))
-    taken, of = whole.taken()
+        assert all(np.array_equal(a, b) for a, b in zip(whole.take(), drawn(size).take(), strict=True))
+    taken, of = whole.take()
     assert np.array_equal(labels[taken[:, 0].astype(int)], of) and np.all(np.diff(taken[:, 0]) > 0)
     counts = {name: int((labels == name).sum()) for name in "xyz"}
     assert whole.n_seen == counts
     assert {name: int((of == name).sum()) for name in "xyz"} == {name: min(n, 20) for name, n in counts.items()}
-    assert not np.array_equal(taken, drawn(300, seed=1).taken()[0])
-    fewer, _ = whole.taken(5)
+    assert not np.array_equal(taken, drawn(300, seed=1).take()[0])
+    fewer, _ = whole.take(5)
     assert len(fewer) == 15 and set(fewer[:, 0]) <= set(taken[:, 0])
 
 
 def test_every_sample_has_the_same_chance():
     hits = np.zeros(40)
     for seed in range(600):
-        sampled = SampledClasses(10, seed)
+        sampled = ClassSampler(10, seed)
         for start in (0, 25):
             sampled.add(
                 np.arange(start, start + (25 if not start else 15))[:, None], np.full(25 if not start else 15, "a")
             )
-        hits[sampled.taken()[0][:, 0]] += 1
+        hits[sampled.take()[0][:, 0]] += 1
     # A binomial of 600 draws at one quarter has a standard deviation of 10.6.
     assert hits.sum() == 6000 and np.all(np.abs(hits - 150) < 5 * 10.6)
 
 
 def test_classes_that_are_numbers_are_in_the_order_of_numbers():
-    assert numbered(["10", "9", "-1", "9"])[1] == ("-1", "9", "10")
-    assert numbered(["10", "9", "x"])[1] == ("10", "9", "x")
-    assert numbered(["--1", "9"])[1] == ("--1", "9")
-    assert numbered(["b", "a", "b"])[0].tolist() == [1, 0, 1]
+    assert number_classes(["10", "9", "-1", "9"])[1] == ("-1", "9", "10")
+    assert number_classes(["10", "9", "x"])[1] == ("10", "9", "x")
+    assert number_classes(["--1", "9"])[1] == ("--1", "9")
+    assert number_classes(["b", "a", "b"])[0].tolist() == [1, 0, 1]
 
 
 # -- the rule ----------------------------------------------------------------------------------------------

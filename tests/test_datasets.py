@@ -553,7 +553,7 @@ LABELS = st.sampled_from(
 LAYOUTS = [("\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_MINIMAL), ("\n", csv.QUOTE_ALL), ("\r", csv.QUOTE_ALL)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data(), names=NAMES, label=st.sampled_from([None, "label", "Class", "y"]))
 def test_own_csv_that_was_readable_before_gives_the_same_samples_and_classes(tmp_path_factory, data, names, label):
     """Whatever the columns are called: blank, a number, twice the same; whatever the classes look like."""

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scale import examples, slow_except
 
 from srosr.tables import ReadError, ReadOptions, open_rows, text_blocks
-from srosr.tables.cells import label_texts
+from srosr.tables.cells import parse_labels
 from srosr.tables.columns import assign_roles
 from srosr.tables.matlab import list_mat
 
@@ -198,7 +198,7 @@ def test_labels_are_text_as_it_stands_but_whole_numbers_lose_their_zeros(cell, l
 
 
 def test_text_that_looks_like_a_number_in_part_stays_as_it_is():
-    assert label_texts(["1.5", "beta", "2.0"]) == ["1.5", "beta", "2"]
+    assert parse_labels(["1.5", "beta", "2.0"]) == ["1.5", "beta", "2"]
 
 
 def test_labels_that_are_measurements_are_refused(tmp_path):
@@ -321,8 +321,8 @@ def test_names_and_labels_in_any_script_are_read():
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 def test_blocks_are_whole_lines_and_together_the_file(size):
     content = b'a,"b\nc"\r\n1,x"y\r2,"q""\n"\n\n"3\r\n",""\nlast,"\n'[:-2] + b"z\n"
-    ends = [0, *text_blocks.line_ends(content, b",")]
-    blocks = list(text_blocks.text_blocks(io.BytesIO(content), "f", b",", b"", 1, size))
+    ends = [0, *text_blocks.find_line_ends(content, b",")]
+    blocks = list(text_blocks.cut_into_blocks(io.BytesIO(content), "f", b",", b"", 1, size))
     assert b"".join(block.data for block in blocks) == content
     place = 0
     for block in blocks:
@@ -335,7 +335,7 @@ def test_rows_do_not_depend_on_where_blocks_are_cut(monkeypatch):
     content = "a,b,label\n" + "".join(f'{i},"{i}.5","x\n""{i % 3}"""\r\n\n' for i in range(200))
     whole = stream(content).read()
     for size in (5, 17, 200):
-        monkeypatch.setattr(text_blocks.text_blocks, "__defaults__", (size,))
+        monkeypatch.setattr(text_blocks.cut_into_blocks, "__defaults__", (size,))
         parts = stream(content).read()
         assert np.array_equal(parts.X, whole.X) and parts.labels.tolist() == whole.labels.tolist()
         assert parts.numbers.tolist() == list(range(200))
@@ -346,7 +346,7 @@ def test_a_quote_that_is_never_closed_and_an_endless_line_are_refused(monkeypatc
     refused_text("quote in line 3 that is never closed", 'a,label\n1,x\n2,"y\n3,z\n')
     refused_text("quote in line 1 that is never closed", '"a,label\n1,x\n')
     monkeypatch.setattr(text_blocks, "_LONGEST_LINE", 2**20)
-    monkeypatch.setattr(text_blocks.text_blocks, "__defaults__", (2**16,))
+    monkeypatch.setattr(text_blocks.cut_into_blocks, "__defaults__", (2**16,))
     monkeypatch.setattr(text_blocks, "_BLOCK", 2**16)
     refused_text("1 MiB in line 1", "a" * 2**21)
     refused_text("1 MiB in line 3", "a,b\n1,2\n" + "1" * 2**21)
@@ -471,7 +471,7 @@ def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path, kind):
 
 
 def test_a_file_cut_between_batches_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_blocks.text_blocks, "__defaults__", (2**10,))
+    monkeypatch.setattr(text_blocks.cut_into_blocks, "__defaults__", (2**10,))
     monkeypatch.setattr(text_blocks, "_BLOCK", 2**10)
     path = tmp_path / "long.csv"
     path.write_text("a,b\n" + "1,2\n" * 5000)
@@ -688,7 +688,7 @@ def test_arrays_in_npz_and_mat_files_are_chosen_by_name(tmp_path):
         path = write(tmp_path, kind, np.ones((4, 2)), y=[1, 2, 1, 2], label=[1, 2, 1, 2])
         refused("several arrays.*--label NAME", path)
         path = write(tmp_path, kind, np.ones((4, 2)), y=[1, 2])
-        refused("2 labels in 'y', but 4 rows of samples: turn the samples round", path)
+        refused("2 labels in 'y', but 4 rows of samples: transpose the samples", path)
         path = write(tmp_path, kind, np.ones((4, 2)))
         refused("no array called label.*--label NAME", path, labels="required")
 
@@ -768,11 +768,11 @@ def test_any_table_that_the_csv_module_writes_is_read_back(content, separator, e
     writer = csv.writer(text, delimiter=separator, lineterminator=end, quoting=quoting)
     writer.writerow([*names, "note", "label"])
     writer.writerows([*numbers, note, f"L{label}."] for numbers, note, label in rows)
-    default, text_blocks.text_blocks.__defaults__ = text_blocks.text_blocks.__defaults__, (block,)
+    default, text_blocks.cut_into_blocks.__defaults__ = text_blocks.cut_into_blocks.__defaults__, (block,)
     try:
         batches = list(stream(mark + text.getvalue().encode(), keep=["note"]).batches(size))
     finally:
-        text_blocks.text_blocks.__defaults__ = default
+        text_blocks.cut_into_blocks.__defaults__ = default
     assert [row for batch in batches for row in batch.X.tolist()] == [numbers for numbers, _, _ in rows]
     assert [label for batch in batches for label in batch.labels] == [f"L{label}." for _, _, label in rows]
     assert [note for batch in batches for note in batch.kept["note"]] == [note for _, note, _ in rows]

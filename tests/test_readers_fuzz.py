@@ -115,11 +115,11 @@ def outcome(content, **wanted):
 def test_what_is_read_does_not_depend_on_blocks_or_on_the_parser(content, drop, size):
     whole = outcome(content, drop_missing=drop)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TextRows, "_parsed_fast", lambda self, block: None)
+        patch.setattr(TextRows, "_parse_fast", lambda self, block: None)
         assert outcome(content, drop_missing=drop) == whole
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_blocks, "_BLOCK", size)
-        patch.setattr(text_blocks.text_blocks, "__defaults__", (size,))
+        patch.setattr(text_blocks.cut_into_blocks, "__defaults__", (size,))
         assert outcome(content, drop_missing=drop) == whole
 
 

@@ -39,9 +39,9 @@ def queries_for(clf, folder):
         paths = [folder / f"{i}.png" for i in range(len(pixels))]
         for path, picture in zip(paths, pixels, strict=True):
             Image.fromarray((picture.reshape(8, 8) * 15).astype(np.uint8)).save(path)
-        return recipe.features_of(paths)
+        return recipe.compute_features(paths)
     X = pixels.reshape(-1, 4, 2, 4, 2).sum(axis=(2, 4)).reshape(-1, 16)
-    return X if recipe is None else pd.DataFrame(recipe.scaled(X), columns=clf.feature_names_in_)
+    return X if recipe is None else pd.DataFrame(recipe.scale_columns(X), columns=clf.feature_names_in_)
 
 
 @pytest.mark.parametrize("name", KINDS)

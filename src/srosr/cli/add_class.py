@@ -60,7 +60,7 @@ def add_class(
         except ValueError as error:
             raise InputError(f"{data}: {error}") from None
     if recipe is not None and files is not None:
-        clf.feature_recipe_ = recipe.with_pictures(*files)
+        clf.feature_recipe_ = recipe.add_pictures(*files)
     save_changed_model(clf, model, output, as_json)
 
 
@@ -102,8 +102,8 @@ def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOpt
     X = prepare_features(clf, rows.X[own])
     if not is_picture_data(data):
         return X, None
-    from ..tables import PictureSource, read_all, thumbnail_of
+    from ..tables import PictureSource, make_thumbnail, read_pictures
 
     assert isinstance(source, PictureSource)
-    _, small, _ = read_all([source.paths[i] for i in rows.numbers[own]], thumbnail_of, skip_broken=False)
+    _, small, _ = read_pictures([source.paths[i] for i in rows.numbers[own]], make_thumbnail, skip_broken=False)
     return X, ([f"{name}/{source.names[i]}" for i in rows.numbers[own]], np.stack(small))

@@ -90,26 +90,26 @@ def _read_table(
     data: str, options: ReadOptions, standardize: bool, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
     from ..datasets import Dataset
-    from ..tables import SampledClasses, numbered, overview_of
+    from ..tables import ClassSampler, make_overview, number_classes
     from .console import progress
 
     source = open_labeled(data, options)
-    drawn = SampledClasses(PER_CLASS if most is None else most, seed)
+    drawn = ClassSampler(PER_CLASS if most is None else most, seed)
     with progress("Reading", shown=shown) as update:
         for rows in source.batches(_BATCH):
             assert rows.labels is not None
             drawn.add(rows.X, rows.labels)
             update(sum(drawn.n_seen.values()), source.fraction)
     n_each = _choose_number(drawn.n_seen, most)
-    X, labels = drawn.taken(n_each)
+    X, labels = drawn.take(n_each)
     if standardize:
         compute_column_scale(X, source)  # a check only: each trial scales by its own training samples
-    y, names = numbered(labels.tolist())
+    y, names = number_classes(labels.tolist())
     notes = format_notes(source)
     if source.dropped:
         notes.append(f"{count_of(source.dropped, 'row')} with missing values left out.")
     notes += _note_sampling(drawn.n_seen, n_each)
-    notes += overview_of(X, labels, source.feature_names).remarks(scaled=standardize)
+    notes += make_overview(X, labels, source.feature_names).get_remarks(scaled=standardize)
     name = "standard input" if data == "-" else Path(data).stem
     read = f"read from {source.name}, classes from {source.label!r}"
     return ComparisonData(Dataset(name, X, y, names, read), sum(drawn.n_seen.values()), source.label, notes)
@@ -121,17 +121,17 @@ def _read_pictures(
     import numpy as np
 
     from ..datasets import Dataset
-    from ..tables import ReadError, SampledClasses, labelled_pictures, numbered, pixels_of, read_all
+    from ..tables import ClassSampler, ReadError, list_labeled_pictures, number_classes, read_pictures, resize_picture
     from .console import progress
 
     kind, shape = features.kind, features.shape
     if not Path(data).is_dir():
         raise InputError(f"{data} is one picture: give a folder with a subfolder of pictures for each class.")
-    paths, classes, _ = labelled_pictures(data)
-    drawn = SampledClasses(PER_CLASS if most is None else most, seed)
+    paths, classes, _ = list_labeled_pictures(data)
+    drawn = ClassSampler(PER_CLASS if most is None else most, seed)
     drawn.add(np.array([str(path.absolute()) for path in paths]), np.array(classes))
     n_each = _choose_number(drawn.n_seen, most)
-    X, labels = drawn.taken(n_each)
+    X, labels = drawn.take(n_each)
     notes = _note_sampling(drawn.n_seen, n_each)
 
     def look(gray: Any) -> Any:
@@ -139,10 +139,10 @@ def _read_pictures(
         if kind != "pixels":
             return None
         whole = gray if shape is None and gray.size <= SMALL_PICTURE else None
-        return whole, pixels_of(gray, shape or USUAL_SHAPE)
+        return whole, resize_picture(gray, shape or USUAL_SHAPE)
 
     with progress("Reading pictures", unit="pictures", shown=shown) as update:
-        shapes, grays, kept = read_all([Path(path) for path in X.tolist()], look, options.skip_broken, update)
+        shapes, grays, kept = read_pictures([Path(path) for path in X.tolist()], look, options.skip_broken, update)
     if not kept:
         raise ReadError(f"{data} has no picture that can be read.")
     if len(kept) < len(X):
@@ -155,7 +155,7 @@ def _read_pictures(
             [(whole if whole is not None and whole.shape == shape else small).ravel() for whole, small in grays]
         )
         made = f"gray values at {shape[0]} × {shape[1]} pixels"
-    y, names = numbered(labels.tolist())
+    y, names = number_classes(labels.tolist())
     name = Path(data).resolve().name
     return ComparisonData(Dataset(name, X, y, names, f"pictures in {name}: {made}"), len(paths), None, notes)
 

@@ -146,7 +146,7 @@ def _find_row(clf: OpenSetClassifier, source: RowSource, row: int | None, name: 
             f"{source.name} has {source.n_rows} rows, from 0 to {source.n_rows - 1}: there is no row {wanted}."
         )
     if isinstance(source, PictureSource):
-        return wanted, source.only(wanted).read().X
+        return wanted, source.select(wanted).read().X
     for rows, X in read_batches(clf, source):
         place = (rows.numbers == wanted).nonzero()[0]
         if len(place):
@@ -167,9 +167,9 @@ def _read_thumbnails(clf: OpenSetClassifier, source: RowSource, number: int, exp
     if recipe is None or recipe.thumbnails is None or not isinstance(source, PictureSource):
         return None
     from ..features import read_picture
-    from ..tables import thumbnail_of
+    from ..tables import make_thumbnail
 
-    sample = thumbnail_of(read_picture(source.paths[number], None)) / 255.0
+    sample = make_thumbnail(read_picture(source.paths[number], None)) / 255.0
     atoms = [recipe.thumbnails[atom.row] / 255.0 for atom in getattr(explanation, "atoms", ())[:_MOST_PICTURES]]
     return sample, atoms
 

@@ -218,19 +218,19 @@ def _check_classes(data: str, training: _Training) -> None:
 def _read_table(data: str, options: ReadOptions, standardize: bool) -> _Training:
     import numpy as np
 
-    from ..tables import FeatureRecipe, overview_of
+    from ..tables import FeatureRecipe, make_overview
     from .input_data import compute_column_scale, format_notes, name_columns, open_labeled
 
     source = open_labeled(data, options)
     rows = source.read()
     labels = np.asarray(rows.labels).astype(str)
-    found = overview_of(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
+    found = make_overview(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
     center, scale = compute_column_scale(rows.X, source) if standardize else (None, None)
     # A model file must not reveal the path of a file of labels.
     label = None if options.labels_file is not None else source.label
     kept_rows = rows.numbers if source.dropped else None
     recipe = FeatureRecipe("table", label, tuple(options.ignore), center, scale, rows=kept_rows)
-    X = name_columns(recipe.scaled(rows.X), source.feature_names)
+    X = name_columns(recipe.scale_columns(rows.X), source.feature_names)
     return _Training(X, labels, recipe, found, source.feature_names or (), tuple(format_notes(source)))
 
 
@@ -239,13 +239,13 @@ def _read_pictures(
 ) -> _Training:
     import numpy as np
 
-    from ..tables import FeatureRecipe, ReadError, labelled_pictures, overview_of, read_all, thumbnail_of
+    from ..tables import FeatureRecipe, ReadError, list_labeled_pictures, make_overview, make_thumbnail, read_pictures
     from .console import progress
     from .input_data import choose_shape
 
-    paths, classes, names = labelled_pictures(data)
+    paths, classes, names = list_labeled_pictures(data)
     with progress("Reading pictures", unit="pictures", shown=speaks) as update:
-        shapes, small, kept = read_all(paths, thumbnail_of, options.skip_broken, update)
+        shapes, small, kept = read_pictures(paths, make_thumbnail, options.skip_broken, update)
     if not kept:
         raise ReadError(f"{data} has no picture that can be read.")
     broken = [names[i] for i in sorted(set(range(len(paths))) - set(kept))]
@@ -261,10 +261,10 @@ def _read_pictures(
     blocks = []
     with progress("Computing features", unit="pictures", shown=speaks) as update:
         for start in range(0, len(paths), 32):
-            blocks.append(recipe.features_of(paths[start : start + 32]))
+            blocks.append(recipe.compute_features(paths[start : start + 32]))
             update(min(start + 32, len(paths)), min(start + 32, len(paths)) / len(paths))
     X = np.concatenate(blocks)
-    found = overview_of(X, labels, dropped=len(broken))
+    found = make_overview(X, labels, dropped=len(broken))
     return _Training(X, labels, recipe, found, broken=tuple(broken))
 
 
@@ -304,7 +304,7 @@ def _print_data(training: _Training) -> None:
     elif recipe.kind == "pyramid":
         facts.append(("features", f"{found.features:,}: spatial pyramids of {recipe.pyramid.n_words} visual words"))  # type: ignore[union-attr]
     else:
-        scaled = ", standardized" if recipe.centre is not None else ""
+        scaled = ", standardized" if recipe.center is not None else ""
         names = training.columns
         named = f": {list_names(names, 6)}" if names else ""
         facts.append(("features", f"{found.features:,}{named}{scaled}"))
@@ -321,5 +321,5 @@ def _print_data(training: _Training) -> None:
     if not recipe.of_pictures:
         facts.append(("constant columns", f"{len(found.constant):,}" if found.constant else "none"))
     print_facts(facts)
-    for remark in (*training.notes, *found.remarks(scaled=recipe.centre is not None, pictures=recipe.of_pictures)):
+    for remark in (*training.notes, *found.get_remarks(scaled=recipe.center is not None, pictures=recipe.of_pictures)):
         out().print(f"Note: {remark}", style="yellow")

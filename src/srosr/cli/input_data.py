@@ -240,7 +240,7 @@ def open_for_model(
             raise InputError(
                 f"{data} holds pictures, but the model was fitted to a table of {clf.n_features_in_} features."
             )
-        return open_pictures(data, recipe.features_of, clf.n_features_in_, replace(options, labels=labels))
+        return open_pictures(data, recipe.compute_features, clf.n_features_in_, replace(options, labels=labels))
     if of_pictures:
         raise InputError(
             f"{data} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."
@@ -264,10 +264,10 @@ def format_notes(source: RowSource) -> list[str]:
 
 def compute_column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
     """Return mean and standard deviation of every column; raise if the numbers of one are too large."""
-    from ..tables import standard_scale
+    from ..tables import compute_scale
 
     try:
-        return standard_scale(X)
+        return compute_scale(X)
     except OverflowError as error:
         place, names = error.args[0], source.feature_names
         column = place if names is None else repr(names[place])
@@ -294,7 +294,7 @@ def read_batches(clf: OpenSetClassifier, source: RowSource) -> Iterator[tuple[Ro
 
 def prepare_features(clf: OpenSetClassifier, X: Array) -> Any:
     """Return samples scaled as in training, with the column names that the classifier knows."""
-    scaled = X if clf.feature_recipe_ is None else clf.feature_recipe_.scaled(X)
+    scaled = X if clf.feature_recipe_ is None else clf.feature_recipe_.scale_columns(X)
     return name_columns(scaled, getattr(clf, "feature_names_in_", None))
 
 

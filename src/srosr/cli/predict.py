@@ -50,7 +50,7 @@ def predict(
       zcat big.csv.gz | srosr predict model.srosr - | grep rejected
       srosr predict model.srosr photos/ --json
     """
-    from ..tables import format_of
+    from ..tables import find_format
     from .errors import convert_errors
     from .input_data import open_for_model
     from .models import load_model
@@ -58,7 +58,7 @@ def predict(
 
     kind = "jsonl" if as_json else "csv"
     if output is not None:
-        found = format_of(output.suffix)
+        found = find_format(output.suffix)
         if found is None and not as_json:
             raise InputError(f"cannot write decisions to {output}: its name must end in .csv, .jsonl or .parquet.")
         if as_json and found not in (None, "jsonl"):

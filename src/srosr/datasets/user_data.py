@@ -11,7 +11,7 @@ import numpy as np
 
 from .._support.messages import join_names
 from ..features import list_pictures
-from ..tables import ReadError, numbered, open_plain_csv, open_rows, read_npz
+from ..tables import ReadError, number_classes, open_plain_csv, open_rows, read_npz
 from .dataset import Dataset, DatasetError
 from .fetch import reading
 
@@ -100,7 +100,7 @@ def _read_own_npz(path: Path) -> Dataset:
     else:
         if y.ndim != 1 or y.dtype.kind not in "iuU":
             raise ValueError(f"y must be a row of names or whole numbers, but is {y.dtype} of shape {y.shape}")
-        y, class_names = numbered([str(label) for label in y.tolist()])
+        y, class_names = number_classes([str(label) for label in y.tolist()])
     return Dataset(path.stem, found["X"], y, class_names, f"read from {path.name}", found.get("part"))
 
 
@@ -123,7 +123,7 @@ def _read_own_csv(path: Path) -> Dataset:
     labels = [cell.strip() for cell in rows.kept[header[label]]]
     if "" in labels:
         raise ValueError(f"sample {labels.index('') + 1} has no class in the column {header[label]!r}")
-    y, class_names = numbered(labels)
+    y, class_names = number_classes(labels)
     parts = None if part is None else np.array([cell.strip() for cell in rows.kept[header[part]]])
     source = f"read from {path.name}, classes from its column {header[label]!r}"
     return Dataset(path.stem, rows.X, y, class_names, source, parts)
@@ -164,7 +164,7 @@ def _read_as_fit_does(path: Path) -> Dataset:
         source = open_rows(path, labels="required")
     rows = source.read()
     assert rows.labels is not None
-    y, class_names = numbered(rows.labels.tolist())
+    y, class_names = number_classes(rows.labels.tolist())
     kind = "array" if source.feature_names is None else "column"
     read = f"read from {path.name}, classes from its {kind} {source.label!r}"
     parts = rows.kept.get(_PART_COLUMN)

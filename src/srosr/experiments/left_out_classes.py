@@ -20,7 +20,7 @@ from .._support.array_types import Array, IntArray
 from .._support.messages import count_of, join_names
 from ..datasets import Dataset
 from ..rivals import open_set_methods
-from ..tables import standard_scale
+from ..tables import compute_scale
 from .protocol import KnownClasses, MethodSetting, Protocol, ProtocolError, Source, Trial, UnknownClasses
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class LeaveClassesOut(Protocol):
         """Return training and test vectors, standardized by the training vectors if `standardize` is set."""
         if not self.standardize:
             return X, X_test
-        center, scale = standard_scale(X)
+        center, scale = compute_scale(X)
         return (X - center) / scale, (X_test - center) / scale
 
     def merge_levels(self, results: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:

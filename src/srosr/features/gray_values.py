@@ -14,7 +14,7 @@ from .._support.parameter_checks import check_count
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["as_grey", "read_picture"]
+__all__ = ["read_picture", "to_gray"]
 
 # White of the modes that hold more than eight bits. Pillow gives 16-bit PNG files as "I" before version 11.
 _WHITE = {"I": 65535.0, "I;16": 65535.0, "I;16B": 65535.0, "I;16L": 65535.0, "I;16N": 65535.0, "F": 1.0}
@@ -85,7 +85,7 @@ def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Ar
             raise ValueError(f"{name} cannot be read as a picture: {error}") from error
 
 
-def as_grey(picture: Any, name: str = "picture") -> Array:
+def to_gray(picture: Any, name: str = "picture") -> Array:
     """A grey picture given as an array, checked.
 
     Parameters

@@ -14,7 +14,7 @@ from scipy.ndimage import gaussian_filter
 
 from .._support.array_types import Array
 from .._support.parameter_checks import check_count
-from .gray_values import as_grey
+from .gray_values import to_gray
 
 __all__ = ["dense_sift"]
 
@@ -90,7 +90,7 @@ def dense_sift(picture: Any, step: int = 8, patch: int = 16) -> tuple[Descriptor
     [0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120]
     """
     step, patch = check_count("step", step), check_count("patch", patch, N_CELLS)
-    grey = _at_least(as_grey(picture), patch)
+    grey = _at_least(to_gray(picture), patch)
     lengths, places = _gradients(grey)
     first = [(side - patch) % step // 2 for side in grey.shape]
     rows, columns = (np.arange(f, side - patch + 1, step) for f, side in zip(first, grey.shape, strict=True))

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_count
 from .._support.threads import ThreadPool, one_blas_thread
-from .gray_values import as_grey, read_picture
+from .gray_values import read_picture, to_gray
 from .sift_descriptors import N_CELLS, Descriptors, dense_sift
 
 __all__ = ["SpatialPyramid", "pyramid_of_counts"]
@@ -262,7 +262,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     def _described(self, picture: Any, i: int) -> tuple[Descriptors, Array]:
         """Descriptors and positions of picture i."""
         is_file = isinstance(picture, (str, os.PathLike))
-        grey = read_picture(picture, self.max_side) if is_file else as_grey(picture, f"X[{i}]")
+        grey = read_picture(picture, self.max_side) if is_file else to_gray(picture, f"X[{i}]")
         return dense_sift(grey, self.step, self.patch)
 
     def _counts(self, descriptors: Descriptors, positions: Array) -> IntArray:

@@ -24,9 +24,9 @@ def _get_state(clf: OpenSetClassifier) -> ModelState:
     state = srosr_state.get_state(clf) if type(clf) is SROSRClassifier else rival_state.get_state(clf)
     if clf.feature_recipe_ is None:
         return state
-    recipe = clf.feature_recipe_.padded(clf._n_rows) if hasattr(clf, "_n_rows") else clf.feature_recipe_
-    settings = state.settings | {"intake": recipe.settings()}
-    return replace(state, settings=settings, arrays=state.arrays | recipe.arrays())
+    recipe = clf.feature_recipe_.pad(clf._n_rows) if hasattr(clf, "_n_rows") else clf.feature_recipe_
+    settings = state.settings | {"intake": recipe.get_settings()}
+    return replace(state, settings=settings, arrays=state.arrays | recipe.get_arrays())
 
 
 def _restore(state: ModelState) -> OpenSetClassifier | None:
@@ -39,7 +39,7 @@ def _restore(state: ModelState) -> OpenSetClassifier | None:
     else:
         return None
     if state.settings.get("intake") is not None:
-        clf.feature_recipe_ = FeatureRecipe.restored(
+        clf.feature_recipe_ = FeatureRecipe.restore(
             state.settings["intake"], state.arrays, clf.n_features_in_, getattr(clf, "_n_rows", None)
         )
     return clf

@@ -1,8 +1,10 @@
-"""Tables of a user's own, row batch by row batch: text, Parquet and arrays.
+"""Users' files, read batch by batch: text tables, Parquet, arrays and pictures; and what a model remembers of them.
 
-`open_rows` opens a file; what it returns hands out :class:`Rows`. Inside: `rows` (what all sources do alike) →
-`input_file` (the file itself) → `columns` (which column is what) → `values` (what a cell means) → `label_file`,
-`text_blocks` and `text`, `parquet`, `npy`, `named_arrays` and `arrays` (the formats) → `open` (which of them).
+:func:`open_rows` opens a file and returns a :class:`RowSource`, which yields :class:`Rows`. The modules in the order of
+their imports: `row_source` (what all sources have in common) → `input_file` (the file itself) → `columns` (the role of
+each column) → `cells` (the meaning of a cell) → `matlab` and `arrays` (files of arrays) → `label_file` → `text_blocks`,
+`text_table`, `parquet`, `array_rows` (rows of each format) → `formats` (chooses one). Beside them: `picture_rows`
+(pictures as rows), `feature_recipe` (how a file becomes features), `class_sampler`, `data_overview`, `decision_files`.
 """
 
 import lazy_loader

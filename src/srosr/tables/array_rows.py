@@ -1,4 +1,4 @@
-"""Rows of arrays: npz and mat files, which are read as a whole, and npy files, which are read in parts."""
+"""Rows of arrays: of npz and mat files, which are read as a whole, and of npy files, which are read in parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from .._support.array_types import AnyArray
 from .._support.messages import did_you_mean, join_names, quote_names
 from .arrays import MatArrays, NamedArrays, NpyHeader, NpzArrays, read_header, read_rows
-from .cells import NotAClass, array_labels
+from .cells import NotAClass, convert_labels
 from .columns import LABEL_NAMES, check_number
-from .input_file import InputFile, reading
+from .input_file import InputFile, raise_as_read_error
 from .label_file import GivenLabels
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
@@ -39,13 +39,13 @@ def open_arrays(file: InputFile, options: ReadOptions, given: _Given) -> RowSour
     small = file.name.lower()
     if small.endswith(".npy"):
         return NpyRows(file, options, given)
-    with reading(file.name):
+    with raise_as_read_error(file.name):
         arrays: NamedArrays = NpzArrays(file) if small.endswith(".npz") else MatArrays(file)
         return HeldRows(file, arrays, options, given)
 
 
 class ArrayRows(RowSource):
-    """Rows of an array with two axes; features have no names and go by number."""
+    """Rows of an array with two axes; features have numbers instead of names."""
 
     def __init__(
         self,
@@ -83,26 +83,26 @@ class ArrayRows(RowSource):
 
     @property
     def fraction(self) -> float | None:
-        """How much of the array has been read, by rows."""
+        """Share of the rows read so far."""
         return self._n_read / (self.n_rows or 1)
 
     @abstractmethod
-    def _opened(self, stack: ExitStack) -> BinaryIO | None:
-        """The file, where parts are read from it."""
+    def _open(self, stack: ExitStack) -> BinaryIO | None:
+        """Open the file if parts are read from it."""
 
     @abstractmethod
-    def _part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
-        """Some rows and their labels."""
+    def _read_part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
+        """Return some rows and their labels."""
 
     def _blocks(self) -> Iterator[Block]:
         self._n_read = 0
         n_rows = self.n_rows or 0
         size = max(1, _BLOCK // self.n_features)
-        with ExitStack() as stack, reading(self.name):
-            stream = self._opened(stack)
+        with ExitStack() as stack, raise_as_read_error(self.name):
+            stream = self._open(stack)
             for first in range(0, n_rows, size):
                 last = min(first + size, n_rows)
-                rows, labels = self._part(stream, first, last)
+                rows, labels = self._read_part(stream, first, last)
                 with np.errstate(over="ignore"):  # of numbers with more than double precision
                     X = np.ascontiguousarray(rows, dtype=np.float64)
                 yield Block(X, labels, {}, lambda row, first=first: f"row {first + row}")  # type: ignore[misc]
@@ -116,14 +116,14 @@ class NpyRows(ArrayRows):
         self._file = file
         if options.looks_for_labels and (options.label is not None or options.labels == "required"):
             raise ReadError(f"{file.name} is one array without labels: give them in a file of their own with --labels.")
-        with reading(file.name), file.open() as stream:
+        with raise_as_read_error(file.name), file.open() as stream:
             self._header: NpyHeader = read_header(stream, file.size)
         super().__init__(file.name, "", self._header.shape, self._header.dtype, options, None, given)
 
-    def _opened(self, stack: ExitStack) -> BinaryIO:
+    def _open(self, stack: ExitStack) -> BinaryIO:
         return stack.enter_context(self._file.open())
 
-    def _part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
+    def _read_part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
         assert stream is not None
         rows = read_rows(stream, self._header, first, last)
         self._file.check_unchanged(stream)
@@ -131,7 +131,7 @@ class NpyRows(ArrayRows):
 
 
 class HeldRows(ArrayRows):
-    """Rows of an array among others in a file, held in memory."""
+    """Rows of one of the arrays of a file, held in memory."""
 
     def __init__(self, file: InputFile, arrays: NamedArrays, options: ReadOptions, given: _Given) -> None:
         samples = options.array if options.array is not None else _SAMPLES
@@ -141,7 +141,7 @@ class HeldRows(ArrayRows):
                 f"{file.name} has no array {samples!r}: name the one with the samples with --array NAME{guess}; it has "
                 f"{quote_names(arrays.names)}."
             )
-        label = _label(file.name, arrays, samples, options)
+        label = _find_label(file.name, arrays, samples, options)
         X = arrays.get(samples)
         super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, options, label, given)
         self._X = X
@@ -149,14 +149,14 @@ class HeldRows(ArrayRows):
         if label is not None:
             self._labels = _read_labels(file.name, arrays, label, X.shape)
 
-    def _opened(self, stack: ExitStack) -> None:
+    def _open(self, stack: ExitStack) -> None:
         return None
 
-    def _part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
+    def _read_part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
         return self._X[first:last], None if self._labels is None else self._labels[first:last]
 
 
-def _label(file: str, arrays: NamedArrays, samples: str, options: ReadOptions) -> str | None:
+def _find_label(file: str, arrays: NamedArrays, samples: str, options: ReadOptions) -> str | None:
     """Return the name of the array of the labels, None if there is none or none is wanted."""
     others = [name for name in arrays.names if name != samples]
     if options.label is not None and options.label not in others:
@@ -187,12 +187,12 @@ def _read_labels(file: str, arrays: NamedArrays, name: str, shape: tuple[int, ..
         raise ReadError(f"{file} must have a label for each row, but {name!r} has the shape {values.shape}.")
     values = values.reshape(-1)
     if len(values) != shape[0]:
-        hint = ": turn the samples round, a row for each" if len(values) == shape[1] else ""
+        hint = ": transpose the samples, one row for each" if len(values) == shape[1] else ""
         raise ReadError(f"{file} has {len(values)} labels in {name!r}, but {shape[0]} rows of samples{hint}.")
     if _CLASS_NAMES in arrays.names and values.dtype.kind in "iu":
-        values = _named_classes(file, arrays.get(_CLASS_NAMES), values, name)
+        values = _name_classes(file, arrays.get(_CLASS_NAMES), values, name)
     try:
-        return array_labels(values)
+        return convert_labels(values)
     except NotAClass as error:
         row = int(np.flatnonzero(values.astype(np.float64) == float(error.value))[0])
         raise ReadError(
@@ -203,8 +203,8 @@ def _read_labels(file: str, arrays: NamedArrays, name: str, shape: tuple[int, ..
         raise ReadError(f"{file} must have names or numbers as labels, but {name!r} has {values.dtype}.") from None
 
 
-def _named_classes(file: str, names: AnyArray, places: AnyArray, label: str) -> AnyArray:
-    """Names of classes for their places, as :func:`srosr.datasets.read_dataset` takes an npz file."""
+def _name_classes(file: str, names: AnyArray, places: AnyArray, label: str) -> AnyArray:
+    """Return class names for places in the array ``class_names``, as :func:`srosr.datasets.read_dataset` does."""
     if names.ndim != 1 or not len(places) or places.min() < 0 or places.max() >= len(names):
         raise ReadError(f"{file} has labels in {label!r} that are not places in {_CLASS_NAMES!r}: correct one of them.")
     return names[places]

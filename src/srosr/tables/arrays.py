@@ -23,7 +23,7 @@ from .matlab import list_mat, read_mat
 __all__ = ["MatArrays", "NamedArrays", "NpyHeader", "NpzArrays", "read_array", "read_header", "read_npz", "read_rows"]
 
 _CHUNK = 2**20
-#: An array that unpacks to more than this many bytes, and to more than this many times its own, is taken for an attack.
+#: An array that unpacks to more than so many bytes, and to more than so many times its size, is taken for an attack.
 _LARGE, _DENSE = 256 * 1024**2, 200
 _LONGEST_HEADER = 10_000
 _TYPE = re.compile(r"[<>|=]?[?a-zA-Z][0-9]*\Z")
@@ -39,17 +39,17 @@ class NpyHeader(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the values."""
+        """Number of bytes of the values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(stream: IO[bytes], size: int) -> NpyHeader:
-    """The header of a file of ``size`` bytes; refuses pickled objects and a shape that its bytes do not have.
+    """Read the header of an npy file of ``size`` bytes.
 
     Raises
     ------
     ValueError
-        If it is no npy file, or not a sound one.
+        If it is not a valid npy file, holds pickled objects, or has another size than its shape needs.
     """
     if stream.read(6) != b"\x93NUMPY":
         raise ValueError("it does not start as an npy file does")
@@ -59,21 +59,21 @@ def read_header(stream: IO[bytes], size: int) -> NpyHeader:
     length = int.from_bytes(stream.read(2 * major), "little")
     if length > _LONGEST_HEADER:
         raise ValueError("its header is too long")
-    header = _parsed(stream.read(length), stream.tell())
+    header = _parse_header(stream.read(length), stream.tell())
     if header.start + header.n_bytes != size:
         raise ValueError(f"its header announces {header.n_bytes} bytes of values, but there are {size - header.start}")
     return header
 
 
-def _parsed(text: bytes, start: int) -> NpyHeader:
-    """What the header says; a literal is all it may be."""
+def _parse_header(text: bytes, start: int) -> NpyHeader:
+    """Parse the text of a header, which must be a literal."""
     try:
         said = ast.literal_eval(text.decode("latin-1").strip())
         kind, by_columns, shape = said["descr"], said["fortran_order"], said["shape"]
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         raise ValueError("its header cannot be understood") from None
     if not isinstance(shape, tuple) or not all(type(length) is int and length >= 0 for length in shape):
-        raise ValueError("its header has a shape that is none")
+        raise ValueError("its header has an invalid shape")
     if not isinstance(kind, str) or not _TYPE.match(kind):
         raise ValueError("it holds records, not numbers")
     if "O" in kind:
@@ -82,7 +82,7 @@ def _parsed(text: bytes, start: int) -> NpyHeader:
 
 
 def read_array(stream: IO[bytes], header: NpyHeader) -> AnyArray:
-    """All values, from a stream that stands after the header."""
+    """Read all values from a stream that is positioned after the header."""
     content = bytearray()
     while chunk := stream.read(min(_CHUNK, header.n_bytes - len(content))):
         content += chunk
@@ -93,17 +93,19 @@ def read_array(stream: IO[bytes], header: NpyHeader) -> AnyArray:
 
 
 def read_rows(stream: IO[bytes], header: NpyHeader, first: int, last: int) -> AnyArray:
-    """Some rows of an array with two axes, from a file."""
+    """Read some rows of an array with two axes from a file."""
     n_rows, n_columns = header.shape
     if not header.by_columns:
-        return _values(stream, header, first * n_columns, (last - first) * n_columns).reshape(last - first, n_columns)
+        return _read_values(stream, header, first * n_columns, (last - first) * n_columns).reshape(
+            last - first, n_columns
+        )
     rows = np.empty((last - first, n_columns), dtype=header.dtype)
     for column in range(n_columns):
-        rows[:, column] = _values(stream, header, column * n_rows + first, last - first)
+        rows[:, column] = _read_values(stream, header, column * n_rows + first, last - first)
     return rows
 
 
-def _values(stream: IO[bytes], header: NpyHeader, first: int, number: int) -> AnyArray:
+def _read_values(stream: IO[bytes], header: NpyHeader, first: int, number: int) -> AnyArray:
     stream.seek(header.start + first * header.dtype.itemsize)
     content = stream.read(number * header.dtype.itemsize)
     if len(content) != number * header.dtype.itemsize:
@@ -112,14 +114,14 @@ def _values(stream: IO[bytes], header: NpyHeader, first: int, number: int) -> An
 
 
 class NamedArrays(Protocol):
-    """What npz and mat files have in common; what libraries raise goes to the caller."""
+    """Arrays by name, as npz and mat files hold them. What libraries raise goes to the caller."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of the arrays."""
+        """Names of the arrays."""
 
     def get(self, name: str) -> AnyArray:
-        """One of the arrays."""
+        """Read one of the arrays."""
 
 
 class NpzArrays:
@@ -131,7 +133,7 @@ class NpzArrays:
             self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
     def get(self, name: str) -> AnyArray:
-        """One of the arrays."""
+        """Read one of the arrays."""
         with self._file.open() as stream, zipfile.ZipFile(stream) as archive:
             info = archive.getinfo(f"{name}.npy")
             if info.file_size > _LARGE and info.file_size > _DENSE * info.compress_size:
@@ -172,7 +174,7 @@ class MatArrays:
         self.names = [name for name in list_mat(self._path) if name]
 
     def get(self, name: str) -> AnyArray:
-        """One of the arrays."""
+        """Read one of the arrays."""
         with self._file.open() as stream:
             self._file.check_unchanged(stream)
         return read_mat(self._path, name)[name]

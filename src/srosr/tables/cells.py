@@ -1,4 +1,4 @@
-"""Cells as numbers and as labels, and which of them count as missing."""
+"""Cells of a table as numbers and labels, and which of them count as missing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .._support.array_types import AnyArray
 __all__ = [
     "MISSING",
     "NotAClass",
-    "array_labels",
+    "convert_labels",
     "is_number",
-    "label_texts",
-    "text_labels",
+    "parse_label_column",
+    "parse_labels",
+    "quote_for_shell",
     "to_number",
-    "typed",
 ]
 
 #: Texts that stand for a missing value.
@@ -31,25 +31,25 @@ _LARGEST_WHOLE = 2**53
 
 
 class NotAClass(ValueError):
-    """Labels are numbers with fractions; ``cell`` is the first of them, ``value`` the same without spaces."""
+    """Labels are numbers with fractions; ``cell`` is the first such cell, ``value`` the same without spaces."""
 
     def __init__(self, cell: str) -> None:
         super().__init__(cell)
         self.cell, self.value = cell, cell.strip()
 
 
-def typed(name: str) -> str:
-    """A name as it is typed in a shell."""
+def quote_for_shell(name: str) -> str:
+    """Return a name as it is typed in a shell."""
     return name if re.fullmatch(r"[\w.+-]+", name) else repr(name)
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell without spaces around it holds a finite decimal number."""
+    """Return whether a cell without spaces around it holds a finite decimal number."""
     return _NUMBER.match(text) is not None
 
 
 def to_number(cell: str) -> float | None:
-    """The number in a cell, not a number where it is missing, or None for other text."""
+    """Return the number in a cell, NaN where it is missing, or None for other text."""
     text = cell.strip()
     if _NUMBER.match(text):
         return float(text)
@@ -60,10 +60,10 @@ def to_number(cell: str) -> float | None:
     return None
 
 
-def label_texts(cells: Sequence[str]) -> list[str | None]:
-    """Labels from distinct cells, None for those that are missing.
+def parse_labels(cells: Sequence[str]) -> list[str | None]:
+    """Return labels from distinct cells, None for those that are missing.
 
-    A label is the text as it stands, but a whole number written with a point or an exponent loses it: 1.0 is 1.
+    A label is the text of the cell, except that a whole number with a point or an exponent loses it: 1.0 becomes 1.
 
     Raises
     ------
@@ -92,18 +92,18 @@ def _without_zeros(text: str) -> str:
     return text
 
 
-def text_labels(cells: Iterable[str]) -> AnyArray:
-    """Labels from the cells of a column, as an array of objects; see :func:`label_texts`."""
+def parse_label_column(cells: Iterable[str]) -> AnyArray:
+    """Return labels from the cells of a column, as an array of objects; see :func:`parse_labels`."""
     cells = list(cells)
     distinct = list(dict.fromkeys(cells))
-    label = dict(zip(distinct, label_texts(distinct), strict=True))
+    label = dict(zip(distinct, parse_labels(distinct), strict=True))
     found = np.empty(len(cells), dtype=object)
     found[:] = [label[cell] for cell in cells]
     return found
 
 
-def array_labels(values: AnyArray) -> AnyArray:
-    """Labels from a row of numbers, booleans or texts, as an array of objects.
+def convert_labels(values: AnyArray) -> AnyArray:
+    """Return labels from an array of numbers, booleans or texts, as an array of objects.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def array_labels(values: AnyArray) -> AnyArray:
     TypeError
         If it holds something else.
     UnicodeDecodeError
-        If its bytes are no UTF-8.
+        If its bytes are not UTF-8.
     """
     kind = values.dtype.kind
     if kind == "f":
@@ -127,5 +127,5 @@ def array_labels(values: AnyArray) -> AnyArray:
     else:
         raise TypeError(f"labels of the type {values.dtype}")
     found = np.empty(len(texts), dtype=object)
-    found[:] = label_texts(texts)
+    found[:] = parse_labels(texts)
     return found[places.reshape(len(values))]

@@ -1,4 +1,4 @@
-"""Which column of a table is what: label, feature, carried along or left out. It sees names only, never a file."""
+"""The role of each column of a table: label, feature, carried along or left out. Only names are seen, never a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assign_roles(
     numbering: int | None = None,
     named: bool = True,
 ) -> Roles:
-    """Say what each column is.
+    """Assign a role to each column.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def assign_roles(
         Names of the columns, all different.
     options : ReadOptions
     text_columns : callable
-        Gives the places of the columns of text; called only where the label is to be guessed.
+        Returns the places of the columns of text; called only if the label has to be guessed.
     numbering : int, optional
-        Place of a column that only numbers the rows.
+        Place of a row index.
     named : bool
         Whether the names are the file's own; if not, features are matched by their number.
     """
@@ -126,7 +126,7 @@ def _find_label(
 
 
 def check_number(file: str, found: int, expected: int, *, in_columns: bool = True) -> None:
-    """Refuse a file with another number of features than the model."""
+    """Raise if a file has another number of features than the model."""
     if found != expected:
         hint = "; --ignore COLUMN leaves one out" if in_columns and found > expected else ": give it the same features"
         raise ReadError(f"{file} has {count_of(found, 'feature')}, but the model was fitted with {expected}{hint}.")

@@ -1,4 +1,4 @@
-"""What a table of labelled samples holds, and what about it may surprise: looked at before anything is learnt."""
+"""An overview of a table of labeled samples, with remarks on what may be wrong, made before anything is learned."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 from .._support.array_types import AnyArray, Array
 from .._support.messages import join_names, list_names
 
-__all__ = ["Overview", "overview_of"]
+__all__ = ["Overview", "make_overview"]
 
-#: A column whose spread is so many times that of the middle one decides alone, which is worth a remark.
+#: A column dominates, which is worth a remark, if its spread is more than this many times the median spread.
 UNEVEN = 20.0
-#: Fewer samples than this give a class no tails of its own.
+#: A class with fewer samples gets no tails of its own.
 FEW = 10
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What was found.
+    """Counts and conspicuous columns of a table of labeled samples.
 
     Attributes
     ----------
@@ -30,21 +30,21 @@ class Overview:
     classes : dict of str to int
         Samples of each class, in the order of the classes.
     missing, dropped : int
-        Missing values, and the rows that were left out because of them.
+        Missing values, and rows left out because of them.
     duplicates : int
         Samples that equal an earlier one.
     contradictions : int
-        Of those, samples whose earlier twin has another class.
+        Duplicates whose earlier twin has another class.
     constant : tuple of str
-        Columns with one value only.
+        Columns with a single value.
     empty : int
         Samples that are all zero.
     numbering : tuple of str
-        Columns with a different whole number in every row, which may number the samples.
+        Columns with a different whole number in every row, which may be a row number or an identifier.
     alike : tuple of str
-        Classes whose names differ only in capitals from another's.
+        Classes whose names differ from another only in case.
     spread : float
-        Largest standard deviation of a column, divided by the median of those that are not constant.
+        Largest standard deviation of a column, divided by the median over columns that are not constant.
     """
 
     samples: int
@@ -61,19 +61,19 @@ class Overview:
     spread: float
 
     def to_dict(self) -> dict[str, Any]:
-        """In types that JSON has."""
+        """Return a JSON-serializable dict."""
         lists = {name: list(getattr(self, name)) for name in ("constant", "numbering", "alike")}
         return asdict(self) | lists | {"spread": float(self.spread)}
 
-    def remarks(self, *, scaled: bool = False, pictures: bool = False) -> list[str]:
-        """What may surprise, a sentence each, with what to do.
+    def get_remarks(self, *, scaled: bool = False, pictures: bool = False) -> list[str]:
+        """Return one sentence for each thing that may be wrong, with what to do about it.
 
         Parameters
         ----------
         scaled : bool
-            Whether columns will be brought to the same spread.
+            Whether columns will be standardized.
         pictures : bool
-            Whether the features come from pictures: columns are then nothing the user made.
+            Whether the features come from pictures, so that the user cannot change the columns.
         """
         out = []
         if self.contradictions:
@@ -82,8 +82,8 @@ class Overview:
         elif self.duplicates:
             some = "A sample equals" if self.duplicates == 1 else f"{self.duplicates:,} samples equal"
             out.append(
-                f"{some} an earlier one: held out, such a sample is rebuilt from its own copy, and held-out figures "
-                "are too good."
+                f"{some} an earlier one: when such a sample is held out, its copy is not, and held-out results are "
+                "too good."
             )
         few = [name for name, n in self.classes.items() if n < FEW]
         if few:
@@ -91,18 +91,18 @@ class Overview:
             have = "has" if len(few) == 1 else "have"
             out.append(f"{len(few)} of {len(self.classes)} classes {have} fewer than {FEW} samples ({shown}).")
         if self.alike:
-            out.append(f"Classes that differ only in capitals are different classes: {list_names(self.alike, 6)}.")
+            out.append(f"Classes that differ only in case are different classes: {list_names(self.alike, 6)}.")
         if self.numbering and not pictures:
             names = join_names(self.numbering, 5)
             out.append(
-                f"Every row has another whole number in {names}: if that only numbers the samples, leave it out with "
-                "--ignore."
+                f"Every row has a different whole number in {names}: if that only numbers the samples, leave it out "
+                "with --ignore."
             )
         if self.empty:
-            out.append(f"{self.empty:,} samples are all zero: there is nothing in them to recognise.")
+            out.append(f"{self.empty:,} samples are all zero: they cannot be recognized.")
         if self.constant and not pictures:
             shown = list_names(self.constant, 5)
-            out.append(f"Constant columns tell nothing of the class and can be left out with --ignore: {shown}.")
+            out.append(f"Constant columns say nothing about the class and can be left out with --ignore: {shown}.")
         if self.spread > UNEVEN and not scaled and not pictures:
             out.append(
                 f"The widest column has {self.spread:,.0f} times the median spread and dominates all others; "
@@ -111,30 +111,30 @@ class Overview:
         return out
 
 
-def overview_of(
+def make_overview(
     X: Array, labels: AnyArray, names: Sequence[str] | None = None, *, missing: int = 0, dropped: int = 0
 ) -> Overview:
-    """Look at samples and their classes.
+    """Summarize samples and their classes.
 
     Parameters
     ----------
     X : ndarray (n_samples, n_features)
     labels : ndarray of str (n_samples,)
     names : sequence of str, optional
-        Of the columns; without them they are numbered from 0.
+        Names of the columns; by default their numbers from 0.
     missing, dropped : int
-        Missing values there were, and rows left out because of them.
+        Missing values in the file, and rows left out because of them.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.tables.data_overview import overview_of
-    >>> found = overview_of(np.array([[1.0, 7.0], [2.0, 7.0], [1.0, 7.0]]), np.array(["a", "b", "b"]), ["x", "y"])
+    >>> from srosr.tables.data_overview import make_overview
+    >>> found = make_overview(np.array([[1.0, 7.0], [2.0, 7.0], [1.0, 7.0]]), np.array(["a", "b", "b"]), ["x", "y"])
     >>> found.classes, found.duplicates, found.contradictions, found.constant
     ({'a': 1, 'b': 2}, 1, 1, ('y',))
     """
     classes, number = np.unique(labels.astype(str), return_inverse=True)
-    first = _first_of_equals(X)
+    first = _find_first_equal(X)
     again = first != np.arange(len(X))
     flat = X.max(axis=0) == X.min(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -151,13 +151,13 @@ def overview_of(
         constant=tuple(columns[j] for j in np.flatnonzero(flat)),
         empty=int((~X.any(axis=1)).sum()),
         numbering=tuple(columns[j] for j in range(X.shape[1]) if _numbers_rows(X[:, j])),
-        alike=_alike(classes.tolist()),
-        spread=_ratio(spreads),
+        alike=_find_alike(classes.tolist()),
+        spread=_compare_spreads(spreads),
     )
 
 
-def _first_of_equals(X: Array) -> AnyArray:
-    """For each row the first row that equals it."""
+def _find_first_equal(X: Array) -> AnyArray:
+    """Return for each row the number of the first row that equals it."""
     rows = np.ascontiguousarray(X + 0.0)  # minus zero is zero
     _, first, same = np.unique(
         rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel(), return_index=True, return_inverse=True
@@ -166,19 +166,19 @@ def _first_of_equals(X: Array) -> AnyArray:
 
 
 def _numbers_rows(column: Array) -> bool:
-    """Whether a column has a different whole number in every row."""
+    """Return whether a column has a different whole number in every row."""
     if len(column) < FEW or (column != np.round(column)).any():
         return False
     return len(np.unique(column)) == len(column)
 
 
-def _alike(classes: list[str]) -> tuple[str, ...]:
+def _find_alike(classes: list[str]) -> tuple[str, ...]:
     small = [name.casefold() for name in classes]
     n = Counter(small)
     return tuple(name for name, folded in zip(classes, small, strict=True) if n[folded] > 1)
 
 
-def _ratio(spreads: Array) -> float:
+def _compare_spreads(spreads: Array) -> float:
     positive = spreads[(spreads > 0) & np.isfinite(spreads)]
     with np.errstate(over="ignore"):
         ratio = float(positive.max() / np.median(positive)) if len(positive) else 1.0

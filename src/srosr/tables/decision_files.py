@@ -1,4 +1,4 @@
-"""Decisions as rows of a file: CSV, JSON lines or Parquet, batch by batch."""
+"""Decisions written to a file batch by batch, as CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from .._support.array_types import AnyArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
 
-__all__ = ["FORMATS", "DecisionWriter", "format_of"]
+__all__ = ["FORMATS", "DecisionWriter", "find_format"]
 
-#: Formats by the endings of their files.
+#: Formats by file suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
 RECOGNIZED, REJECTED = "recognized", "rejected"
 
 
-def format_of(ending: str) -> str | None:
-    """The format that an ending stands for."""
-    return FORMATS.get(ending.lower())
+def find_format(suffix: str) -> str | None:
+    """Return the output format for a file suffix, or None."""
+    return FORMATS.get(suffix.lower())
 
 
 class DecisionWriter:
-    """Writes decisions: row, label, unknown score, candidate, verdict, and columns that were kept.
+    """Writes row, label, unknown score, candidate, verdict, and the columns that were kept.
 
     Parameters
     ----------
     stream : binary file
-        Stays open.
+        It stays open.
     format : {"csv", "jsonl", "parquet"}
     kept : sequence of str
-        Names of further columns, which come after ``row``; one that is also a name of ours gets ``data_`` before it.
+        Names of further columns, which come after ``row``; one that equals the name of another column is prefixed by
+        ``data_``.
 
     Notes
     -----
-    A score that is not finite (of numbers too large to be compared) is ``null`` in JSON.
+    A score that is not finite (the features are too large) is ``null`` in JSON.
     """
 
     def __init__(self, stream: BinaryIO, format: str, kept: Sequence[str] = ()) -> None:
@@ -50,11 +51,11 @@ class DecisionWriter:
         text = pa.string()
         own = {"row": pa.int64(), "label": text, "unknown_score": pa.float64(), "candidate": text, "verdict": text}
         fields = list(own.items())
-        fields[1:1] = [(name, text) for name in _free_names(kept, set(own))]
+        fields[1:1] = [(name, text) for name in _make_unique(kept, set(own))]
         self._schema = pa.schema(fields)
         self._writer: Any = None
         if format == "csv":
-            self._lines([self._schema.names])
+            self._write_csv([self._schema.names])
         elif format == "parquet":
             from pyarrow import parquet
 
@@ -68,7 +69,7 @@ class DecisionWriter:
         Parameters
         ----------
         numbers : ndarray of int (n,)
-            Rows of the file that the samples are from.
+            Numbers of the rows in the file that the samples come from.
         decisions : Decisions
         kept : dict of str to list of str
             Further columns.
@@ -79,14 +80,14 @@ class DecisionWriter:
         columns: list[Any] = [
             numbers,
             *(kept[name] for name in self._kept),
-            _texts(decisions.label),
+            _label_texts(decisions.label),
             decisions.unknown_score,
-            _texts(decisions.candidate),
+            _label_texts(decisions.candidate),
             verdict,
         ]
         if self._format == "csv":
-            # pyarrow's writer puts every text in quotes; this one only where they are needed, at 1 µs a value.
-            self._lines(zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True))
+            # pyarrow's writer quotes every text; this one quotes only where needed, at 1 µs a value.
+            self._write_csv(zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True))
             return
         if self._format == "jsonl":
             names, scores = self._schema.names, decisions.unknown_score.tolist()
@@ -96,12 +97,12 @@ class DecisionWriter:
             self._stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
             return
         arrays = [
-            pa.array(_sound(column) if field.type == pa.string() else column, type=field.type)
+            pa.array(_make_encodable(column) if field.type == pa.string() else column, type=field.type)
             for column, field in zip(columns, self._schema, strict=True)
         ]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
 
-    def _lines(self, rows: Iterable[Sequence[Any]]) -> None:
+    def _write_csv(self, rows: Iterable[Sequence[Any]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(rows)
         self._stream.write(text.getvalue().encode("utf-8", "backslashreplace"))
@@ -112,15 +113,15 @@ class DecisionWriter:
             self._writer.close()
 
 
-def _texts(labels: AnyArray) -> list[str]:
-    """Labels as text."""
+def _label_texts(labels: AnyArray) -> list[str]:
+    """Return labels as text."""
     values = labels.tolist()
     text = {label: format_label(label) for label in set(values)}
     return [text[label] for label in values]
 
 
-def _free_names(kept: Sequence[str], taken: set[str]) -> list[str]:
-    """Names for columns that are kept: their own, with ``data_`` before it until nothing else has it."""
+def _make_unique(kept: Sequence[str], taken: set[str]) -> list[str]:
+    """Return names for the kept columns: their own, prefixed by ``data_`` until they are unique."""
     out = []
     for name in kept:
         free = name
@@ -131,6 +132,6 @@ def _free_names(kept: Sequence[str], taken: set[str]) -> list[str]:
     return out
 
 
-def _sound(texts: Sequence[str]) -> list[str]:
-    """Texts that UTF-8 can hold; names of files may have bytes in them that it cannot."""
+def _make_encodable(texts: Sequence[str]) -> list[str]:
+    """Return texts that UTF-8 can hold: names of files may contain bytes that it cannot."""
     return [text.encode("utf-8", "backslashreplace").decode() for text in texts]

@@ -1,4 +1,4 @@
-"""Open a table of samples, whatever its format."""
+"""Open a table of samples of any format."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def open_rows(
     path : path
         A file whose ending says its format, or ``"-"`` for comma-separated values on standard input.
 
-        - ``.csv``, ``.tsv``, ``.txt``, also with ``.gz``: text in UTF-8, a line a sample, with a comma, semicolon, tab
-          or | between values;
+        - ``.csv``, ``.tsv``, ``.txt``, also with ``.gz``: text in UTF-8, one sample per line, values separated by
+          comma, semicolon, tab or |;
         - ``.parquet``, ``.pq``;
         - ``.npz``, ``.mat`` (version 5 to 7): named arrays, one of which has one row per sample;
         - ``.npy``: an array with one row per sample.
@@ -50,7 +50,7 @@ def open_rows(
     Returns
     -------
     RowSource
-        Where the rows come from; nothing but the start of the file has been read where the format allows.
+        A source of rows; only the start of the file has been read if the format allows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The file under a reader: whether it can be read at all, and whether it stays as it is while that is done."""
+"""The file behind a reader: whether it can be read, and whether it changes while it is read."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import BinaryIO
 
 from .row_source import ReadError
 
-__all__ = ["InputFile", "reading"]
+__all__ = ["InputFile", "raise_as_read_error"]
 
 
 class InputFile:
-    """A regular file that is there, can be opened and is not empty.
+    """A regular file that exists, can be opened and is not empty.
 
     Attributes
     ----------
     name : str
         The path as it was given.
     size : int
-        Its bytes.
+        Its size in bytes.
     """
 
     def __init__(self, path: str) -> None:
@@ -44,7 +44,7 @@ class InputFile:
         self._stamp = (status.st_size, status.st_mtime_ns, status.st_ino)
 
     def open(self) -> BinaryIO:
-        """The file, opened anew and unchanged."""
+        """Open the file anew, checking that it is unchanged."""
         try:
             stream = open(self.name, "rb")  # noqa: SIM115 - the caller closes it
         except OSError as error:
@@ -57,14 +57,14 @@ class InputFile:
         return stream
 
     def check_unchanged(self, stream: BinaryIO) -> None:
-        """Refuse a file that is not what it was when it was looked at first."""
+        """Raise if the file has changed since this object was made."""
         status = os.fstat(stream.fileno())
         if (status.st_size, status.st_mtime_ns, status.st_ino) != self._stamp:
             raise ReadError(f"{self.name} was changed while it was read: run again when it is complete.")
 
 
 @contextmanager
-def reading(file: str) -> Iterator[None]:
+def raise_as_read_error(file: str) -> Iterator[None]:
     """Turn what libraries raise on a damaged file into a `ReadError`."""
     import pyarrow as pa
 
@@ -89,7 +89,7 @@ def _damaged(file: str, error: Exception) -> ReadError:
 
 
 def _reason(error: Exception) -> str:
-    """What a library said, as the end of a sentence."""
+    """Return the message of a library as the end of a sentence."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     said = " ".join(text.split()) or type(error).__name__
     said = said.split(". ")[0].rstrip(".")

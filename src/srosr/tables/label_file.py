@@ -1,4 +1,4 @@
-"""Labels in a file of their own, a label for each row of another file."""
+"""Labels in a separate file, one for each row of another file."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from typing import NamedTuple
 
 from .._support.array_types import AnyArray
 from .arrays import read_array, read_header
-from .cells import NotAClass, array_labels, text_labels
-from .input_file import InputFile, reading
+from .cells import NotAClass, convert_labels, parse_label_column
+from .input_file import InputFile, raise_as_read_error
 from .row_source import ReadError
 
 __all__ = ["GivenLabels", "read_label_file"]
 
 
 class GivenLabels(NamedTuple):
-    """Labels from a file of their own, None where one is missing, and the path of that file."""
+    """Labels from a separate file, None where one is missing, and the path of that file."""
 
     path: str
     labels: AnyArray
 
 
 def read_label_file(path: str | os.PathLike[str]) -> GivenLabels:
-    """Labels from an ``.npy`` file, or from text with a label a line."""
+    """Read labels from an ``.npy`` file, or from text with one label per line."""
     file = InputFile(os.fsdecode(path))
-    return GivenLabels(file.name, _labels(file))
+    return GivenLabels(file.name, _read_labels(file))
 
 
-def _labels(file: InputFile) -> AnyArray:
+def _read_labels(file: InputFile) -> AnyArray:
     try:
-        with reading(file.name), file.open() as stream:
+        with raise_as_read_error(file.name), file.open() as stream:
             if file.name.lower().endswith(".npy"):
                 values = read_array(stream, read_header(stream, file.size))
                 if values.ndim == 0 or values.size != max(values.shape):
                     raise ReadError(f"{file.name} has labels of the shape {values.shape}: give one for each row.")
-                return array_labels(values.reshape(-1))
-            return text_labels(_lines(stream.read(), file.name))
+                return convert_labels(values.reshape(-1))
+            return parse_label_column(_split_lines(stream.read(), file.name))
     except NotAClass as error:
         raise ReadError(
             f"{file.name} has {error.value} as a label, which looks like a measurement, not a class: give the labels."
         ) from None
 
 
-def _lines(data: bytes, file: str) -> list[str]:
+def _split_lines(data: bytes, file: str) -> list[str]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -50,7 +50,7 @@ def _lines(data: bytes, file: str) -> list[str]:
         raise ReadError(f"{file} is not in UTF-8, as line {line} shows: save it as text in UTF-8.") from None
     if "\0" in text:
         raise ReadError(
-            f"{file} has zero bytes, so that it is not text: give text with a label a line, or an .npy file."
+            f"{file} has zero bytes, so that it is not text: give text with one label per line, or an .npy file."
         )
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     while lines and not lines[-1].strip():

@@ -1,9 +1,9 @@
 """Arrays of numbers in Matlab files of version 5 to 7.
 
-SciPy reads such files too, but a few wrong bytes make it crash the whole process, and files come from the network.
-This reader knows arrays of numbers only and checks every length against the bytes there are.
+SciPy reads such files, too, but a few wrong bytes can crash the whole process, and files come from the network.
+This reader knows only arrays of numbers and checks every length against the bytes there are.
 
-A file is a header of 128 bytes and a row of elements: a type, a length, the bytes, filled up to eight. A variable is an
+A file is a header of 128 bytes and a list of elements: a type, a length, the bytes, padded to eight. A variable is an
 element of further elements (flags with the class of the array, shape, name, numbers in column order), which can be
 compressed as a whole. Numbers are often stored in a smaller type than that of the array.
 
@@ -35,16 +35,16 @@ _MOST_BYTES = 256 * 1024**2
 
 
 def read_mat(path: Path, *names: str) -> dict[str, AnyArray]:
-    """Some arrays of a Matlab file, by the names of their variables.
+    """Read some arrays of a Matlab file, by the names of their variables.
 
     Raises
     ------
     ValueError
-        If it is no such file, is damaged, or lacks one of the variables.
+        If it is not such a file, is damaged, or lacks one of the variables.
     """
     found: dict[str, AnyArray] = {}
-    for variable, order in _variables(path):
-        found.update(_variable(variable, order, names))
+    for variable, order in _iterate_variables(path):
+        found.update(_read_variable(variable, order, names))
     missing = [name for name in names if name not in found]
     if missing:
         raise ValueError(f"it has no variable {' and no variable '.join(missing)}")
@@ -52,37 +52,37 @@ def read_mat(path: Path, *names: str) -> dict[str, AnyArray]:
 
 
 def list_mat(path: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all variables of a Matlab file, whatever they hold.
+    """Return the names and shapes of all variables of a Matlab file, whatever they hold.
 
     Raises
     ------
     ValueError
-        If it is no such file, or is damaged.
+        If it is not such a file, or is damaged.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    for variable, order in _variables(path):
-        _, shape, name = _head(_elements(variable, order))
+    for variable, order in _iterate_variables(path):
+        _, shape, name = _read_head(_iterate_elements(variable, order))
         shapes[name.decode("latin-1")] = tuple(np.frombuffer(shape, f"{order}i4").tolist())
     return shapes
 
 
-def _variables(path: Path) -> Iterator[tuple[bytes, str]]:
-    """The bytes of each variable, and the order of bytes in words."""
+def _iterate_variables(path: Path) -> Iterator[tuple[bytes, str]]:
+    """Yield the bytes of each variable, and the byte order."""
     content = path.read_bytes()
     if content.startswith(b"MATLAB 7.3"):
         raise ValueError("it is a Matlab file of version 7.3, so save it with the option -v7")
     order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
     if order is None:
         raise ValueError("it is not a Matlab file of version 5 to 7")
-    for kind, body in _elements(content[128:], order):
-        inside = [(kind, body)] if kind != _COMPRESSED else _elements(_decompressed(body), order)
+    for kind, body in _iterate_elements(content[128:], order):
+        inside = [(kind, body)] if kind != _COMPRESSED else _iterate_elements(_decompress(body), order)
         for inner, variable in inside:
             if inner == _MATRIX:
                 yield variable, order
 
 
-def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
-    """Type and bytes of each element."""
+def _iterate_elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the type and the bytes of each element."""
     place = 0
     while place + 8 <= len(content):
         first, length = (int(word) for word in np.frombuffer(content, f"{order}u4", 2, place))
@@ -99,7 +99,7 @@ def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
         place = end
 
 
-def _decompressed(body: bytes) -> bytes:
+def _decompress(body: bytes) -> bytes:
     unpack = zlib.decompressobj()
     content = unpack.decompress(body, _MOST_BYTES)
     if not unpack.eof:
@@ -107,18 +107,18 @@ def _decompressed(body: bytes) -> bytes:
     return content
 
 
-def _head(parts: Iterator[tuple[int, bytes]]) -> tuple[bytes, bytes, bytes]:
-    """Flags, shape and name: what every variable starts with."""
+def _read_head(parts: Iterator[tuple[int, bytes]]) -> tuple[bytes, bytes, bytes]:
+    """Return flags, shape and name, which every variable starts with."""
     head = [body for _, body in islice(parts, 3)]
     if len(head) < 3:
         raise ValueError("it is damaged: a variable is not complete")
     return head[0], head[1], head[2]
 
 
-def _variable(body: bytes, order: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
-    """The array of a variable under its name; nothing where the name is not wanted."""
-    parts = _elements(body, order)
-    flags, shape, name = _head(parts)
+def _read_variable(body: bytes, order: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
+    """Return the array of a variable under its name; an empty dict if the name is not wanted."""
+    parts = _iterate_elements(body, order)
+    flags, shape, name = _read_head(parts)
     title = name.decode("latin-1")
     if title not in names:
         return {}

@@ -1,4 +1,4 @@
-"""Parquet files, read a part of a row group at a time."""
+"""Rows of Parquet files, read part of a row group at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .._support.array_types import AnyArray, Array
+from .._support.array_types import Array
 from .._support.messages import quote_names
-from .cells import NotAClass, text_labels, typed
+from .cells import NotAClass, parse_label_column, quote_for_shell
 from .columns import assign_roles
-from .input_file import InputFile, reading
+from .input_file import InputFile, raise_as_read_error
 from .label_file import GivenLabels
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
@@ -23,7 +23,7 @@ __all__ = ["ParquetRows"]
 
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18
-#: How pandas calls the column of a row index without a name.
+#: Name that pandas gives the column of an unnamed row index.
 _INDEX = "__index_level_0__"
 
 
@@ -32,7 +32,7 @@ class ParquetRows(RowSource):
 
     def __init__(self, file: InputFile, options: ReadOptions, given: GivenLabels | None = None) -> None:
         self._file = file
-        with reading(file.name), file.open() as stream:
+        with raise_as_read_error(file.name), file.open() as stream:
             table = pq.ParquetFile(stream)
             schema, n_rows = table.schema_arrow, table.metadata.num_rows
         if not n_rows:
@@ -54,10 +54,10 @@ class ParquetRows(RowSource):
         used = {*roles.features, *roles.kept, *(() if roles.label is None else (roles.label,))}
         for place in sorted(used):
             if pa.types.is_nested(kinds[place]):
-                raise _refused(file.name, names[place], f"nested values ({kinds[place]})")
+                raise _unusable_column(file.name, names[place], f"nested values ({kinds[place]})")
         for place in roles.features:
             if not _is_numeric(kinds[place]):
-                raise _refused(file.name, names[place], f"values of the type {kinds[place]}, not numbers")
+                raise _unusable_column(file.name, names[place], f"values of the type {kinds[place]}, not numbers")
         self._names = names
         self._roles = roles
         self._columns = [names[place] for place in sorted(used)]
@@ -80,41 +80,43 @@ class ParquetRows(RowSource):
 
     @property
     def fraction(self) -> float | None:
-        """How much of the file has been read, by rows."""
+        """Share of the rows read so far."""
         return min(self._n_read / (self.n_rows or 1), 1.0)
 
     def _blocks(self) -> Iterator[Block]:
         self._n_read = 0
         size = max(1, _BLOCK // len(self._columns))
-        with reading(self.name), self._file.open() as stream:
+        with raise_as_read_error(self.name), self._file.open() as stream:
             table = pq.ParquetFile(stream, buffer_size=2**16, pre_buffer=False)
             for batch in table.iter_batches(batch_size=size, columns=self._columns, use_threads=False):
                 self._file.check_unchanged(stream)
-                yield self._block(batch, self._n_read)
+                yield self._parse_batch(batch, self._n_read)
                 self._n_read += batch.num_rows
         if self._n_read != self.n_rows:
             raise ReadError(f"{self.name} is damaged: it has {self._n_read} rows, but announces {self.n_rows}.")
 
-    def _block(self, batch: pa.RecordBatch, first: int) -> Block:
+    def _parse_batch(self, batch: pa.RecordBatch, first: int) -> Block:
         names, roles = self._names, self._roles
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        X = np.ascontiguousarray(np.stack([_numbers(columns[names[place]]) for place in roles.features]).T)
+        X = np.ascontiguousarray(np.stack([_to_numbers(columns[names[place]]) for place in roles.features]).T)
         labels = None
         if roles.label is not None:
             try:
-                labels = _labels(columns[names[roles.label]])
+                labels = parse_label_column(_to_texts(columns[names[roles.label]]))
             except NotAClass as error:
-                row = first + _texts(columns[names[roles.label]]).index(error.cell)
+                row = first + _to_texts(columns[names[roles.label]]).index(error.cell)
                 raise ReadError(
                     f"{self.name} has {error.value} as the label in row {row}, column {names[roles.label]!r}, which "
                     "looks like a measurement, not a class; name the column of the labels with --label COLUMN."
                 ) from None
-        kept = {names[place]: _texts(columns[names[place]]) for place in roles.kept}
+        kept = {names[place]: _to_texts(columns[names[place]]) for place in roles.kept}
         return Block(X, labels, kept, lambda row: f"row {first + row}")
 
 
-def _refused(file: str, column: str, what: str) -> ReadError:
-    return ReadError(f"{file} has {what}, in the column {column!r}; --ignore {typed(column)} leaves the column out.")
+def _unusable_column(file: str, column: str, what: str) -> ReadError:
+    return ReadError(
+        f"{file} has {what}, in the column {column!r}; --ignore {quote_for_shell(column)} leaves the column out."
+    )
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -132,26 +134,22 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _decode_dictionary(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _numbers(column: pa.Array) -> Array:
-    """The column in double precision, not a number for nulls."""
-    column = _plain(column)
+def _to_numbers(column: pa.Array) -> Array:
+    """Return a column in double precision, NaN for nulls."""
+    column = _decode_dictionary(column)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     cast = pc.cast(column, pa.float64(), safe=False)
     return np.asarray(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _labels(column: pa.Array) -> AnyArray:
-    return text_labels(_texts(column))
-
-
-def _texts(column: pa.Array) -> list[str]:
-    """Cells as text, nothing for nulls."""
-    column = _plain(column)
+def _to_texts(column: pa.Array) -> list[str]:
+    """Return cells as text, "" for nulls."""
+    column = _decode_dictionary(column)
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         column = column.cast(pa.large_string())
     return ["" if cell is None else str(cell) for cell in column.to_pylist()]

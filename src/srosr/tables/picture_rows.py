@@ -1,4 +1,4 @@
-"""Pictures as rows: a folder, its sub-folders, or one file."""
+"""Pictures as rows of features: of a folder, of its subfolders, or one file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..features import is_picture, list_pictures
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, Rows, RowSource
 
-__all__ = ["PictureSource", "labelled_pictures", "open_pictures", "read_all"]
+__all__ = ["PictureSource", "list_labeled_pictures", "open_pictures", "read_pictures"]
 
 Features = Callable[[Sequence[Path]], Array]
-# Pictures read at a time: large ones take memory.
+# Pictures read at a time: large ones take much memory.
 _AT_A_TIME = 32
 
 
-def labelled_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str], list[str]]:
-    """Paths, classes and names (relative to the folder) of the pictures in a folder's sub-folders, one a class.
+def list_labeled_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str], list[str]]:
+    """Return paths, classes and names (relative to the folder) of the pictures in a folder's subfolders, one a class.
 
     Raises
     ------
     ReadError
-        If there are none, or pictures lie beside the sub-folders and would be left out.
+        If there are none, or there are pictures beside the subfolders, which would be left out.
     """
     folder = Path(folder)
     beside = []
@@ -38,23 +38,23 @@ def labelled_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], list[
     except ValueError as error:
         if beside:
             raise ReadError(
-                f"{folder} has pictures, but no sub-folder with any: put those of each class into a sub-folder."
+                f"{folder} has pictures, but no subfolder with any: put those of each class into a subfolder."
             ) from None
         raise ReadError(str(error)) from None
     if beside:
         raise ReadError(
-            f"{folder} has pictures beside its sub-folders ({beside[0]}): move them into the sub-folder of their class."
+            f"{folder} has pictures beside its subfolders ({beside[0]}): move them into the subfolder of their class."
         )
-    return paths, [classes[k] for k in y], [_name(path, folder) for path in paths]
+    return paths, [classes[k] for k in y], [_name_picture(path, folder) for path in paths]
 
 
-def read_all(
+def read_pictures(
     paths: Sequence[Path],
     look: Callable[[Array], Any],
     skip_broken: bool,
     on_progress: Callable[[int, float | None], None] | None = None,
 ) -> tuple[list[tuple[int, int]], list[Any], list[int]]:
-    """Read every picture once: the shapes, what ``look`` makes of the grey values, and the places of those not broken.
+    """Read every picture once; return shapes, what ``look`` makes of the gray values, and the places of those read.
 
     Raises
     ------
@@ -64,13 +64,13 @@ def read_all(
     shapes, seen, kept = [], [], []
     for place, path in enumerate(paths):
         try:
-            grey = _read(path)
+            gray = _read(path)
         except ReadError:
             if not skip_broken:
                 raise
         else:
-            shapes.append((int(grey.shape[0]), int(grey.shape[1])))
-            seen.append(look(grey))
+            shapes.append((int(gray.shape[0]), int(gray.shape[1])))
+            seen.append(look(gray))
             kept.append(place)
         if on_progress is not None:
             on_progress(place + 1, (place + 1) / len(paths))
@@ -83,39 +83,39 @@ def open_pictures(
     n_features: int,
     options: ReadOptions,
 ) -> PictureSource:
-    """Pictures as rows of features.
+    """Open pictures as rows of features.
 
     Parameters
     ----------
     path : path
-        A folder of pictures, with or without sub-folders of them; or one picture.
+        A folder of pictures, with or without subfolders of them; or one picture.
     features : callable
-        From paths to features (n, n_features); a ValueError says that one cannot be read.
+        Takes paths and returns features (n, n_features); raises ValueError if a picture cannot be read.
     n_features : int
     options : ReadOptions
-        ``labels`` and ``skip_broken`` count; classes are the names of the sub-folders.
+        ``labels`` and ``skip_broken`` count; classes are the names of the subfolders.
 
     Raises
     ------
     ReadError
-        If there is no picture, or classes are required and a picture lies in no sub-folder.
+        If there is no picture, or classes are required and a picture is in no subfolder.
     """
     return PictureSource(path, features, n_features, options)
 
 
 class PictureSource(RowSource):
-    """The pictures of a folder, see :func:`open_pictures`; the name of each is kept as the column ``file``."""
+    """The pictures of a folder, see :func:`open_pictures`; their names are kept as the column ``file``."""
 
     def __init__(self, path: str | os.PathLike[str], features: Features, n_features: int, options: ReadOptions) -> None:
-        self.paths = _found(Path(path))
+        self.paths = _find_pictures(Path(path))
         folder = Path(path) if os.path.isdir(path) else Path(path).parent
-        self.names = [_name(picture, folder) for picture in self.paths]
+        self.names = [_name_picture(picture, folder) for picture in self.paths]
         self._features, self._done = features, 0
         given: AnyArray | None = None
         inside = [picture.parent != folder for picture in self.paths]
         if options.labels == "required" and not all(inside):
             stray = self.names[inside.index(False)]
-            raise ReadError(f"{os.fspath(path)}: {stray} lies in no sub-folder, and sub-folders name the classes.")
+            raise ReadError(f"{os.fspath(path)}: {stray} is in no subfolder, and subfolders name the classes.")
         if options.labels != "no" and all(inside):
             given = np.array([picture.parent.name for picture in self.paths], dtype=object)
         super().__init__(
@@ -132,15 +132,15 @@ class PictureSource(RowSource):
 
     @property
     def fraction(self) -> float:
-        """The share of the pictures that has been read."""
+        """Share of the pictures read so far."""
         return self._done / len(self.paths)
 
-    def only(self, row: int) -> PictureSource:
+    def select(self, row: int) -> PictureSource:
         """Return a source of one of the pictures alone."""
         return PictureSource(self.paths[row], self._features, self.n_features, ReadOptions(labels="no"))
 
     def batches(self, size: int) -> Iterator[Rows]:
-        """The pictures in batches of at most 32."""
+        """Yield the pictures in batches of at most 32."""
         return super().batches(min(size, _AT_A_TIME))
 
     def _blocks(self) -> Iterator[Block]:
@@ -148,14 +148,14 @@ class PictureSource(RowSource):
         for start in range(0, len(self.paths), _AT_A_TIME):
             places = range(start, min(start + _AT_A_TIME, len(self.paths)))
             names = [self.names[i] for i in places]
-            X = self._features_of(places)
+            X = self._compute_features(places)
             self._done = places.stop
             yield Block(X, None, {"file": names}, lambda row, names=names: names[row])  # type: ignore[misc]
         if self.dropped == len(self.paths):
             raise ReadError(f"{self.name} has no picture that can be read.")
 
-    def _features_of(self, places: range) -> Array:
-        """Features; not a number where a picture cannot be read and such pictures are left out."""
+    def _compute_features(self, places: range) -> Array:
+        """Return features, NaN for pictures that cannot be read if such pictures are left out."""
         whole = list(places)
         try:
             return self._features([self.paths[i] for i in whole])
@@ -173,8 +173,8 @@ class PictureSource(RowSource):
         return X
 
 
-def _found(path: Path) -> list[Path]:
-    """The pictures that a path stands for."""
+def _find_pictures(path: Path) -> list[Path]:
+    """Return the pictures of a folder and its subfolders, or the one picture of a path."""
     if not path.exists():
         raise ReadError(f"{path} does not exist: give a folder of pictures, or one picture.")
     if not path.is_dir():
@@ -189,7 +189,7 @@ def _found(path: Path) -> list[Path]:
     except OSError as error:
         raise ReadError(f"{error.filename or path} cannot be read: {error.strerror}.") from None
     if not paths:
-        raise ReadError(f"{path} has no pictures, neither in itself nor in its sub-folders.")
+        raise ReadError(f"{path} has no pictures, neither in itself nor in its subfolders.")
     return paths
 
 
@@ -213,5 +213,5 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _name(path: Path, folder: Path) -> str:
+def _name_picture(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix()

@@ -1,4 +1,4 @@
-"""Batches of rows, and what every source of rows does alike whatever its format."""
+"""Batches of rows, and what all sources of rows have in common, whatever their format."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Rows:
     Attributes
     ----------
     numbers : ndarray of shape (n_rows,)
-        Numbers of the rows in the file, from 0, a header not counted; gaps where rows were dropped.
+        Numbers of the rows in the file, from 0, without the header; dropped rows leave gaps.
     X : ndarray of shape (n_rows, n_features)
         The features, all finite.
     labels : ndarray of shape (n_rows,) of str, or None
-        The labels as text; None where the file has none or none were asked for.
+        The labels as text; None if the file has none or none were asked for.
     kept : dict of str to list of str
         Columns carried along as text.
     """
@@ -48,13 +48,13 @@ class Rows:
 
 
 class Block(NamedTuple):
-    """Rows as a format yields them: not a number where a feature is missing, None where a label is."""
+    """Rows as a format yields them: NaN where a feature is missing, None where a label is."""
 
     X: Array
     labels: AnyArray | None
     kept: dict[str, list[str]]
     place: Callable[[int], str]
-    """Where a row of the block is in the file, in words: "line 12", "row 10"."""
+    """Returns where a row of the block is in the file, in words: "line 12", "row 10"."""
 
 
 class RowSource(ABC):
@@ -65,13 +65,13 @@ class RowSource(ABC):
     name : str
         The path as given, or "standard input".
     feature_names : tuple of str, or None
-        Names of the features; None where the file has none (arrays, a table without a header).
+        Names of the features; None if the file has none (arrays, a table without a header).
     n_features : int
         Number of features.
     label : str or None
         The column, array or file that the labels come from.
     n_rows : int or None
-        Number of rows, where the file says it.
+        Number of rows, if the file states it.
     notes : list of str
         Remarks for the user on how the file was understood.
     dropped, missing : int
@@ -110,35 +110,35 @@ class RowSource(ABC):
 
     @property
     def fraction(self) -> float | None:
-        """How much of the file has been read, from 0 to 1; None where that cannot be known."""
+        """Share of the file read so far, from 0 to 1; None if that cannot be known."""
         return None
 
     def batches(self, size: int) -> Iterator[Rows]:
-        """All rows from the start, ``size`` at a time; only the last batch can be smaller.
+        """Yield all rows from the start, ``size`` at a time; only the last batch can be smaller.
 
         Raises
         ------
         ReadError
-            Where the file goes wrong; batches before that have been handed out.
+            At the first fault in the file; the batches before it have been yielded.
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, but is {size}")
-        return _regrouped(self._finished(), size)
+        return _regroup(self._checked_rows(), size)
 
     def read(self) -> Rows:
-        """All rows at once; where values are missing the error says how many."""
+        """Return all rows at once; if values are missing, the error says how many."""
         try:
-            return _joined(list(self._finished()))
+            return _concatenate(list(self._checked_rows()))
         except MissingValue as error:
-            raise self._counted(error) from None
+            raise self._count_missing(error) from None
         except MemoryError:
             raise ReadError(f"{self.name} does not fit into memory: take fewer rows.") from None
 
-    def _counted(self, error: MissingValue) -> ReadError:
-        """The error with the number of all missing values, where the rows can be read again."""
+    def _count_missing(self, error: MissingValue) -> ReadError:
+        """Return the error with the number of all missing values, if the rows can be read again."""
         self._drop_missing = True
         try:
-            for _ in self._finished():
+            for _ in self._checked_rows():
                 pass
         except ReadError:
             return error
@@ -153,20 +153,20 @@ class RowSource(ABC):
 
     @abstractmethod
     def _blocks(self) -> Iterator[Block]:
-        """The rows as the format yields them, from the start."""
+        """Yield the rows as the format has them, from the start."""
 
     def _feature_title(self, place: int) -> str:
-        """A feature in messages."""
+        """Return the name of a feature for messages."""
         return f"column {self.feature_names[place]!r}" if self.feature_names is not None else f"feature {place}"
 
-    def _finished(self) -> Iterator[Rows]:
+    def _checked_rows(self) -> Iterator[Rows]:
         self.dropped = self.missing = self.seen = 0
         first = 0
         for block in self._blocks():
             n_rows = len(block.X)
             if self._given_labels is not None:
-                block = block._replace(labels=self._given(first, n_rows))
-            rows = self._checked(block, first)
+                block = block._replace(labels=self._take_given_labels(first, n_rows))
+            rows = self._check(block, first)
             first += n_rows
             self.seen = first
             if len(rows.X):
@@ -178,7 +178,7 @@ class RowSource(ABC):
         if first == self.dropped:
             raise ReadError(f"{self.name} has a missing value in every row, so that --drop-missing leaves none.")
 
-    def _given(self, first: int, n_rows: int) -> AnyArray:
+    def _take_given_labels(self, first: int, n_rows: int) -> AnyArray:
         assert self._given_labels is not None
         if first + n_rows > len(self._given_labels):
             raise self._wrong_number_of_labels(None)
@@ -191,18 +191,18 @@ class RowSource(ABC):
         hint = "; if its first line is a heading, delete it" if n_rows is not None and found == n_rows + 1 else ""
         return ReadError(f"{self.label} has {found} labels, but {self.name} has {there}: give one for each row{hint}.")
 
-    def _checked(self, block: Block, first: int) -> Rows:
-        """The rows without those that miss values, or an error that names the first bad one."""
+    def _check(self, block: Block, first: int) -> Rows:
+        """Return the rows without those that miss values, or raise an error that names the first bad one."""
         X, labels, kept = block.X, block.labels, block.kept
         numbers: IntArray = np.arange(first, first + len(X), dtype=np.int64)
         finite = np.isfinite(X)
-        unlabelled = None if labels is None else _is_none(labels)
-        if finite.all() and (unlabelled is None or not unlabelled.any()):
+        unlabeled = None if labels is None else _is_none(labels)
+        if finite.all() and (unlabeled is None or not unlabeled.any()):
             return Rows(numbers, X, labels, kept)
         missing = np.isnan(X)
         counts = missing.sum(axis=1)
-        if unlabelled is not None:
-            counts += unlabelled
+        if unlabeled is not None:
+            counts += unlabeled
         if counts.any() and not self._drop_missing:
             row = int(np.argmax(counts > 0))
             features = np.flatnonzero(missing[row])
@@ -230,7 +230,7 @@ def _is_none(labels: AnyArray) -> AnyArray:
     return np.fromiter((label is None for label in labels), dtype=bool, count=len(labels))
 
 
-def _joined(parts: list[Rows]) -> Rows:
+def _concatenate(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     labels = (
@@ -250,18 +250,18 @@ def _slice(rows: Rows, start: int, stop: int) -> Rows:
     return Rows(rows.numbers[start:stop], rows.X[start:stop], labels, kept)
 
 
-def _regrouped(parts: Iterator[Rows], size: int) -> Iterator[Rows]:
-    """The same rows in batches of ``size``."""
+def _regroup(parts: Iterator[Rows], size: int) -> Iterator[Rows]:
+    """Yield the same rows in batches of ``size``."""
     waiting: list[Rows] = []
     n_waiting = 0
     for part in parts:
         start, length = 0, len(part.X)
         while n_waiting + length - start >= size:
             stop = start + size - n_waiting
-            yield _joined([*waiting, _slice(part, start, stop)])
+            yield _concatenate([*waiting, _slice(part, start, stop)])
             waiting, n_waiting, start = [], 0, stop
         if start < length:
             waiting.append(_slice(part, start, length))
             n_waiting += length - start
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate(waiting)

@@ -1,7 +1,7 @@
 """A text file in blocks of whole lines, so that memory does not grow with the file.
 
-Blocks are cut after a line end that is not inside quotes. A quote opens only at the start of a value, as in RFC 4180
-and in the parsers that see the blocks later; elsewhere it is a character like others.
+Blocks end at a line end outside quotes. A quote opens only at the start of a value, as in RFC 4180 and in the parsers
+that read the blocks; elsewhere it is a character like others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from .._support.array_types import AnyArray
 from .row_source import ReadError
 
-__all__ = ["SEPARATORS", "TextBlock", "count_lines", "first_line", "line_ends", "text_blocks"]
+__all__ = ["SEPARATORS", "TextBlock", "count_lines", "cut_into_blocks", "find_line_ends", "read_first_line"]
 
 #: Characters that may stand between values, in the order of preference.
 SEPARATORS = b"\t;|,"
@@ -34,16 +34,16 @@ class TextBlock(NamedTuple):
     line: int
 
 
-def first_line(stream: BinaryIO, file: str) -> tuple[TextBlock, bytes]:
-    """The first line that is not blank, and what was read after it; a byte order mark is taken off."""
-    data = _without_mark(stream.read(_BLOCK), file)
+def read_first_line(stream: BinaryIO, file: str) -> tuple[TextBlock, bytes]:
+    """Return the first line that is not blank, and what was read after it; a byte order mark is removed."""
+    data = _remove_mark(stream.read(_BLOCK), file)
     while True:
         fresh = stream.read(_BLOCK) if len(data) <= _LONGEST_LINE else b""
         start, line = 0, 1
-        for end in line_ends(data, SEPARATORS):
+        for end in find_line_ends(data, SEPARATORS):
             whole = 0 < end < len(data) or not fresh
             if end > 0 and whole and data[start:end].strip():
-                return _checked(data[start:end], line, file), data[end:] + fresh
+                return _check_text(data[start:end], line, file), data[end:] + fresh
             if end > 0:
                 line += count_lines(data[start:end])
                 start = end
@@ -55,34 +55,34 @@ def first_line(stream: BinaryIO, file: str) -> tuple[TextBlock, bytes]:
                 raise _too_long(file, line)
             if not data[start:].strip():
                 raise ReadError(f"{file} has nothing but blank lines: give a file with samples in it.")
-            return _checked(data[start:], line, file), b""
+            return _check_text(data[start:], line, file), b""
         data += fresh
 
 
-def text_blocks(
+def cut_into_blocks(
     stream: BinaryIO, file: str, separator: bytes, rest: bytes, line: int, size: int = _BLOCK
 ) -> Iterator[TextBlock]:
     """Cut a stream into checked blocks of about ``size`` bytes; ``rest``, which starts at ``line``, comes before it."""
     while fresh := stream.read(size):
         data = rest + fresh
-        cut, opened = _cut(data, separator)
+        cut, opened = _find_cut(data, separator)
         if cut:
-            yield _checked(data[:cut], line, file)
+            yield _check_text(data[:cut], line, file)
             line += count_lines(data[:cut])
         elif len(data) > _LONGEST_LINE:
             raise _too_long(file, line) if opened < 0 else _open_quote(file, line + count_lines(data[:opened]))
         rest = data[cut:]
     if rest:
-        _, opened = _cut(rest, separator)
+        _, opened = _find_cut(rest, separator)
         if opened >= 0:
             raise _open_quote(file, line + count_lines(rest[:opened]))
-        yield _checked(rest, line, file)
+        yield _check_text(rest, line, file)
 
 
-def line_ends(data: bytes, separators: bytes) -> Iterator[int]:
-    """Places after each line end outside quotes.
+def find_line_ends(data: bytes, separators: bytes) -> Iterator[int]:
+    """Yield the places after each line end outside quotes.
 
-    Where a quote is still open at the end, its place less the length of the data comes last, which is negative.
+    If a quote is still open at the end, the last number is its place minus the length of the data, which is negative.
     """
     before = separators + b"\r\n"
     place = 0
@@ -103,16 +103,16 @@ def line_ends(data: bytes, separators: bytes) -> Iterator[int]:
             place = close + 1
 
 
-def _cut(data: bytes, separators: bytes) -> tuple[int, int]:
-    """Where the last whole line ends (0 if none does), and where a quote is still open (-1 if none is)."""
+def _find_cut(data: bytes, separators: bytes) -> tuple[int, int]:
+    """Return where the last whole line ends (0 if none does), and where a quote is still open (-1 if none is)."""
     # A carriage return at the very end may be half of a line end.
     stop = len(data) - data.endswith(b"\r")
     if b'"' not in data:
-        return _last_end(data, 0, stop), -1
+        return _find_last_end(data, 0, stop), -1
     quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
     if not _is_regular(data, quotes, separators):
         cut, opened = 0, -1
-        for place in line_ends(data, separators):
+        for place in find_line_ends(data, separators):
             if place < 0:
                 opened = place + len(data)
             elif place <= stop:
@@ -123,18 +123,18 @@ def _cut(data: bytes, separators: bytes) -> tuple[int, int]:
     end = opened if number % 2 else stop
     number -= number % 2
     while number:
-        if cut := _last_end(data, int(quotes[number - 1]) + 1, end):
+        if cut := _find_last_end(data, int(quotes[number - 1]) + 1, end):
             return cut, opened
         end, number = int(quotes[number - 2]), number - 2
-    return _last_end(data, 0, end), opened
+    return _find_last_end(data, 0, end), opened
 
 
-def _last_end(data: bytes, start: int, stop: int) -> int:
+def _find_last_end(data: bytes, start: int, stop: int) -> int:
     return data.rfind(b"\n", start, stop) + 1 or data.rfind(b"\r", start, stop) + 1
 
 
 def _is_regular(data: bytes, quotes: AnyArray, separators: bytes) -> bool:
-    """Whether every other quote opens a value or is the second of a pair, so that counting quotes is enough."""
+    """Return whether every other quote opens a value or is the second of a pair, so that counting quotes is enough."""
     opening = quotes[::2]
     before = np.frombuffer(data, np.uint8)[np.maximum(opening - 1, 0)]
     allowed = np.zeros(256, dtype=bool)
@@ -143,14 +143,14 @@ def _is_regular(data: bytes, quotes: AnyArray, separators: bytes) -> bool:
 
 
 def count_lines(data: bytes) -> int:
-    """Number of line ends, in quotes or not."""
+    """Return the number of line ends, in quotes or not."""
     ends = data.count(b"\n")
     if b"\r" in data:
         ends += data.count(b"\r") - data.count(b"\r\n")
     return ends
 
 
-def _without_mark(data: bytes, file: str) -> bytes:
+def _remove_mark(data: bytes, file: str) -> bytes:
     if data.startswith(_OTHER_ENCODINGS):
         raise ReadError(f"{file} is text in UTF-16 or UTF-32, as its line 1 shows: save it as UTF-8.")
     if data.startswith(b"\x1f\x8b"):
@@ -164,7 +164,7 @@ def _without_mark(data: bytes, file: str) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def _checked(data: bytes, line: int, file: str) -> TextBlock:
+def _check_text(data: bytes, line: int, file: str) -> TextBlock:
     if b"\0" in data:
         wrong = line + count_lines(data[: data.index(b"\0")])
         raise ReadError(f"{file} has a zero byte in line {wrong}, so that it is not text: save it as text in UTF-8.")

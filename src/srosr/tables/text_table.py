@@ -1,7 +1,7 @@
-"""Tables of text: values with commas, semicolons, tabs or | between them.
+"""Tables of text: values separated by commas, semicolons, tabs or |.
 
-Blocks of lines go to pyarrow, which parses numbers fast. Where it refuses a block, Python's `csv` module reads it again
-and either succeeds (numbers such as +1) or finds the line and the column.
+pyarrow parses blocks of lines, which is fast. If it fails, Python's `csv` module reads the block again and either
+succeeds (numbers such as +1) or finds the line and the column of the fault.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from .._support.messages import count_of, quote_names, quote_text
-from .cells import MISSING, NotAClass, is_number, label_texts, text_labels, to_number, typed
+from .cells import MISSING, NotAClass, is_number, parse_label_column, parse_labels, quote_for_shell, to_number
 from .columns import Roles, assign_roles
-from .input_file import InputFile, reading
+from .input_file import InputFile, raise_as_read_error
 from .label_file import GivenLabels
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
-from .text_blocks import SEPARATORS, TextBlock, count_lines, first_line, text_blocks
+from .text_blocks import SEPARATORS, TextBlock, count_lines, cut_into_blocks, read_first_line
 
 __all__ = ["TextRows", "open_plain_csv"]
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+\Z")
-#: How many rows are looked at to tell columns of text from columns of numbers.
-_ROWS_LOOKED_AT = 1000
+#: How many rows are read to tell columns of text from columns of numbers.
+_N_FIRST_ROWS = 1000
 
 
 class _Layout(NamedTuple):
-    """What the first line says: the separator, the names of the columns, the place of one that numbers the rows."""
+    """What the first line says: the separator, the names of the columns, the place of a row index."""
 
     separator: str
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ def open_plain_csv(path: str | os.PathLike[str], find_columns: FindColumns) -> R
 
 
 class TextRows(RowSource):
-    """Rows of a text file, or of a stream, which can be read once."""
+    """Rows of a text file, or of a stream, which can be read only once."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TextRows(RowSource):
         self._has_header = options.header
         self._is_plain = find_columns is not None
         self._share = 0.0
-        layout, blocks = self._start(name)
+        layout, blocks = self._open(name)
         first = next(blocks, None)
         if first is None:
             raise ReadError(f"{name} has a header, but no rows: add a line for each sample.")
@@ -94,7 +94,7 @@ class TextRows(RowSource):
                 name,
                 layout.names,
                 options,
-                lambda: _text_columns(first, layout),
+                lambda: _find_text_columns(first, layout),
                 numbering=layout.numbering,
                 named=options.header,
             )
@@ -118,32 +118,30 @@ class TextRows(RowSource):
 
     @property
     def fraction(self) -> float | None:
-        """How much of the file has been read, by bytes; None for a stream."""
+        """Share of the bytes read so far; None for a stream."""
         return self._share if isinstance(self._source, InputFile) else None
 
     def _feature_title(self, place: int) -> str:
         return f"column {self._layout.names[self._roles.features[place]]!r}"
 
-    def _start(self, name: str) -> tuple[_Layout, Generator[TextBlock]]:
-        """The layout, and the blocks after the header."""
+    def _open(self, name: str) -> tuple[_Layout, Generator[TextBlock]]:
+        """Open the file; return the layout, and the blocks after the header."""
         source = self._source
-        with ExitStack() as stack, reading(name):
+        with ExitStack() as stack, raise_as_read_error(name):
             raw = stream = stack.enter_context(source.open()) if isinstance(source, InputFile) else source
             if isinstance(source, InputFile) and name.lower().endswith(".gz"):
                 stream = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
-            head, rest = first_line(stream, name)
+            head, rest = read_first_line(stream, name)
             layout = _read_plain_header(head, name) if self._is_plain else _read_layout(head, name, self._has_header)
             line = head.line + count_lines(head.data)
             if not self._has_header:
                 rest, line = head.data + rest, head.line
-            blocks = text_blocks(stream, name, layout.separator.encode(), rest, line)
-            return layout, self._watched(blocks, raw, name, stack.pop_all())
+            blocks = cut_into_blocks(stream, name, layout.separator.encode(), rest, line)
+            return layout, self._watch(blocks, raw, name, stack.pop_all())
 
-    def _watched(
-        self, blocks: Iterator[TextBlock], raw: BinaryIO, name: str, opened: ExitStack
-    ) -> Generator[TextBlock]:
-        """The blocks, while the file stays as it is; closes what was opened."""
-        with opened, reading(name):
+    def _watch(self, blocks: Iterator[TextBlock], raw: BinaryIO, name: str, opened: ExitStack) -> Generator[TextBlock]:
+        """Yield the blocks as long as the file is unchanged; close what was opened."""
+        with opened, raise_as_read_error(name):
             for block in blocks:
                 if isinstance(self._source, InputFile):
                     self._source.check_unchanged(raw)
@@ -152,7 +150,7 @@ class TextRows(RowSource):
 
     def _blocks(self) -> Iterator[Block]:
         if isinstance(self._source, InputFile):
-            layout, started = self._start(self.name)
+            layout, started = self._open(self.name)
             blocks: Iterator[TextBlock] = started
             if layout != self._layout:
                 started.close()
@@ -162,16 +160,16 @@ class TextRows(RowSource):
         else:
             blocks, self._pending = self._pending, None
         for block in blocks:
-            with reading(self.name):
-                parsed = self._parsed(block)
+            with raise_as_read_error(self.name):
+                parsed = self._parse(block)
             if len(parsed.X):
                 yield parsed
         self._share = 1.0
 
-    def _parsed(self, block: TextBlock) -> Block:
-        table = self._parsed_fast(block)
+    def _parse(self, block: TextBlock) -> Block:
+        table = self._parse_fast(block)
         if table is None:
-            return self._parsed_slowly(block)
+            return self._parse_slowly(block)
         roles = self._roles
         X = np.ascontiguousarray(np.stack([table[str(place)].to_numpy() for place in roles.features]).T)
         labels = None
@@ -181,15 +179,15 @@ class TextRows(RowSource):
                 codes = codes.combine_chunks()
             distinct = np.empty(len(codes.dictionary), dtype=object)
             try:
-                distinct[:] = label_texts(codes.dictionary.to_pylist())
+                distinct[:] = parse_labels(codes.dictionary.to_pylist())
             except NotAClass as error:
                 raise self._not_a_class(block, error.value) from None
             labels = distinct[codes.indices.to_numpy(zero_copy_only=False)]
         kept = {self._layout.names[place]: table[str(place)].to_pylist() for place in roles.kept}
         return Block(X, labels, kept, lambda row: self._line(block, row))
 
-    def _parsed_fast(self, block: TextBlock) -> pa.Table | None:
-        """The columns that are needed; None where pyarrow refuses the block."""
+    def _parse_fast(self, block: TextBlock) -> pa.Table | None:
+        """Return the columns that are needed; None if pyarrow cannot parse the block."""
         roles = self._roles
         types = {str(place): pa.float64() for place in roles.features}
         types |= {str(place): pa.string() for place in (*roles.kept, roles.label) if place is not None}
@@ -209,12 +207,12 @@ class TextRows(RowSource):
         except pa.ArrowInvalid:
             return None
 
-    def _parsed_slowly(self, block: TextBlock) -> Block:
+    def _parse_slowly(self, block: TextBlock) -> Block:
         names, roles = self._layout.names, self._roles
         numbers: list[list[float]] = []
         label_cells: list[str] = []
         kept: dict[str, list[str]] = {names[place]: [] for place in roles.kept}
-        for line, cells in _records(block, self.name, self._layout.separator):
+        for line, cells in _iterate_records(block, self.name, self._layout.separator):
             if len(cells) != len(names):
                 raise self._ragged(line, len(cells))
             row = []
@@ -231,14 +229,14 @@ class TextRows(RowSource):
         labels = None
         if roles.label is not None:
             try:
-                labels = text_labels(label_cells)
+                labels = parse_label_column(label_cells)
             except NotAClass as error:
                 raise self._not_a_class(block, error.value) from None
         X = np.array(numbers, dtype=np.float64).reshape(len(numbers), len(roles.features))
         return Block(X, labels, kept, lambda row: self._line(block, row))
 
     def _line(self, block: TextBlock, row: int) -> str:
-        line, _ = next(islice(_records(block, self.name, self._layout.separator), row, None))
+        line, _ = next(islice(_iterate_records(block, self.name, self._layout.separator), row, None))
         return f"line {line}"
 
     def _ragged(self, line: int, found: int) -> ReadError:
@@ -253,12 +251,14 @@ class TextRows(RowSource):
             return ReadError(f"{where}: save the file with decimal points instead of decimal commas.")
         if len(self._layout.names) == 1 and len(cell.split()) > 1 and all(map(is_number, cell.split())):
             return ReadError(f"{where}: put a comma, semicolon, tab or | between values.")
-        hint = "" if self._roles.label is not None else f" and --label {typed(column)} takes it for the labels"
-        return ReadError(f"{where}; --ignore {typed(column)} leaves the column out{hint}.")
+        hint = (
+            "" if self._roles.label is not None else f" and --label {quote_for_shell(column)} takes it for the labels"
+        )
+        return ReadError(f"{where}; --ignore {quote_for_shell(column)} leaves the column out{hint}.")
 
     def _not_a_class(self, block: TextBlock, value: str) -> ReadError:
         place = self._roles.label or 0
-        records = _records(block, self.name, self._layout.separator)
+        records = _iterate_records(block, self.name, self._layout.separator)
         line = next(line for line, cells in records if cells[place].strip() == value)
         return ReadError(
             f"{self.name} has {value} as the label in line {line}, column {self._layout.names[place]!r}, which looks "
@@ -266,8 +266,8 @@ class TextRows(RowSource):
         )
 
 
-def _records(block: TextBlock, file: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """First line and values of each row that is not blank."""
+def _iterate_records(block: TextBlock, file: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the values of each row that is not blank."""
     reader = csv.reader(io.StringIO(block.data.decode("utf-8"), newline=""), delimiter=separator)
     while True:
         line = block.line + reader.line_num
@@ -282,8 +282,8 @@ def _records(block: TextBlock, file: str, separator: str) -> Iterator[tuple[int,
 
 
 def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
-    separator = _separator(head.data, header)
-    _, cells = next(_records(head, file, separator), (0, [""]))
+    separator = _find_separator(head.data, header)
+    _, cells = next(_iterate_records(head, file, separator), (0, [""]))
     if not header:
         return _Layout(separator, tuple(str(place) for place in range(len(cells))), None)
     names = [cell.strip() for cell in cells]
@@ -307,12 +307,12 @@ def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
 
 
 def _read_plain_header(head: TextBlock, file: str) -> _Layout:
-    _, cells = next(_records(head, file, ","), (0, [""]))
+    _, cells = next(_iterate_records(head, file, ","), (0, [""]))
     return _Layout(",", tuple(cell.strip() for cell in cells), None)
 
 
-def _separator(line: bytes, header: bool) -> str:
-    """The character between the values of the first line: the most frequent one outside quotes."""
+def _find_separator(line: bytes, header: bool) -> str:
+    """Return the separator of the first line: the most frequent one outside quotes."""
     outside = re.sub(rb'"[^"]*"', b"", line)
     counts = {chr(sign): outside.count(sign) for sign in SEPARATORS}
     if not header:  # commas may be in the numbers
@@ -320,12 +320,12 @@ def _separator(line: bytes, header: bool) -> str:
     return max(counts, key=lambda sign: counts[sign]) if any(counts.values()) else ","
 
 
-def _text_columns(block: TextBlock, layout: _Layout) -> Sequence[int]:
-    """Places of the columns whose values are text for the most part, in the first rows; decimal commas are none."""
+def _find_text_columns(block: TextBlock, layout: _Layout) -> Sequence[int]:
+    """Return the places of the columns that are mostly text in the first rows; decimal commas are not text."""
     texts = np.zeros(len(layout.names), dtype=np.int64)
     numbers = np.zeros(len(layout.names), dtype=np.int64)
-    with suppress(ReadError):  # it comes again when the block is read
-        for _, cells in islice(_records(block, "", layout.separator), _ROWS_LOOKED_AT):
+    with suppress(ReadError):  # raised again when the block is read
+        for _, cells in islice(_iterate_records(block, "", layout.separator), _N_FIRST_ROWS):
             if len(cells) != len(layout.names):
                 continue
             for place, cell in enumerate(cells):

@@ -1,4 +1,4 @@
-"""At most so many samples of each class, drawn from a file of any length in one pass."""
+"""A random sample of each class, drawn from a file of any length in one pass."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 
-__all__ = ["SampledClasses", "numbered"]
+__all__ = ["ClassSampler", "number_classes"]
 
 
-class SampledClasses:
-    """A random part of each class, whatever the number of samples that are shown.
+class ClassSampler:
+    """Draws at most ``most`` samples of each class from batches of any number of samples.
 
-    Every sample gets a random key, and of each class those with the smallest keys are kept. What is kept depends on the
-    seed and the order of the samples, not on the batches they come in.
+    Every sample gets a random key, and those with the smallest keys of each class are kept. The result depends on the
+    seed and the order of the samples, not on the size of the batches.
 
     Parameters
     ----------
     most : int
-        Samples of a class to keep.
+        Samples to keep of each class.
     seed : int
 
     Attributes
     ----------
     n_seen : dict of str to int
-        Samples of each class that were shown.
+        Samples of each class that were added.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.tables.sampled_classes import SampledClasses
-    >>> drawn = SampledClasses(2, seed=0)
+    >>> from srosr.tables.class_sampler import ClassSampler
+    >>> drawn = ClassSampler(2, seed=0)
     >>> drawn.add(np.arange(5.0)[:, None], np.array(["a", "a", "a", "b", "a"]))
-    >>> drawn.n_seen, drawn.taken()[1].tolist()
+    >>> drawn.n_seen, drawn.take()[1].tolist()
     ({'a': 4, 'b': 1}, ['a', 'b', 'a'])
     """
 
@@ -45,7 +45,7 @@ class SampledClasses:
         self.n_seen: dict[str, int] = {}
 
     def add(self, X: AnyArray, labels: AnyArray) -> None:
-        """Show samples; ``X`` has a row, or an entry, for each."""
+        """Add a batch of samples; ``X`` has a row, or an entry, for each."""
         keys = self._rng.random(len(labels))
         places = sum(self.n_seen.values()) + np.arange(len(labels))
         texts = np.asarray(labels, dtype=str)
@@ -55,11 +55,11 @@ class SampledClasses:
             own = (keys[which], places[which], X[which])
             if name in self._kept:
                 own = tuple(np.concatenate(parts) for parts in zip(self._kept[name], own, strict=True))  # type: ignore[assignment]
-            self._kept[name] = _smallest(own, self.most)
+            self._kept[name] = _keep_smallest(own, self.most)
 
-    def taken(self, most: int | None = None) -> tuple[AnyArray, AnyArray]:
-        """Samples and labels in the order they came, ``most`` of each class where that is fewer."""
-        parts = {name: _smallest(own, most or self.most) for name, own in self._kept.items()}
+    def take(self, most: int | None = None) -> tuple[AnyArray, AnyArray]:
+        """Return samples and labels in the order they were added, at most ``most`` of each class if given."""
+        parts = {name: _keep_smallest(own, most or self.most) for name, own in self._kept.items()}
         places = np.concatenate([own[1] for own in parts.values()])
         X = np.concatenate([own[2] for own in parts.values()])
         labels = np.repeat(np.array(list(parts)), [len(own[1]) for own in parts.values()])
@@ -67,14 +67,14 @@ class SampledClasses:
         return X[order], labels[order]
 
 
-def _smallest(own: tuple[Array, IntArray, AnyArray], most: int) -> tuple[Array, IntArray, AnyArray]:
-    """The samples with the smallest keys."""
+def _keep_smallest(own: tuple[Array, IntArray, AnyArray], most: int) -> tuple[Array, IntArray, AnyArray]:
+    """Return the samples with the smallest keys."""
     order = np.argsort(own[0])[:most]
     return own[0][order], own[1][order], own[2][order]
 
 
-def numbered(labels: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
-    """Class numbers, and class names in their order: by value where all are whole numbers, else by name."""
+def number_classes(labels: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+    """Return class numbers, and class names in their order: by value if all are whole numbers, else by name."""
     names = sorted(set(labels))
     if all(name.isascii() and name.removeprefix("-").isdecimal() for name in names):
         names.sort(key=int)
