@@ -196,9 +196,9 @@ def test_every_loader_without_its_file_says_where_to_get_it(name):
 
 
 def test_features_without_a_home_point_to_the_pictures(cache):
-    with pytest.raises(DatasetError, match=r"(?s)no home to download it from.*load_caltech101\(pictures=True\)"):
+    with pytest.raises(DatasetError, match=r"(?s)it cannot be downloaded.*load_caltech101\(pictures=True\)"):
         load_dataset("caltech101")
-    with pytest.raises(DatasetError, match=r"(?s)no home to download it from.*load_caltech256\(\)"):
+    with pytest.raises(DatasetError, match=r"(?s)it cannot be downloaded.*load_caltech256\(\)"):
         load_dataset("caltech256-clip")
     assert not cache.exists()
 
@@ -276,7 +276,7 @@ def test_a_download_with_the_wrong_checksum_is_an_error_and_leaves_nothing(home,
     url = home.url("file.bin", BODY + b"!")
     with pytest.raises(DatasetError) as caught:
         fetch(the_file(url))
-    assert f"{url}: what came is not the file: its checksum is not {sha256(BODY)}" in str(caught.value)
+    assert f"{url}: the downloaded file is not the right one: its checksum is not {sha256(BODY)}" in str(caught.value)
     assert left_in(cache) == []
 
 
@@ -306,7 +306,7 @@ def test_a_server_that_cannot_be_reached_is_said_within_seconds(cache):
 
 def test_a_server_that_falls_silent_is_given_up(home, cache, monkeypatch):
     monkeypatch.setattr(download_module, "TIMEOUT", (1.0, 0.3))
-    with pytest.raises(DatasetError, match="fell silent before the file was complete"):
+    with pytest.raises(DatasetError, match="stopped sending before the file was complete"):
         fetch(the_file(home.url("file.bin", half_and_wait)))
     assert left_in(cache) == []
 
@@ -319,7 +319,7 @@ def test_a_second_home_is_tried_where_the_first_fails(home, cache):
 
 def test_all_homes_that_failed_are_named(home):
     urls = home.url("a", 404), home.url("b", b"something else")
-    with pytest.raises(DatasetError, match=r"/a: the server .* HTTP status 404; .*/b: what came is not the file"):
+    with pytest.raises(DatasetError, match=r"/a: the server .* HTTP status 404; .*/b: the downloaded file is not the right one"):
         fetch(the_file(*urls))
 
 

@@ -38,7 +38,7 @@ Image = pytest.importorskip("PIL.Image", reason="the extra images is not install
 
 
 def texture(seed, shape=(48, 64)):
-    """A picture with edges in all directions: smooth noise, stretched to all greys."""
+    """A picture with edges in all directions: smooth noise, stretched to all grays."""
     rough = np.random.default_rng(seed).random((shape[0] + 4, shape[1] + 4))
     smooth = sum(rough[i : i + shape[0], j : j + shape[1]] for i in range(5) for j in range(5))
     return (smooth - smooth.min()) / (smooth.max() - smooth.min())
@@ -47,16 +47,16 @@ def texture(seed, shape=(48, 64)):
 # --- dense SIFT -----------------------------------------------------------------------------------------
 
 
-def slow_sift(grey, step, patch):
+def slow_sift(gray, step, patch):
     """The formulas of the docstring, one pixel at a time."""
     kernel = np.exp(-0.5 * (np.arange(-3, 4) / 0.8) ** 2)
     kernel /= kernel.sum()
-    short = [max(patch - n, 0) for n in grey.shape]
-    height, width = (max(n, patch) for n in grey.shape)
+    short = [max(patch - n, 0) for n in gray.shape]
+    height, width = (max(n, patch) for n in gray.shape)
 
     def pixel(r, c):
         r, c = r - short[0] // 2, c - short[1] // 2
-        return grey[min(max(r, 0), grey.shape[0] - 1), min(max(c, 0), grey.shape[1] - 1)]
+        return gray[min(max(r, 0), gray.shape[0] - 1), min(max(c, 0), gray.shape[1] - 1)]
 
     blurred = np.zeros((height, width))
     for r in range(height):
@@ -99,10 +99,10 @@ def slow_sift(grey, step, patch):
     [((25, 31), 8, 16), ((18, 20), 3, 10), ((5, 19), 4, 12), ((9, 9), 2, 5), ((1, 1), 8, 16)],
 )
 def test_descriptors_are_those_of_plain_loops(shape, step, patch):
-    grey = np.random.default_rng(0).random(shape)
-    grey[:, shape[1] // 2 :] *= 0.01  # low contrast on one side
-    descriptors, positions = dense_sift(grey, step, patch)
-    expected = slow_sift(grey, step, patch)
+    gray = np.random.default_rng(0).random(shape)
+    gray[:, shape[1] // 2 :] *= 0.01  # low contrast on one side
+    descriptors, positions = dense_sift(gray, step, patch)
+    expected = slow_sift(gray, step, patch)
     assert descriptors.shape == expected.shape
     assert descriptors.dtype == np.float32
     assert len(positions) == len(descriptors)
@@ -110,26 +110,26 @@ def test_descriptors_are_those_of_plain_loops(shape, step, patch):
 
 
 def test_neither_brightness_nor_contrast_changes_a_descriptor():
-    grey = texture(1)
-    expected = dense_sift(grey)[0]
+    gray = texture(1)
+    expected = dense_sift(gray)[0]
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1.0, atol=1e-6)
-    for changed in (0.3 * grey, 0.3 * grey + 0.6, 0.5 + 0.5 * grey):
+    for changed in (0.3 * gray, 0.3 * gray + 0.6, 0.5 + 0.5 * gray):
         np.testing.assert_allclose(dense_sift(changed)[0], expected, atol=1e-5)
 
 
 def test_a_quarter_turn_moves_cells_and_orientations():
-    grey = texture(2, (48, 64))
-    grid = dense_sift(grey)[0].reshape(5, 7, 4, 4, 8)
-    turned = dense_sift(np.rot90(grey))[0].reshape(7, 5, 4, 4, 8)
+    gray = texture(2, (48, 64))
+    grid = dense_sift(gray)[0].reshape(5, 7, 4, 4, 8)
+    turned = dense_sift(np.rot90(gray))[0].reshape(7, 5, 4, 4, 8)
     expected = np.rot90(np.rot90(grid, axes=(0, 1)), axes=(2, 3))
     # Turned to the left, what grew brighter to the right does so upwards: two orientations back.
     np.testing.assert_allclose(turned, np.roll(expected, -2, axis=-1), atol=1e-6)
 
 
 def test_a_mirror_swaps_cells_and_orientations():
-    grey = texture(3, (40, 48))
-    grid = dense_sift(grey)[0].reshape(4, 5, 4, 4, 8)
-    mirrored = dense_sift(grey[:, ::-1])[0].reshape(4, 5, 4, 4, 8)
+    gray = texture(3, (40, 48))
+    grid = dense_sift(gray)[0].reshape(4, 5, 4, 4, 8)
+    mirrored = dense_sift(gray[:, ::-1])[0].reshape(4, 5, 4, 4, 8)
     np.testing.assert_allclose(mirrored, grid[:, ::-1, :, ::-1][..., (4 - np.arange(8)) % 8], atol=1e-6)
 
 
@@ -174,14 +174,14 @@ def test_eight_and_sixteen_bits_are_shares_of_white():
         (np.full((20, 20), np.nan), "NaN"),
         (np.full((20, 20), 200.0), "Divide by"),
         (np.full((20, 20), -0.1), "between 0"),
-        (np.zeros((20, 20, 3)), "Average the colours"),
+        (np.zeros((20, 20, 3)), "Average the colors"),
         (np.zeros(20), "2-D"),
         (np.zeros((0, 20)), "2-D"),
         (np.array([["a", "b"]]), "numbers"),
         ([[0.1, 0.2], [0.3]], "differ in length"),
     ],
 )
-def test_what_is_no_grey_picture_is_refused_with_the_reason(picture, message):
+def test_what_is_no_gray_picture_is_refused_with_the_reason(picture, message):
     with pytest.raises(ValueError, match=message):
         dense_sift(picture)
 
@@ -217,10 +217,10 @@ def with_cmyk(path):
 @pytest.mark.parametrize(
     ("name", "write", "tolerance"),
     [
-        ("grey.png", lambda p: Image.fromarray(BITS).save(p), 0),
-        ("colour.png", lambda p: Image.fromarray(BITS).convert("RGB").save(p), 1e-6),
+        ("gray.png", lambda p: Image.fromarray(BITS).save(p), 0),
+        ("color.png", lambda p: Image.fromarray(BITS).convert("RGB").save(p), 1e-6),
         ("opaque.png", lambda p: Image.fromarray(BITS).convert("RGBA").save(p), 1e-6),
-        ("grey-alpha.png", lambda p: Image.fromarray(BITS).convert("LA").save(p), 1e-6),
+        ("gray-alpha.png", lambda p: Image.fromarray(BITS).convert("LA").save(p), 1e-6),
         ("palette.gif", with_palette, 1e-6),
         ("sixteen.png", with_sixteen_bits, 1e-6),
         ("sixteen.tif", with_sixteen_bits, 1e-6),
@@ -229,18 +229,18 @@ def with_cmyk(path):
         ("plain.pgm", lambda p: Image.fromarray(BITS).save(p), 0),
     ],
 )
-def test_every_kind_of_file_gives_the_same_greys(tmp_path, name, write, tolerance):
+def test_every_kind_of_file_gives_the_same_grays(tmp_path, name, write, tolerance):
     write(tmp_path / name)
     picture = read_picture(tmp_path / name)
     assert picture.dtype == np.float64
     np.testing.assert_allclose(picture, BITS / 255, atol=tolerance, rtol=0)
 
 
-def test_black_and_white_and_colours_have_their_greys(tmp_path):
+def test_black_and_white_and_colors_have_their_grays(tmp_path):
     Image.fromarray(BITS > 100).save(tmp_path / "one.png")
     assert np.array_equal(read_picture(tmp_path / "one.png"), (BITS > 100).astype(float))
-    Image.new("RGB", (3, 2), (10, 200, 30)).save(tmp_path / "colour.bmp")
-    np.testing.assert_allclose(read_picture(str(tmp_path / "colour.bmp")), (2.99 + 117.4 + 3.42) / 255, rtol=1e-6)
+    Image.new("RGB", (3, 2), (10, 200, 30)).save(tmp_path / "color.bmp")
+    np.testing.assert_allclose(read_picture(str(tmp_path / "color.bmp")), (2.99 + 117.4 + 3.42) / 255, rtol=1e-6)
 
 
 def test_transparent_parts_lie_on_white(tmp_path):

@@ -1,6 +1,6 @@
-"""Data sets: public ones by name, found at hand or downloaded and checked, and the user's own.
+"""Data sets: public ones by name, read from local files or downloaded, and checked; and users' own.
 
-A set is a :class:`Dataset`: samples, the class of each, names, and a fingerprint that is the same everywhere.
+A :class:`Dataset` holds samples, the class of each, class names, and a fingerprint that is the same on every machine.
 """
 
 import lazy_loader

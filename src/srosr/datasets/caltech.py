@@ -1,4 +1,4 @@
-"""Caltech-101 and Caltech-256: pictures of objects, and features of them that are ready to use."""
+"""Caltech-101 and Caltech-256: pictures of objects, and precomputed features of them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..features import list_pictures
 from ..tables import read_npz
 from .archives import unpack_pictures
 from .dataset import Dataset
-from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, reading
+from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, raise_as_dataset_error
 
 __all__ = ["load_caltech101", "load_caltech256"]
 
 COUNTS_FILE = DataFile(
     "caltech101",
     {"caltech101_dsift_spm_counts.npz": None},
-    hint="Or take the pictures, load_caltech101(pictures=True), and features of them from srosr.features.",
+    hint="Or load the pictures, load_caltech101(pictures=True), and compute their features with srosr.features.",
 )
 CLIP_FILE = DataFile(
     "caltech256",
     {"caltech256_clip_vitb32_valtest.npz": None},
-    hint="Or take the pictures, load_caltech256(), and features of them from srosr.features.",
+    hint="Or load the pictures, load_caltech256(), and compute their features with srosr.features.",
 )
 # The SHA-256 is the one TensorFlow Datasets publishes (datasets/caltech101/checksums.tsv).
 PICTURES_101 = DataFile(
@@ -47,24 +47,23 @@ _CHUNK = 1024
 
 
 def load_caltech101(*, pictures: bool = False, download: bool = True) -> Dataset:
-    """Caltech-101: 9144 pictures of 101 kinds of objects and of "background".
+    """Load Caltech-101: 9144 pictures of 101 kinds of objects and of "background".
 
     Parameters
     ----------
     pictures : bool, default False
-        Whether to return paths of pictures rather than features of them. They are taken from an unpacked folder
+        Whether to return paths of pictures rather than features of them. They come from an unpacked folder
         ``101_ObjectCategories`` or ``caltech101_images``, or from the official archive, which is unpacked into the
         cache.
     download : bool, default True
-        Whether the archive (137 MB) may be downloaded where pictures are not at hand. The features have no home to
-        download them from.
+        Whether the archive (137 MB) may be downloaded if the pictures are not found. The features cannot be downloaded.
 
     Returns
     -------
     Dataset
-        Features: ``X`` (9144, 4200) float32, spatial pyramids of a vocabulary of 200 words of dense SIFT, made from
-        ready word counts of the 4×4 cells (see :func:`srosr.features.pyramid_of_counts`). Pictures: ``X`` has their
-        paths, in as many classes as the folder has. The class ``BACKGROUND_Google`` is one of the 102.
+        Features: ``X`` (9144, 4200) float32, spatial pyramids of a vocabulary of 200 words of dense SIFT, computed from
+        precomputed word counts of the 4×4 cells (see :func:`srosr.features.pyramid_of_counts`). Pictures: ``X`` has
+        their paths, in as many classes as the folder has. The class ``BACKGROUND_Google`` is one of the 102.
 
     References
     ----------
@@ -77,17 +76,17 @@ def load_caltech101(*, pictures: bool = False, download: bool = True) -> Dataset
 
 
 def load_caltech256(*, features: Literal["clip"] | None = None, download: bool = True) -> Dataset:
-    """Caltech-256: 30,607 pictures of 256 kinds of objects and of "clutter".
+    """Load Caltech-256: 30,607 pictures of 256 kinds of objects and of "clutter".
 
     Parameters
     ----------
     features : {"clip", None}, default None
         None for paths of pictures, from an unpacked folder ``256_ObjectCategories`` or from the official archive, which
-        is unpacked into the cache. ``"clip"`` for ready embeddings of a quarter of the pictures by CLIP ViT-B/32, not
-        scaled to unit length.
+        is unpacked into the cache. ``"clip"`` for precomputed CLIP ViT-B/32 embeddings of a quarter of the pictures,
+        not scaled to unit length.
     download : bool, default True
-        Whether the archive (1.2 GB) may be downloaded where pictures are not at hand. The embeddings have no home to
-        download them from.
+        Whether the archive (1.2 GB) may be downloaded if the pictures are not found. The embeddings cannot be
+        downloaded.
 
     Returns
     -------
@@ -114,11 +113,11 @@ def _read_counts(path: Path) -> Dataset:
     if counts.ndim != 3 or counts.shape[1:] != (_CELLS, _WORDS) or counts.dtype.kind not in "iu" or counts.min() < 0:
         raise ValueError(f"its counts are {counts.dtype} of shape {counts.shape}, not whole numbers of (n, 16, 200)")
     source = "Caltech-101, spatial pyramids (1×1, 2×2, 4×4) of 200 words of dense SIFT, made from ready word counts"
-    return Dataset("caltech101", _pyramids(counts), found["y"], tuple(found["class_names"].tolist()), source)
+    return Dataset("caltech101", _compute_pyramids(counts), found["y"], tuple(found["class_names"].tolist()), source)
 
 
-def _pyramids(counts: AnyArray) -> AnyArray:
-    """Spatial pyramids of ready counts, a block at a time: as float64 all of them would be large."""
+def _compute_pyramids(counts: AnyArray) -> AnyArray:
+    """Compute spatial pyramids from counts, a block at a time: all of them as float64 would be large."""
     from ..features import pyramid_of_counts
 
     blocks = [pyramid_of_counts(counts[i : i + _CHUNK]).astype(np.float32) for i in range(0, len(counts), _CHUNK)]
@@ -133,13 +132,13 @@ def _read_clip(path: Path) -> Dataset:
 
 
 def _load_pictures(name: str, title: str, archive: DataFile, tops: tuple[str, ...], download: bool) -> Dataset:
-    """The pictures of an unpacked folder or, where there is none, of the archive."""
+    """Load the pictures of an unpacked folder or, if there is none, of the archive."""
     folder = find_folder(archive.folder, *tops)
     if folder is None:
         folder = cache_folder() / archive.folder / tops[0]
         find_or_fetch(name, archive, lambda path: unpack_pictures(path, tops[0], folder), download=download)
-        with contextlib.suppress(OSError):  # what was downloaded is not needed any more
+        with contextlib.suppress(OSError):  # the archive is not needed any more
             (cache_folder() / archive.folder / archive.name).unlink()
-    with reading(name, folder, archive.advice()):
+    with raise_as_dataset_error(name, folder, archive.advice()):
         paths, y, class_names = list_pictures(folder)
         return Dataset(name, np.array([str(path) for path in paths]), y, class_names, f"{title}, paths of the pictures")

@@ -1,4 +1,4 @@
-"""Samples with their classes, as every loader returns them."""
+"""Samples with their classes, as every loader returns them, and the errors of loaders."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _NUMBERS = "buif"
 
 
 class DatasetError(RuntimeError):
-    """A data set cannot be had: the message says which, which file, what happened and what to do.
+    """A data set cannot be loaded: the message names the set and the file, says what happened and what to do.
 
-    Wrong arguments are a `ValueError` instead.
+    Wrong arguments raise a `ValueError` instead.
     """
 
 
 class DatasetNotFound(DatasetError):
-    """A file of a data set is neither at hand nor to be downloaded; what is at hand but damaged is another error."""
+    """A file of a data set is neither found nor can it be downloaded; a damaged file is a `DatasetError`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Samples, the class of each, and where they come from.
 
-    Every field is checked when the data set is made, so that what reads one need not check again.
+    Every field is checked when the data set is made.
 
     Parameters
     ----------
     name : str
         Short name, as in :data:`srosr.datasets.DATASETS`.
     X : ndarray (n_samples, n_features) or (n_samples,)
-        Finite numbers, a row a sample; or paths of pictures.
+        Finite numbers, one row per sample; or paths of pictures.
     y : ndarray (n_samples,)
-        Class of each sample as a number: its place in ``class_names``. Becomes ``int64``.
+        Class of each sample, as an index into ``class_names``. Converted to ``int64``.
     class_names : tuple of str
         All different. A class may have no samples.
     source : str
-        What the data are, where they come from and what was done to them.
+        What the data are, where they come from and how they were processed.
     part : ndarray of str (n_samples,), optional
         The part of the set a sample belongs to, such as ``"train"`` and ``"test"``.
 
@@ -70,14 +70,14 @@ class Dataset:
         for field in ("name", "source"):
             if not isinstance(getattr(self, field), str):
                 raise ValueError(f"{field} must be a str, not {type(getattr(self, field)).__name__}.")
-        X = _as_samples(self.X)
-        names = _as_class_names(self.class_names)
-        # A frozen dataclass is written to only here: what came in is put into its one form.
+        X = _check_samples(self.X)
+        names = _check_class_names(self.class_names)
+        # The only place where the frozen dataclass is written to: values are converted.
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "class_names", names)
-        object.__setattr__(self, "y", _as_class_numbers(self.y, len(X), names))
+        object.__setattr__(self, "y", _check_class_numbers(self.y, len(X), names))
         if self.part is not None:
-            object.__setattr__(self, "part", _as_parts(self.part, len(X)))
+            object.__setattr__(self, "part", _check_parts(self.part, len(X)))
 
     @property
     def pictures(self) -> bool:
@@ -85,27 +85,27 @@ class Dataset:
         return self.X.ndim == 1
 
     def fingerprint(self) -> str:
-        """SHA-256 over ``X``, ``y``, ``class_names`` and ``part``, as 64 hexadecimal digits.
+        """Return the SHA-256 over ``X``, ``y``, ``class_names`` and ``part``, as 64 hexadecimal digits.
 
-        It is the same on every machine and for every memory layout: numbers count in C order and little endian, with
-        their type and shape, so that the same values as float32 and as float64 are different data. Of pictures the
-        names, relative to the folder that holds them all, and the file sizes count; the pictures are not read. Neither
-        ``name`` nor ``source`` counts.
+        It is the same on every machine and for every memory layout: numbers are hashed in C order and little-endian,
+        with their type and shape, so that the same values as float32 and as float64 are different data. For pictures,
+        their names, relative to the folder that holds them all, and their file sizes are hashed; the pictures are not
+        read. ``name`` and ``source`` are not part of it.
 
         Raises
         ------
         DatasetError
-            If a picture is not there any more.
+            If a picture does not exist any more.
         """
         digest = hashlib.sha256(b"srosr dataset 1")
 
         def add(kind: str, content: bytes | memoryview) -> None:
-            # Every piece goes in with its kind and length, so that no two data sets give the same bytes.
+            # Every piece is hashed with its kind and length, so that different data sets give different bytes.
             digest.update(f"\n{kind} {len(content)}\n".encode())
             digest.update(content)
 
         if self.pictures:
-            for name, size in _relative_names_and_sizes(self.X):
+            for name, size in _iterate_pictures(self.X):
                 add(f"picture {size}", name.encode("utf-8", "surrogateescape"))
         else:
             rows = np.ascontiguousarray(self.X, dtype=self.X.dtype.newbyteorder("<"))
@@ -123,11 +123,11 @@ class Dataset:
         return f"<Dataset {self.name}: {what}, {len(self.class_names)} classes{parts}>"
 
 
-def _as_samples(X: AnyArray) -> AnyArray:
-    """Rows of finite numbers or an array of paths."""
+def _check_samples(X: AnyArray) -> AnyArray:
+    """Check rows of finite numbers or an array of paths."""
     X = np.asarray(X)
     if X.ndim == 1 and X.dtype.kind in "OTU":
-        X = _as_text(X, "X", "paths of pictures")
+        X = _convert_to_text(X, "X", "paths of pictures")
         if not all(X.tolist()):
             raise ValueError("X contains an empty path.")
     elif X.ndim != 2:
@@ -144,7 +144,7 @@ def _as_samples(X: AnyArray) -> AnyArray:
     return X
 
 
-def _as_class_names(class_names: Iterable[str]) -> tuple[str, ...]:
+def _check_class_names(class_names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(class_names, str):
         raise ValueError("class_names must be several names, not one str.")
     given = list(class_names)
@@ -153,16 +153,16 @@ def _as_class_names(class_names: Iterable[str]) -> tuple[str, ...]:
     names = tuple(str(name) for name in given)  # np.str_ is a str that prints otherwise
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"class_names contains {twice!r} more than once: give each class a name of its own.")
+        raise ValueError(f"class_names contains {twice!r} more than once: give each class its own name.")
     return names
 
 
-def _as_class_numbers(y: AnyArray, n_samples: int, class_names: tuple[str, ...]) -> IntArray:
+def _check_class_numbers(y: AnyArray, n_samples: int, class_names: tuple[str, ...]) -> IntArray:
     y = np.asarray(y)
     if y.shape != (n_samples,):
         raise ValueError(f"y must have one class number for each of the {n_samples} samples; its shape is {y.shape}.")
     if y.dtype.kind not in "iu":
-        raise ValueError(f"y must be whole numbers, places in class_names, not {y.dtype}.")
+        raise ValueError(f"y must be whole numbers, indices into class_names, not {y.dtype}.")
     if y.min() < 0 or y.max() >= len(class_names):
         wrong = y[(y < 0) | (y >= len(class_names))][0]
         raise ValueError(
@@ -171,14 +171,14 @@ def _as_class_numbers(y: AnyArray, n_samples: int, class_names: tuple[str, ...])
     return y.astype(np.int64)
 
 
-def _as_parts(part: AnyArray, n_samples: int) -> AnyArray:
+def _check_parts(part: AnyArray, n_samples: int) -> AnyArray:
     part = np.asarray(part)
     if part.shape != (n_samples,):
         raise ValueError(f"part must have one name for each of the {n_samples} samples; its shape is {part.shape}.")
-    return _as_text(part, "part", "names of parts")
+    return _convert_to_text(part, "part", "names of parts")
 
 
-def _as_text(values: AnyArray, argument: str, what: str) -> AnyArray:
+def _convert_to_text(values: AnyArray, argument: str, what: str) -> AnyArray:
     if values.dtype.kind == "U":
         return values
     texts = [os.fspath(value) if isinstance(value, os.PathLike) else value for value in values.tolist()]
@@ -187,8 +187,8 @@ def _as_text(values: AnyArray, argument: str, what: str) -> AnyArray:
     return np.array(texts, dtype=np.str_)
 
 
-def _relative_names_and_sizes(paths: AnyArray) -> Iterable[tuple[str, int]]:
-    """Names of pictures below the folder that holds them all, with slashes, and their sizes in bytes."""
+def _iterate_pictures(paths: AnyArray) -> Iterable[tuple[str, int]]:
+    """Yield the names of pictures relative to the folder that holds them all, and their sizes in bytes."""
     full = [Path(os.path.abspath(path)) for path in paths.tolist()]
     folder = os.path.commonpath([path.parent for path in full])
     for path in full:
@@ -196,6 +196,6 @@ def _relative_names_and_sizes(paths: AnyArray) -> Iterable[tuple[str, int]]:
             size = path.stat().st_size
         except OSError as error:
             raise DatasetError(
-                f"the picture {path} cannot be read ({error.strerror}): load the data set anew."
+                f"the picture {path} cannot be read ({error.strerror}): load the data set again."
             ) from error
         yield path.relative_to(folder).as_posix(), size

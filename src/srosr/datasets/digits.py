@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn."""
+"""The handwritten digits that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["load_digits_bundled"]
 
 
 def load_digits_bundled(*, download: bool = True) -> Dataset:
-    """Handwritten digits, 1797 pictures of 8×8 pixels with values 0..16; they come with scikit-learn.
+    """Load handwritten digits: 1797 pictures of 8×8 pixels with values 0..16; they come with scikit-learn.
 
     Parameters
     ----------
     download : bool
-        As for all loaders; here it makes no difference, for nothing is downloaded.
+        As for all loaders; it makes no difference here, since nothing is downloaded.
 
     Returns
     -------

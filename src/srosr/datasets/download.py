@@ -1,4 +1,4 @@
-"""One file from the network to the disk, whole or not at all."""
+"""Download one file, complete or not at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
     Raises
     ------
     DatasetError
-        With one clause that says what happened, for the caller to put into a sentence.
+        The message is one clause, which the caller puts into a sentence.
     """
     import pooch
     import requests
@@ -40,13 +40,13 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
     try:
         make_folder(target.parent)
         with open_atomically(target) as file:
-            with _progress(target.name) as bar:
-                # What is compressed stays as it is: checksums are those of the files.
+            with _show_progress(target.name) as bar:
+                # Nothing is unpacked on the way: checksums are those of the files.
                 headers = {"Accept-Encoding": "identity"}
                 fetch = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT, headers=headers)
                 fetch(url, file, None)
             if checksum is not None and not has_checksum(file, checksum):
-                raise DatasetError(f"what came is not the file: its checksum is not {checksum}")
+                raise DatasetError(f"the downloaded file is not the right one: its checksum is not {checksum}")
     except requests.HTTPError as error:
         status = error.response.status_code if error.response is not None else "unknown"
         raise DatasetError(f"the server answered with HTTP status {status}") from error
@@ -56,9 +56,9 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
         raise DatasetError("the connection broke off before the file was complete") from error
     except requests.ConnectionError as error:
         if "Read timed out" in str(error):  # silence after the first bytes is not a Timeout to requests
-            raise DatasetError("the server fell silent before the file was complete") from error
+            raise DatasetError("the server stopped sending before the file was complete") from error
         raise DatasetError(
-            "the server cannot be reached: is this machine offline, or is a proxy to be set in HTTPS_PROXY?"
+            "the server cannot be reached: is this machine offline, or must a proxy be set in HTTPS_PROXY?"
         ) from error
     except requests.RequestException as error:
         raise DatasetError(f"the download failed ({type(error).__name__}: {error})") from error
@@ -67,7 +67,7 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
 
 
 class _Bar:
-    """What pooch expects of a progress bar, drawn by rich."""
+    """A progress bar of rich with the interface that pooch expects."""
 
     def __init__(self, progress: Any, title: str) -> None:
         self._progress = progress
@@ -80,7 +80,7 @@ class _Bar:
 
     @total.setter
     def total(self, n_bytes: int) -> None:
-        # A server that does not say how much is to come says nothing, which pooch takes for zero.
+        # pooch reports zero if the server does not say how many bytes are to come.
         self._total = n_bytes
         self._progress.update(self._task, total=n_bytes or None)
 
@@ -95,8 +95,8 @@ class _Bar:
 
 
 @contextlib.contextmanager
-def _progress(title: str) -> Iterator[_Bar]:
-    """A bar on standard error, where that is a terminal."""
+def _show_progress(title: str) -> Iterator[_Bar]:
+    """Show a progress bar on standard error if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

@@ -1,4 +1,4 @@
-"""Where the files of data sets are: in the user's folder, in the cache, or at their homes on the network."""
+"""Find the files of data sets: in the user's folder, in the cache, or on the network."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .download import has_checksum
 __all__ = [
     "DataFile",
     "cache_folder",
+    "check_fingerprint",
     "data_folder",
     "find_file",
     "find_folder",
     "find_or_fetch",
-    "reading",
-    "verified",
+    "raise_as_dataset_error",
 ]
 
 T = TypeVar("T")
 
-#: Numbers of errors that say nothing about a file's content.
-_MACHINE_TROUBLE = {
+#: Error numbers that say nothing about the content of a file.
+_MACHINE_ERRORS = {
     getattr(errno, name)
     for name in "EACCES EDQUOT EFBIG EIO EMFILE ENFILE ENOMEM ENOSPC EPERM EROFS".split()  # noqa: SIM905
     if hasattr(errno, name)  # not every system has all
@@ -39,19 +39,19 @@ _MACHINE_TROUBLE = {
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a data set: what it may be called, where it is from and how it is checked.
+    """A file of a data set: its names, where it comes from and how it is checked.
 
     Attributes
     ----------
     folder : str
-        Subfolder of the set, in the user's folder and in the cache.
+        Subfolder of the set in the user's folder and in the cache.
     names : mapping from str to str or None
         Accepted names, the best first, each with the checksum (``"md5:…"``, ``"sha256:…"``) that a file of that name
-        must have, where one is known. The first is the name of what is downloaded.
+        must have, if one is known. The first is the name of the download.
     urls : tuple of str
-        Homes, tried in turn; empty if there is none.
+        Where it can be downloaded, tried in turn; can be empty.
     hint : str
-        What else to do where the file is absent.
+        What else to do if the file is missing.
     """
 
     folder: str
@@ -61,11 +61,11 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """The name under which the file is downloaded."""
+        """Name of the downloaded file."""
         return next(iter(self.names))
 
     def advice(self) -> str:
-        """What the user can do, in one or two sentences."""
+        """Return what the user can do, in one or two sentences."""
         checksum = self.names[self.name]
         origin = f" from {' or '.join(self.urls)}" if self.urls else ""
         proof = f" ({checksum})" if checksum else ""
@@ -74,18 +74,18 @@ class DataFile:
 
 
 def data_folder() -> Path | None:
-    """The user's own folder of data sets, which ``SROSR_DATA_DIR`` names; None where it names none."""
+    """Return the user's own folder of data sets, ``SROSR_DATA_DIR``, or None."""
     named = os.environ.get("SROSR_DATA_DIR")
     if not named:
         return None
-    folder = Path(named).expanduser().absolute()  # paths of pictures go to other processes
+    folder = Path(named).expanduser().absolute()  # paths of pictures are passed to other processes
     if not folder.is_dir():
         raise DatasetError(f"SROSR_DATA_DIR names {named}, which is not a folder: correct it or unset it.")
     return folder
 
 
 def cache_folder() -> Path:
-    """The folder of downloads: ``SROSR_CACHE_DIR`` or, without it, a folder of the user's cache."""
+    """Return the folder of downloads: ``SROSR_CACHE_DIR`` or, by default, a folder in the user's cache."""
     named = os.environ.get("SROSR_CACHE_DIR")
     if named:
         return Path(named).expanduser().absolute()
@@ -95,7 +95,7 @@ def cache_folder() -> Path:
 
 
 def find_file(file: DataFile) -> Path | None:
-    """The file in the user's own folder, in the set's subfolder or at the top."""
+    """Return the file in the user's own folder, in the set's subfolder or at the top, or None."""
     root = data_folder()
     if root is None:
         return None
@@ -104,7 +104,7 @@ def find_file(file: DataFile) -> Path | None:
 
 
 def find_folder(folder: str, *names: str) -> Path | None:
-    """The first of ``names`` that is a folder: in the user's own folder (in ``folder``, at the top) or in the cache."""
+    """Return the first of ``names`` that is a folder in the user's own folder or in the cache, or None."""
     root = data_folder()
     places = [] if root is None else [place / name for name in names for place in (root / folder, root)]
     places += [cache_folder() / folder / name for name in names]
@@ -112,18 +112,18 @@ def find_folder(folder: str, *names: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def reading(dataset: str, path: Path, advice: str = "") -> Iterator[None]:
-    """Turn whatever reading a file raises into a `DatasetError` that names the set and the file."""
+def raise_as_dataset_error(dataset: str, path: Path, advice: str = "") -> Iterator[None]:
+    """Turn any error while a file is read into a `DatasetError` that names the set and the file."""
     try:
-        with np.errstate(invalid="raise", over="raise"):  # numbers that do not fit their type are no data
+        with np.errstate(invalid="raise", over="raise"):  # numbers must fit their type
             yield
-    except Exception as error:  # a damaged file can raise nearly anything in the libraries that read it
+    except Exception as error:  # libraries raise nearly anything on a damaged file
         reason = str(error) if isinstance(error, (DatasetError, ValueError)) else f"{type(error).__name__}: {error}"
         raise DatasetError(f"{dataset}: {path} cannot be used: {reason.rstrip('.')}. {advice}".rstrip()) from error
 
 
-def verified(data: Dataset, fingerprint: str) -> Dataset:
-    """``data``, if its fingerprint is that of the published data."""
+def check_fingerprint(data: Dataset, fingerprint: str) -> Dataset:
+    """Return ``data`` if its fingerprint is that of the published data; raise otherwise."""
     found = data.fingerprint()
     if found != fingerprint:
         raise DatasetError(f"it does not hold the published data (fingerprint {found}, not {fingerprint})")
@@ -133,9 +133,10 @@ def verified(data: Dataset, fingerprint: str) -> Dataset:
 def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, download: bool = True) -> T:
     """Find a file, or download it, and read it.
 
-    It is looked for in the folder that ``SROSR_DATA_DIR`` names, in the set's subfolder and at the top, under each of
-    its names; then in the cache; then it is downloaded into the cache. What has a wrong checksum or cannot be read is
-    an error in the user's folder, where nothing is ever written; in the cache it is removed and downloaded anew.
+    The file is searched under each of its names in the folder ``SROSR_DATA_DIR``, in the set's subfolder and at the
+    top; then in the cache; then it is downloaded into the cache. A file with a wrong checksum, or one that cannot be
+    read, is an error in the user's folder, where nothing is ever written; in the cache it is removed and downloaded
+    again.
 
     Parameters
     ----------
@@ -143,16 +144,16 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
         Name of the set, for messages.
     file : DataFile
     read : callable
-        From the path to what is returned. It raises if the content is not what it should be.
+        Takes the path and returns the result. It raises if the content is not what it should be.
     download : bool, default True
         Whether the network may be used.
 
     Raises
     ------
     DatasetNotFound
-        If the file is nowhere and cannot be downloaded.
+        If the file is not found and cannot be downloaded.
     DatasetError
-        If it is damaged. Both say the set, the file, what happened and what to do.
+        If it is damaged. Both errors name the set and the file and say what happened and what to do.
     """
     own = find_file(file)
     if own is not None:
@@ -172,9 +173,9 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
             with contextlib.suppress(OSError):
                 cached.unlink()
     if not download or not file.urls:
-        home = "there is no home to download it from" if not file.urls else "download=False"
+        home = "it cannot be downloaded" if not file.urls else "download=False"
         kind = DatasetError if removed else DatasetNotFound
-        raise kind(f"{dataset}: {_sought(file, cache)}, and {home}.{removed}\n{file.advice()}")
+        raise kind(f"{dataset}: {_describe_search(file, cache)}, and {home}.{removed}\n{file.advice()}")
     failures, damaged = [], bool(removed)
     for url in file.urls:
         target = cache / file.name
@@ -188,19 +189,20 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
         except DatasetError as error:
             if not _is_damage(error):
                 raise
-            failures.append(f"{url}: what came cannot be used ({error.__cause__ or error})")
+            failures.append(f"{url}: the downloaded file cannot be used ({error.__cause__ or error})")
             damaged = True
             with contextlib.suppress(OSError):
                 target.unlink()
     kind = DatasetError if damaged else DatasetNotFound
+    reasons = "; ".join(failures)
     raise kind(
-        f"{dataset}: {_sought(file, cache)}, and the download failed ({'; '.join(failures)}).{removed}\n{file.advice()}"
+        f"{dataset}: {_describe_search(file, cache)}, and the download failed ({reasons}).{removed}\n{file.advice()}"
     )
 
 
 def _read_checked(dataset: str, file: DataFile, path: Path, read: Callable[[Path], T]) -> T:
     checksum = file.names[path.name]
-    with reading(dataset, path, file.advice()):
+    with raise_as_dataset_error(dataset, path, file.advice()):
         if checksum is not None:
             with open(path, "rb") as stream:
                 if not has_checksum(stream, checksum):
@@ -209,12 +211,12 @@ def _read_checked(dataset: str, file: DataFile, path: Path, read: Callable[[Path
 
 
 def _is_damage(error: DatasetError) -> bool:
-    """Whether a file could not be read for what is in it, and not for want of memory, room or rights."""
+    """Return whether the content of a file is the fault, and not memory, disk space or permissions."""
     cause = error.__cause__
-    return not (isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_TROUBLE))
+    return not (isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRORS))
 
 
-def _sought(file: DataFile, cache: Path) -> str:
+def _describe_search(file: DataFile, cache: Path) -> str:
     names = " or ".join(file.names)
     own = os.environ.get("SROSR_DATA_DIR")
     where = f"SROSR_DATA_DIR ({own})" if own else "SROSR_DATA_DIR (which is not set)"

@@ -1,4 +1,4 @@
-"""Letter, 16 numbers that describe printed capital letters."""
+"""Letter: printed capital letters, described by 16 numbers each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from .._support.array_types import AnyArray
 from ..tables import read_npz
 from .dataset import Dataset
-from .fetch import DataFile, find_or_fetch, verified
+from .fetch import DataFile, check_fingerprint, find_or_fetch
 
 __all__ = ["load_letter"]
 
@@ -28,12 +28,12 @@ FINGERPRINT = "819ac801d4c16f1d05330d144876ce78fc0fd6a7baaaaa585cb5cb246ba7fc6b"
 
 
 def load_letter(*, download: bool = True) -> Dataset:
-    """Letter: 20,000 printed capital letters in 20 founts, each described by 16 whole numbers 0..15.
+    """Load Letter: 20,000 printed capital letters in 20 fonts, each described by 16 whole numbers 0..15.
 
     Parameters
     ----------
     download : bool, default True
-        Whether the file (0.7 MB) may be downloaded where it is not at hand.
+        Whether the file (0.7 MB) may be downloaded if it is not found.
 
     Returns
     -------
@@ -54,11 +54,11 @@ def _read(path: Path) -> Dataset:
     else:
         X, y = _parse(path.read_text(encoding="ascii"))
     data = Dataset("letter", X, y, tuple(ascii_uppercase), "Letter Recognition (UCI), the 16 numbers as they are")
-    return verified(data, FINGERPRINT)
+    return check_fingerprint(data, FINGERPRINT)
 
 
 def _parse(text: str) -> tuple[AnyArray, AnyArray]:
-    """Lines of a capital letter and 16 numbers, with commas between them."""
+    """Parse lines of a capital letter and 16 numbers, separated by commas."""
     letters: list[int] = []
     numbers: list[str] = []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""MNIST, handwritten digits."""
+"""MNIST: handwritten digits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .dataset import Dataset, DatasetError
-from .fetch import DataFile, find_or_fetch, verified
+from .fetch import DataFile, check_fingerprint, find_or_fetch
 
 __all__ = ["load_mnist"]
 
@@ -35,12 +35,12 @@ FINGERPRINT = "206ec348bce09e8aedb9801a0bd7aee444d6bff27263a4792000f460c291a575"
 
 
 def load_mnist(*, download: bool = True) -> Dataset:
-    """MNIST: 60,000 training and 10,000 test pictures of handwritten digits, 28×28 pixels.
+    """Load MNIST: 60,000 training and 10,000 test pictures of handwritten digits, 28×28 pixels.
 
     Parameters
     ----------
     download : bool, default True
-        Whether the four files (12 MB) may be downloaded where they are not at hand.
+        Whether the four files (12 MB) may be downloaded if they are not found.
 
     Returns
     -------
@@ -67,14 +67,14 @@ def load_mnist(*, download: bool = True) -> Dataset:
             "MNIST, the four idx files of the original distribution; pixels as they are",
             np.concatenate(part),
         )
-        return verified(data, FINGERPRINT)
+        return check_fingerprint(data, FINGERPRINT)
     except (ValueError, DatasetError) as error:
         reason = str(error).rstrip(".")
         raise DatasetError(f"mnist: the four files are not MNIST: {reason}. {FILES['train'][0].advice()}") from error
 
 
 def read_idx(path: Path) -> AnyArray:
-    """An idx file of bytes, gzipped or not.
+    """Read an idx file of bytes, gzipped or not.
 
     Two zero bytes, the type (8 for bytes), the number of axes, the sizes as big-endian 32-bit integers, the bytes.
     """
@@ -88,7 +88,7 @@ def read_idx(path: Path) -> AnyArray:
         if len(sizes) < 4 * head[3]:
             raise ValueError("it ends within its header")
         shape = tuple(np.frombuffer(sizes, ">u4").tolist())
-        # Read to the end and not beyond the bytes announced, for a wrong header may announce anything.
+        # Chunk by chunk, and one byte more than announced: a wrong header can announce anything.
         content = bytearray()
         wanted = math.prod(shape)
         while len(content) <= wanted and (chunk := stream.read(min(1 << 20, wanted + 1 - len(content)))):

@@ -44,7 +44,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     name : str
         One of :data:`DATASETS`.
     **options
-        Passed on to the loader: ``download=False`` keeps it from the network.
+        Passed to the loader; with ``download=False`` nothing is downloaded.
 
     Examples
     --------

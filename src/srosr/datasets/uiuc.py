@@ -11,7 +11,7 @@ import numpy as np
 from .._support.array_types import AnyArray
 from ..tables import read_npz
 from .dataset import Dataset
-from .fetch import DataFile, find_or_fetch, verified
+from .fetch import DataFile, check_fingerprint, find_or_fetch
 
 __all__ = ["load_uiuc_attributes"]
 
@@ -38,15 +38,15 @@ _MOST_BYTES = 16 * 1024**2
 
 
 def load_uiuc_attributes(*, download: bool = True) -> Dataset:
-    """UIUC attributes: 12,695 objects of 20 classes (a-Pascal) and 2644 of twelve others (a-Yahoo).
+    """Load UIUC attributes: 12,695 objects of 20 classes (a-Pascal) and 2644 of twelve others (a-Yahoo).
 
-    Each object is described by 64 attributes that people found to be there or not. 989 objects have none of them, and
-    only 4252 of the 15,339 descriptions differ.
+    Each object is described by 64 attributes that annotators found present or absent. 989 objects have none of them,
+    and only 4252 of the 15,339 descriptions are distinct.
 
     Parameters
     ----------
     download : bool, default True
-        Whether the archive of annotations may be downloaded where it is not at hand. The pictures are not needed.
+        Whether the archive of annotations may be downloaded if it is not found. The pictures are not needed.
 
     Returns
     -------
@@ -69,13 +69,13 @@ def _read(path: Path) -> Dataset:
         X, y, part = _parse_parts(lambda name: (path.parent / name).read_bytes())
     else:
         with tarfile.open(path) as tar:
-            X, y, part = _parse_parts(lambda name: _member(tar, name))
+            X, y, part = _parse_parts(lambda name: _read_member(tar, name))
     source = "a-Pascal and a-Yahoo attribute annotations (UIUC), 64 attributes as they are"
-    return verified(Dataset("uiuc", X, y, CLASS_NAMES, source, part), FINGERPRINT)
+    return check_fingerprint(Dataset("uiuc", X, y, CLASS_NAMES, source, part), FINGERPRINT)
 
 
-def _member(tar: tarfile.TarFile, name: str) -> bytes:
-    """A file of the archive by its name, in whatever folder."""
+def _read_member(tar: tarfile.TarFile, name: str) -> bytes:
+    """Return the content of a file of the archive by its name, in any folder."""
     for member in tar.getmembers():
         if PurePosixPath(member.name).name == name and member.isreg() and member.size <= _MOST_BYTES:
             content = tar.extractfile(member)
@@ -92,7 +92,7 @@ def _parse_parts(content: Callable[[str], bytes]) -> tuple[AnyArray, AnyArray, A
 
 
 def _parse(content: bytes, name: str) -> tuple[AnyArray, AnyArray]:
-    """Lines of a picture's name, a class, the four sides of a box and 64 zeros or ones."""
+    """Parse lines of a picture's name, a class, the four sides of a box and 64 zeros or ones."""
     place = {class_name: number for number, class_name in enumerate(CLASS_NAMES)}
     rows, classes = [], []
     for number, line in enumerate(content.decode("ascii").splitlines(), 1):

@@ -13,7 +13,7 @@ from .._support.messages import join_names
 from ..features import list_pictures
 from ..tables import ReadError, number_classes, open_plain_csv, open_rows, read_npz
 from .dataset import Dataset, DatasetError
-from .fetch import reading
+from .fetch import raise_as_dataset_error
 
 __all__ = ["list_pictures", "read_dataset"]
 
@@ -64,7 +64,7 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     path = Path(path)
     if not path.exists():
         raise DatasetError(f"{path} does not exist: give a table, a file of arrays or a folder of pictures.")
-    with reading("own data", path):
+    with raise_as_dataset_error("own data", path):
         if path.is_dir():
             paths, y, class_names = list_pictures(path)
             full = np.array([str(picture.absolute()) for picture in paths])

@@ -1,4 +1,4 @@
-"""USPS, handwritten digits from envelopes."""
+"""USPS: handwritten digits from envelopes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .._support.array_types import AnyArray
 from ..tables import read_mat, read_npz
 from .dataset import Dataset
-from .fetch import DataFile, find_file, find_or_fetch, verified
+from .fetch import DataFile, check_fingerprint, find_file, find_or_fetch
 
 __all__ = ["load_usps"]
 
@@ -29,24 +29,24 @@ ALL_FINGERPRINT = "8a1c461d9343173c8871c33f0261ebb2cd788f935aede91fb0f591917d57f
 
 
 def load_usps(variant: Literal["split", "all"] = "split", *, download: bool = True) -> Dataset:
-    """USPS: pictures of handwritten digits, 16×16 pixels.
+    """Load USPS: pictures of handwritten digits, 16×16 pixels.
 
-    The two variants are normalised differently and are not to be mixed.
+    The two variants are normalized differently and must not be mixed.
 
     Parameters
     ----------
     variant : {"split", "all"}, default "split"
-        The standard split into 7291 training and 2007 test samples, or the 11,000 samples, 1100 a digit, without one.
-        Of the split the test part is harder than the training part.
+        The standard split into 7291 training and 2007 test samples, or the 11,000 samples, 1100 per digit, without one.
+        The test part of the split is harder than the training part.
     download : bool, default True
-        Whether files may be downloaded where they are not at hand.
+        Whether files may be downloaded if they are not found.
 
     Returns
     -------
     Dataset
-        ``"split"``: ``X`` (9298, 256) float32 within 0..1 and ``part`` ``"train"`` or ``"test"``. The files that are
-        around differ in the order of samples and of pixels; here the samples of a part and class are sorted by their
-        pixels, and rows of 16 pixels are rows of the picture, whichever file was read.
+        ``"split"``: ``X`` (9298, 256) float32 within 0..1 and ``part`` ``"train"`` or ``"test"``. The files in
+        circulation differ in the order of samples and of pixels; therefore the samples of a part and class are sorted
+        by their pixels, and rows of 16 pixels are rows of the picture, whichever file was read.
         ``"all"``: ``X`` (11000, 256) uint8, the digits 1 to 9 and 0 one after another.
 
     References
@@ -62,25 +62,25 @@ def load_usps(variant: Literal["split", "all"] = "split", *, download: bool = Tr
     parts = [find_or_fetch("usps", file, _read_libsvm, download=download) for file in (TRAIN_FILE, TEST_FILE)]
     (X, y), (X_test, y_test) = parts
     part = np.repeat(["train", "test"], [len(y), len(y_test)])
-    return _in_order(np.concatenate([X, X_test]), np.concatenate([y, y_test]), part)
+    return _sort_samples(np.concatenate([X, X_test]), np.concatenate([y, y_test]), part)
 
 
 def _read_split(path: Path) -> Dataset:
-    """The npz file, whose rows of 16 pixels are columns of the picture."""
+    """Read the npz file, whose rows of 16 pixels are columns of the picture."""
     found = read_npz(path, "X", "y", "split")
     X = found["X"].reshape(-1, 16, 16).swapaxes(1, 2).reshape(-1, 256)
-    return verified(_in_order(X, found["y"], found["split"]), SPLIT_FINGERPRINT)
+    return check_fingerprint(_sort_samples(X, found["y"], found["split"]), SPLIT_FINGERPRINT)
 
 
 def _read_libsvm(path: Path) -> tuple[AnyArray, AnyArray]:
-    """Pixels within 0..1 and digits; the file has -1..1 and the classes 1..10."""
+    """Return pixels within 0..1 and digits; the file has -1..1 and the classes 1..10."""
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(path), n_features=256, zero_based=False)
     return (X.toarray() + 1) / 2, y.astype(np.int64) - 1
 
 
-def _in_order(X: AnyArray, y: AnyArray, part: AnyArray) -> Dataset:
+def _sort_samples(X: AnyArray, y: AnyArray, part: AnyArray) -> Dataset:
     X = np.ascontiguousarray(X, dtype=np.float32)
     # The last key counts most: training samples first, then by digit, then by pixels from the first on.
     order = np.lexsort((*X.T[::-1], y, part == "test"))
@@ -98,4 +98,4 @@ def _read_all(path: Path) -> Dataset:
         found = read_npz(path, "X", "y")
         X, y = found["X"], found["y"]
     data = Dataset("usps-all", X, y, _DIGITS, "USPS, 1100 samples a digit, as S. Roweis distributed them")
-    return verified(data, ALL_FINGERPRINT)
+    return check_fingerprint(data, ALL_FINGERPRINT)

@@ -1,7 +1,7 @@
 """Faces and objects as Deng Cai distributes them: pictures of 32×32 pixels in Matlab files.
 
-A file has ``fea``, a row of 1024 pixels a picture, column by column, and ``gnd``, classes from 1 on. No checksums are
-published; what is read must have the fingerprint of the data this library was tested with.
+A file has ``fea``, one row of 1024 pixels per picture, column by column, and ``gnd``, classes from 1. No checksums are
+published; the content must have the fingerprint of the data this library was tested with.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..tables import read_mat, read_npz
 from .dataset import Dataset
-from .fetch import DataFile, find_or_fetch, verified
+from .fetch import DataFile, check_fingerprint, find_or_fetch
 
 __all__ = ["load_coil20", "load_orl", "load_yaleb"]
 
@@ -42,12 +42,12 @@ _SOURCES = {
 
 
 def load_yaleb(*, download: bool = True) -> Dataset:
-    """Extended Yale B: 2414 frontal faces of 38 people under 59 to 64 lightings each, 32×32 pixels.
+    """Load Extended Yale B: 2414 frontal faces of 38 people under 59 to 64 illuminations each, 32×32 pixels.
 
     Parameters
     ----------
     download : bool, default True
-        Whether the file (2 MB) may be downloaded where it is not at hand.
+        Whether the file (2 MB) may be downloaded if it is not found.
 
     Returns
     -------
@@ -64,12 +64,12 @@ def load_yaleb(*, download: bool = True) -> Dataset:
 
 
 def load_coil20(*, download: bool = True) -> Dataset:
-    """COIL-20: 20 objects, each seen from 72 directions, 32×32 pixels.
+    """Load COIL-20: 20 objects, each seen from 72 directions, 32×32 pixels.
 
     Parameters
     ----------
     download : bool, default True
-        Whether the file may be downloaded where it is not at hand.
+        Whether the file may be downloaded if it is not found.
 
     Returns
     -------
@@ -84,12 +84,12 @@ def load_coil20(*, download: bool = True) -> Dataset:
 
 
 def load_orl(*, download: bool = True) -> Dataset:
-    """ORL faces: 40 people, ten pictures of each, 32×32 pixels.
+    """Load the ORL faces: 40 people, ten pictures of each, 32×32 pixels.
 
     Parameters
     ----------
     download : bool, default True
-        Whether the file may be downloaded where it is not at hand.
+        Whether the file may be downloaded if it is not found.
 
     Returns
     -------
@@ -113,6 +113,6 @@ def _read(name: str, n_classes: int, path: Path) -> Dataset:
     if name == "coil20":
         X = X.astype(np.float32)
     elif X.dtype.kind == "f" and X.min() >= 0 and X.max() <= 255 and np.array_equal(X, np.floor(X)):
-        X = X.astype(np.uint8)  # to Matlab, bytes are floating point numbers as well
+        X = X.astype(np.uint8)  # Matlab stores bytes as floating-point numbers, too
     class_names = tuple(str(number) for number in range(1, n_classes + 1))
-    return verified(Dataset(name, X, y, class_names, _SOURCES[name]), FINGERPRINTS[name])
+    return check_fingerprint(Dataset(name, X, y, class_names, _SOURCES[name]), FINGERPRINTS[name])

@@ -1,7 +1,6 @@
-"""From pictures to feature vectors: grey values, dense SIFT, spatial pyramids of visual words.
+"""From pictures to feature vectors: gray values, dense SIFT, spatial pyramids of visual words.
 
-Each file imports only from those before it: ``gray_values`` → ``sift_descriptors`` → ``spatial_pyramid``. The pictures
-in a folder are listed by :func:`srosr.datasets.list_pictures`.
+Each module imports only from those before it: `picture_folder`, `gray_values` → `sift_descriptors` → `spatial_pyramid`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Pictures as grey values: from a file, or from an array that somebody else read."""
+"""Gray values of pictures: read from a file, or given as an array."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 __all__ = ["read_picture", "to_gray"]
 
-# White of the modes that hold more than eight bits. Pillow gives 16-bit PNG files as "I" before version 11.
+# The value of white in modes of more than eight bits. Pillow before version 11 opens 16-bit PNG files as "I".
 _WHITE = {"I": 65535.0, "I;16": 65535.0, "I;16B": 65535.0, "I;16L": 65535.0, "I;16N": 65535.0, "F": 1.0}
 _NO_PILLOW = 'Reading pictures needs Pillow: install it with pip install "srosr[images]".'
 
 
 def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Array:
-    r"""Read a picture as grey values.
+    r"""Read a picture as gray values.
 
-    Grey is :math:`0.299 R + 0.587 G + 0.114 B` (ITU-R 601). The picture is turned as its EXIF orientation says, its
-    transparent parts lie on white, of an animation the first picture counts. It is scaled down, each new pixel a
-    weighted mean of the old ones around it, so that its longer side is at most ``max_side``, and never up.
+    Gray is :math:`0.299 R + 0.587 G + 0.114 B` (ITU-R 601). The picture is rotated as its EXIF orientation says,
+    transparent parts are put on white, and only the first frame of an animation is read. It is scaled down, each new
+    pixel a weighted mean of the old ones around it, so that its longer side is at most ``max_side``, and never up.
 
     Parameters
     ----------
     path : path
-        A file in any format Pillow reads: grey, colour, with palette, transparent, CMYK, 16 bits.
+        A file in any format Pillow reads: gray, color, with palette, transparent, CMYK, 16 bits.
     max_side : int, optional
-        Most pixels of the longer side, by default about what Lazebnik et al. use; None leaves the size as it is.
+        Largest length of the longer side in pixels; the default is about what Lazebnik et al. use. None keeps the size.
 
     Returns
     -------
@@ -47,8 +47,8 @@ def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Ar
     OSError
         If there is no such file (`FileNotFoundError`), or it may not be read.
     ValueError
-        If it is not a picture, is broken, is empty, has more pixels than Pillow takes for safe
-        (``PIL.Image.MAX_IMAGE_PIXELS``), or has values whose white is not known.
+        If it is not a picture, is broken or empty, has more pixels than Pillow considers safe
+        (``PIL.Image.MAX_IMAGE_PIXELS``), or has values outside the range from black to white.
 
     Examples
     --------
@@ -74,26 +74,24 @@ def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Ar
         raise ValueError(f"{name} is a folder, not a picture; list_pictures lists the pictures in its subfolders.")
     with open(name, "rb") as file:
         try:
-            return _grey_values(file, max_side)
+            return _read_gray(file, max_side)
         except MemoryError:
             raise
-        except (
-            Exception
-        ) as error:  # what a broken file leads to is up to the decoder: OSError, SyntaxError, struct.error…
+        except Exception as error:  # decoders raise OSError, SyntaxError, struct.error and more on broken files
             if os.fstat(file.fileno()).st_size == 0:
                 raise ValueError(f"{name} is empty, not a picture.") from None
             raise ValueError(f"{name} cannot be read as a picture: {error}") from error
 
 
 def to_gray(picture: Any, name: str = "picture") -> Array:
-    """A grey picture given as an array, checked.
+    """Check a gray picture given as an array and scale it to [0, 1].
 
     Parameters
     ----------
     picture : array-like (height, width)
         Numbers from 0 to 1, or integers of 8 or 16 bits, unsigned, whose largest value is white; or bool.
     name : str
-        What errors call it.
+        Its name in error messages.
 
     Returns
     -------
@@ -108,48 +106,48 @@ def to_gray(picture: Any, name: str = "picture") -> Array:
     try:
         values: AnyArray = np.asarray(picture)
     except ValueError:
-        raise ValueError(f"{name} must be a 2-D array of grey values; its rows differ in length.") from None
+        raise ValueError(f"{name} must be a 2-D array of gray values; its rows differ in length.") from None
     if values.ndim != 2 or 0 in values.shape:
-        hint = " Average the colours first, or pass the path of the file." if values.ndim == 3 else ""
-        raise ValueError(f"{name} must be a 2-D array of grey values, got an array of shape {values.shape}.{hint}")
+        hint = " Average the colors first, or pass the path of the file." if values.ndim == 3 else ""
+        raise ValueError(f"{name} must be a 2-D array of gray values, got an array of shape {values.shape}.{hint}")
     if values.dtype in (np.uint8, np.uint16):
         return values / float(np.iinfo(values.dtype).max)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of numbers, got one of {values.dtype}.")
-    grey = values.astype(np.float64)
-    if not np.isfinite(grey).all():
-        raise ValueError(f"{name} has NaN or infinite values; grey values lie between 0 and 1.")
-    if grey.min() < 0.0 or grey.max() > 1.0:
+    gray = values.astype(np.float64)
+    if not np.isfinite(gray).all():
+        raise ValueError(f"{name} has NaN or infinite values; gray values lie between 0 and 1.")
+    if gray.min() < 0.0 or gray.max() > 1.0:
         raise ValueError(
-            f"{name} has values from {grey.min():g} to {grey.max():g}; grey values lie between 0, black, and 1, white. "
+            f"{name} has values from {gray.min():g} to {gray.max():g}; gray values lie between 0, black, and 1, white. "
             "Divide by the value of white, or pass integers of type uint8 or uint16."
         )
-    return grey
+    return gray
 
 
-def _grey_values(file: BinaryIO, max_side: int | None) -> Array:
-    """What `read_picture` returns, from an open file."""
+def _read_gray(file: BinaryIO, max_side: int | None) -> Array:
+    """Read the gray values of an open file."""
     from PIL import Image, ImageOps
 
     with Image.open(file) as image:
-        # Image.open itself refuses only what is twice as large, and warns of the rest.
+        # Image.open itself raises only for twice as many pixels, and warns before.
         most = Image.MAX_IMAGE_PIXELS
         if most is not None and image.width * image.height > most:
             raise ValueError(
                 f"{image.width}×{image.height} pixels are more than the {most} that PIL.Image.MAX_IMAGE_PIXELS allows."
             )
-        grey = _whole_size(ImageOps.exif_transpose(image))
-    height, width = grey.shape
+        gray = _convert_to_gray(ImageOps.exif_transpose(image))
+    height, width = gray.shape
     if max_side is not None and max(height, width) > max_side:
         scale = max_side / max(height, width)
         size = [max(1, math.floor(scale * side + 0.5)) for side in (width, height)]
-        smaller = Image.fromarray(grey.astype(np.float32)).resize((size[0], size[1]), Image.Resampling.BILINEAR)
-        grey = np.clip(np.asarray(smaller, dtype=np.float64), 0.0, 1.0)
-    return grey
+        smaller = Image.fromarray(gray.astype(np.float32)).resize((size[0], size[1]), Image.Resampling.BILINEAR)
+        gray = np.clip(np.asarray(smaller, dtype=np.float64), 0.0, 1.0)
+    return gray
 
 
-def _whole_size(image: Image.Image) -> Array:
-    """Grey values of a picture of any mode."""
+def _convert_to_gray(image: Image.Image) -> Array:
+    """Return the gray values of a picture of any mode, at its own size."""
     from PIL import Image
 
     if image.mode in _WHITE:

@@ -1,4 +1,4 @@
-"""Folders of pictures: one subfolder a class."""
+"""Folders of pictures with one subfolder for each class."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from .._support.array_types import IntArray
 
-__all__ = ["PICTURE_ENDINGS", "is_picture", "list_pictures"]
+__all__ = ["PICTURE_SUFFIXES", "is_picture", "list_pictures"]
 
-#: Endings of the files that are taken for pictures, in small letters.
-PICTURE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"})
+#: Suffixes of the files that are taken for pictures, in lower case.
+PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"})
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file's name, without its folder, is that of a picture; hidden files are none.
+    """Return whether a file name, without its folder, is that of a picture; hidden files are not.
 
     Examples
     --------
@@ -24,14 +24,14 @@ def is_picture(name: str) -> bool:
     >>> is_picture("image_0001.JPG"), is_picture("RENAME2"), is_picture("._image_0001.jpg")
     (True, False, False)
     """
-    return not name.startswith(".") and os.path.splitext(name)[1].lower() in PICTURE_ENDINGS
+    return not name.startswith(".") and os.path.splitext(name)[1].lower() in PICTURE_SUFFIXES
 
 
 def list_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], IntArray, tuple[str, ...]]:
-    """The pictures in a folder's subfolders, each subfolder being a class.
+    """List the pictures in a folder's subfolders, each of which is a class.
 
-    Hidden files and folders, files without a picture's ending, folders inside a class and classes without any picture
-    are passed over. Pictures are not opened.
+    Hidden files and folders, files without the suffix of a picture, folders inside a class and classes without pictures
+    are skipped. Pictures are not opened.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def list_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], IntArray,
     paths : list of Path
         Class by class, sorted by name.
     y : ndarray (n_pictures,)
-        Class of each picture as a place in ``class_names``.
+        Class of each picture, as an index into ``class_names``.
     class_names : tuple of str
         Names of the subfolders, sorted.
 
@@ -73,6 +73,6 @@ def list_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], IntArray,
     if not paths:
         raise ValueError(
             f"{folder} has no pictures: it must have one subfolder for each class, with pictures "
-            f"({', '.join(sorted(PICTURE_ENDINGS))}) in it."
+            f"({', '.join(sorted(PICTURE_SUFFIXES))}) in it."
         )
     return paths, np.repeat(np.arange(len(names), dtype=np.int64), counts), tuple(names)

@@ -1,4 +1,4 @@
-"""Spatial pyramids: how often each visual word occurs in a picture, in its quarters, and in theirs."""
+"""Spatial pyramids: counts of each visual word in a picture, in its quarters, and in their quarters."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ _BLOCK = 4096
 
 
 def pyramid_of_counts(counts: Any, *, square_root: bool = True) -> Array:
-    r"""Spatial pyramids from the counts of visual words in the cells of the finest level.
+    r"""Compute spatial pyramids from the counts of visual words in the cells of the finest level.
 
-    With 4×4 cells there are three levels: level 0 is the whole picture, level 1 its quarters, level 2 the cells. What
-    coarser levels count is the sum over their parts. Level l of levels 0 to L weighs
+    With 4×4 cells there are three levels: level 0 is the whole picture, level 1 its quarters, level 2 the cells.
+    Counts of coarser levels are sums over their parts. Of the levels 0 to L, level l has the weight
 
     .. math:: w_0 = 2^{-L}, \qquad w_l = 2^{-(L - l + 1)} \text{ for } l \ge 1,
 
-    here ¼, ¼ and ½: what agrees in place counts more than what agrees only in the large. Rows are scaled to unit sum.
+    here ¼, ¼ and ½: agreement in fine cells counts more than agreement in coarse ones. Rows are scaled to unit sum.
 
     Parameters
     ----------
     counts : array-like (n_pictures, n_cells, n_words)
         Cells row by row; 1, 4, 16, 64, … of them.
     square_root : bool, default True
-        Take the square root, which makes rows of unit length. Their inner product is then the Hellinger (or
-        Bhattacharyya) kernel of the pyramids, :math:`\sum_i \sqrt{p_i q_i}`. Without it rows are histograms, for the
+        Take the square root, which gives rows of unit length. Their inner product is then the Hellinger (or
+        Bhattacharyya) kernel of the pyramids, :math:`\sum_i \sqrt{p_i q_i}`. Without it, rows are histograms for the
         intersection kernel :math:`\sum_i \min(p_i, q_i)` of the paper.
 
     Returns
     -------
     pyramids : ndarray (n_pictures, n_words · (1 + 4 + … + n_cells))
-        Levels from coarse to fine, in each cells row by row, in each words. A picture without words is a row of zeros.
+        Levels from coarse to fine; in each level cells row by row; in each cell words. A picture without words is a row
+        of zeros.
 
     References
     ----------
@@ -90,11 +91,11 @@ def pyramid_of_counts(counts: Any, *, square_root: bool = True) -> Array:
 
 
 class SpatialPyramid(TransformerMixin, BaseEstimator):
-    r"""Spatial pyramids of visual words, from pictures.
+    r"""Transform pictures into spatial pyramids of visual words.
 
     The patches of a picture are described by :func:`dense_sift`. ``fit`` draws descriptors from the training pictures
-    and groups them by k-means; the centres are the visual words. ``transform`` gives each patch its nearest word,
-    counts words in cells of the picture, and makes :func:`pyramid_of_counts` of that.
+    and clusters them by k-means; the centers are the visual words. ``transform`` assigns each patch to its nearest
+    word, counts words in the cells of the picture, and computes :func:`pyramid_of_counts`.
 
     Parameters
     ----------
@@ -105,17 +106,17 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     step, patch : int, default 8 and 16
         Grid and size of patches in pixels, as for :func:`dense_sift`.
     max_side : int, optional, default 300
-        Pictures whose longer side is longer are scaled down when they are read. Arrays are taken as they are.
+        Pictures with a longer side are scaled down when they are read. Arrays are not scaled.
     n_descriptors : int, default 100_000
-        About how many descriptors the vocabulary is learnt from, the same number from each picture.
+        About how many descriptors the vocabulary is learned from, the same number from each picture.
     square_root : bool, default True
-        Take the square root of the pyramid. A linear method, such as sparse coding with the linear kernel, then works
-        with the Hellinger kernel of the pyramids; the histograms without it are meant for the intersection kernel.
+        Take the square root of the pyramid. A linear method, such as sparse coding with the linear kernel, then uses
+        the Hellinger kernel of the pyramids; without it, the histograms are meant for the intersection kernel.
     n_jobs : int, optional
-        Threads over pictures: None is one (or what a joblib backend says), -1 is all. Nothing in the result depends
-        on it.
+        Threads over pictures: None is one (or what a joblib backend says), -1 is all. The result does not depend on
+        it.
     random_state : int, RandomState or None
-        Which descriptors are drawn, and how k-means starts.
+        Determines which descriptors are drawn, and how k-means starts.
 
     Attributes
     ----------
@@ -128,8 +129,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The vocabulary depends on the pictures given to ``fit`` alone, and the pyramid of a picture on that picture and the
-    vocabulary alone. In cross-validation put the pyramid in a pipeline, so that it is learnt on training pictures only.
+    The vocabulary depends only on the pictures given to ``fit``, and the pyramid of a picture only on that picture and
+    the vocabulary. For cross-validation, put the pyramid in a pipeline: it must be learned from training pictures only.
 
     References
     ----------
@@ -178,22 +179,22 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of paths, or of arrays (height, width)
-            Training pictures, as files or as grey values (see :func:`dense_sift`); not both.
+            Training pictures, as files or as gray values (see :func:`dense_sift`); not both.
         y :
-            Not looked at.
+            Ignored.
         """
         self._check_parameters()
-        pictures, n_words = _as_pictures(X), self.n_words
+        pictures, n_words = _check_pictures(X), self.n_words
         rng = check_random_state(self.random_state)
         seeds = rng.randint(np.iinfo(np.int32).max, size=len(pictures))
         quota = -(-self.n_descriptors // len(pictures))
 
-        def drawn(i: int) -> Descriptors:
-            descriptors = self._described(pictures[i], i)[0]
+        def draw(i: int) -> Descriptors:
+            descriptors = self._describe(pictures[i], i)[0]
             some = np.random.RandomState(seeds[i]).permutation(len(descriptors))[:quota]
             return descriptors[np.sort(some)]
 
-        sample = np.concatenate(self._over_pictures(drawn, len(pictures)))
+        sample = np.concatenate(self._map_pictures(draw, len(pictures)))
         if len(sample) < n_words:
             raise ValueError(
                 f"{len(sample)} descriptors of {len(pictures)} pictures cannot make {n_words} words: "
@@ -205,7 +206,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Pyramids of pictures.
+        """Compute the pyramids of pictures.
 
         Parameters
         ----------
@@ -215,23 +216,23 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         Returns
         -------
         pyramids : ndarray (n_pictures, n_features)
-            As from :func:`pyramid_of_counts`; with three levels of 200 words 4200 features.
+            As from :func:`pyramid_of_counts`; three levels of 200 words have 4200 features.
         """
         check_is_fitted(self, "vocabulary_")
         self._check_parameters()
-        pictures = _as_pictures(X)
+        pictures = _check_pictures(X)
         n_features = len(self.vocabulary_) * sum(4**level for level in range(self.levels))
         pyramids = np.empty((len(pictures), n_features))
 
         def fill(i: int) -> None:
-            counts = self._counts(*self._described(pictures[i], i))
+            counts = self._count_words(*self._describe(pictures[i], i))
             pyramids[i] = pyramid_of_counts(counts[None], square_root=self.square_root)[0]
 
-        self._over_pictures(fill, len(pictures))
+        self._map_pictures(fill, len(pictures))
         return pyramids
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
-        """Level, cell and word of each feature, such as ``level2_row3_column0_word17``."""
+        """Return level, cell and word of each feature, such as ``level2_row3_column0_word17``."""
         check_is_fitted(self, "vocabulary_")
         cells = [
             (level, row, column)
@@ -259,14 +260,14 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         if self.n_jobs is not None and (not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0):
             raise ValueError(f"n_jobs must be a non-zero integer or None, got {self.n_jobs!r}.")
 
-    def _described(self, picture: Any, i: int) -> tuple[Descriptors, Array]:
-        """Descriptors and positions of picture i."""
+    def _describe(self, picture: Any, i: int) -> tuple[Descriptors, Array]:
+        """Return descriptors and positions of picture i."""
         is_file = isinstance(picture, (str, os.PathLike))
-        grey = read_picture(picture, self.max_side) if is_file else to_gray(picture, f"X[{i}]")
-        return dense_sift(grey, self.step, self.patch)
+        gray = read_picture(picture, self.max_side) if is_file else to_gray(picture, f"X[{i}]")
+        return dense_sift(gray, self.step, self.patch)
 
-    def _counts(self, descriptors: Descriptors, positions: Array) -> IntArray:
-        """How often each word (columns) occurs in each cell of the finest level (rows)."""
+    def _count_words(self, descriptors: Descriptors, positions: Array) -> IntArray:
+        """Return the counts of each word (columns) in each cell of the finest level (rows)."""
         side, n_words = 2 ** (self.levels - 1), len(self.vocabulary_)
         half_squares = 0.5 * np.einsum("ij,ij->i", self.vocabulary_, self.vocabulary_)
         words = [
@@ -279,15 +280,15 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         places = (rows * side + columns) * n_words + np.concatenate(words)
         return np.bincount(places, minlength=side * side * n_words).reshape(side * side, n_words)
 
-    def _over_pictures(self, work: Callable[[int], Any], n: int) -> list[Any]:
-        """``work`` on the number of every picture, over threads."""
+    def _map_pictures(self, work: Callable[[int], Any], n: int) -> list[Any]:
+        """Call ``work`` with the number of every picture, over threads."""
         jobs = min(int(effective_n_jobs(self.n_jobs)), n, max(64, os.cpu_count() or 1))
         with one_blas_thread(), ThreadPool(jobs) as workers:
             return workers.map(work, range(n))
 
 
-def _as_pictures(X: Any) -> list[Any]:
-    """The pictures of a batch, all paths or all arrays."""
+def _check_pictures(X: Any) -> list[Any]:
+    """Return the pictures of a batch, all paths or all arrays."""
     if isinstance(X, (str, bytes, os.PathLike)):
         raise ValueError(
             f"X must be a sequence of pictures, got the one path {os.fspath(X)!r}: put it in a list; for all "
