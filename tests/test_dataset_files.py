@@ -319,7 +319,9 @@ def test_a_second_home_is_tried_where_the_first_fails(home, cache):
 
 def test_all_homes_that_failed_are_named(home):
     urls = home.url("a", 404), home.url("b", b"something else")
-    with pytest.raises(DatasetError, match=r"/a: the server .* HTTP status 404; .*/b: the downloaded file is not the right one"):
+    with pytest.raises(
+        DatasetError, match=r"/a: the server .* HTTP status 404; .*/b: the downloaded file is not the right one"
+    ):
         fetch(the_file(*urls))
 
 
