@@ -108,7 +108,7 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         unknown_label=clf.unknown_label_,
         features=int(clf.n_features_in_),
         feature_names=None if names is None else [str(name) for name in names],
-        feature_recipe=None if clf.feature_recipe_ is None else clf.feature_recipe_.settings(),
+        feature_recipe=None if clf.feature_recipe_ is None else clf.feature_recipe_.get_settings(),
         problem=problem,
         kernel=kernel,
         threshold=float(clf.thresholds_[0]) if _has_one_threshold(clf) else None,
