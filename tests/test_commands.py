@@ -124,7 +124,7 @@ def test_options_of_fit_reach_the_classifier(options, folder, tmp_path):
         assert (clf.kernel, clf.gamma) == ("rbf", 0.001)
     if options[0] == "--standardize":
         X = pd.read_csv(folder / "train.csv").drop(columns="digit").to_numpy(np.float64)
-        assert np.allclose(clf.feature_recipe_.centre, X.mean(axis=0))
+        assert np.allclose(clf.feature_recipe_.center, X.mean(axis=0))
     if "--unknown-label" in given:
         assert clf.unknown_label_ == "other"
 
@@ -214,7 +214,9 @@ def test_a_column_that_numbers_the_samples_is_remarked_on_and_is_no_column_of_cl
     table = pd.read_csv(folder / "train.csv")
     table.insert(0, "id", np.arange(len(table)))
     table.to_csv(tmp_path / "in.csv", index=False)
-    assert "another whole number in id" in right("fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--method", "knn")
+    assert "a different whole number in id" in right(
+        "fit", tmp_path / "in.csv", "-o", tmp_path / "m", "--method", "knn"
+    )
     text = error_of("fit", tmp_path / "in.csv", "-o", tmp_path / "n", "--label", "id", "--ignore", "digit")
     assert "class of its own in 'id'" in text
 

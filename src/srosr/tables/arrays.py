@@ -129,8 +129,12 @@ class NpzArrays:
 
     def __init__(self, file: InputFile) -> None:
         self._file = file
-        with file.open() as stream, zipfile.ZipFile(stream) as archive:
-            self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        with file.open() as stream:
+            if stream.read(2) != b"PK":
+                raise ValueError("it is not an npz file")
+            stream.seek(0)
+            with zipfile.ZipFile(stream) as archive:
+                self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
     def get(self, name: str) -> AnyArray:
         """Read one of the arrays."""
