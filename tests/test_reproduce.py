@@ -294,7 +294,7 @@ def test_the_folder_is_tried_before_the_data_are_loaded(folder, tmp_path, monkey
     assert done.exit_code == 2, done.output
     why = f"{tmp_path / blamed} is a file, not a folder"
     assert f"could not write to {tmp_path / out / 'some'}: {why}." in done.output
-    assert "Put that right, or give another --out." in done.output and "finished" not in done.output
+    assert "Fix this, or give another --out." in done.output and "finished" not in done.output
     assert {path.name for path in tmp_path.iterdir()} == {"taken", "folder"}
 
 
