@@ -48,6 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gone = [name for name in sorted(SMOKE) if not Path(__file__).with_name(f"{name}.py").is_file()]
+    if gone:
+        raise pytest.UsageError(f"SMOKE in {Path(__file__).name} names files that are not there: {', '.join(gone)}")
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("thorough" if config.getoption("--slow") else "quick")
 
