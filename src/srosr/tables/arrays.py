@@ -161,7 +161,10 @@ def read_npz(path: str | os.PathLike[str], *names: str, optional: tuple[str, ...
     ValueError, zipfile.BadZipFile
         If it is not an npz file, is damaged, lacks an array or holds pickled objects.
     """
-    arrays = NpzArrays(InputFile(os.fspath(path)))
+    try:
+        arrays = NpzArrays(InputFile(os.fspath(path)))
+    except zipfile.BadZipFile:
+        raise ValueError("it is not an npz file") from None
     missing = [name for name in names if name not in arrays.names]
     if missing:
         there = ", ".join(arrays.names) or "none"
