@@ -19,7 +19,7 @@ from srosr.cli.app import main
 from srosr.cli.comparison_data import read_comparison_data
 from srosr.cli.input_data import FeatureOptions
 from srosr.datasets import Dataset
-from srosr.experiments.left_out_classes import LEAST_SAMPLES, choose_folds, choose_rounds, plan_comparison
+from srosr.experiments.comparison_protocol import LEAST_SAMPLES, choose_folds, choose_rounds, plan_comparison
 from srosr.experiments.protocol import UNKNOWN, ProtocolError
 from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.record_file import decode, encode

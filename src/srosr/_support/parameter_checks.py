@@ -14,6 +14,7 @@ __all__ = [
     "check_count",
     "check_finite",
     "check_flag",
+    "check_fraction",
     "check_n_jobs",
     "check_positive",
     "check_rate",
@@ -46,6 +47,14 @@ def check_share(name: str, value: Any) -> float:
     number = to_number(value)
     if not 0.0 <= number < 1.0:
         raise ValueError(f"{name} must be a number in [0, 1), got {value!r}.")
+    return number
+
+
+def check_fraction(name: str, value: Any, *, zero: bool = True) -> float:
+    """Return a number from 0, or above 0, up to 1."""
+    number = to_number(value)
+    if not 0.0 <= number <= 1.0 or (number == 0.0 and not zero):
+        raise ValueError(f"{name} must be a share, {'from' if zero else 'above'} 0 up to 1, got {value!r}.")
     return number
 
 

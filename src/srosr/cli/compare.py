@@ -17,7 +17,7 @@ from .errors import InputError
 from .input_data import FeatureOptions, data_options, feature_options
 
 if TYPE_CHECKING:
-    from ..experiments import LeaveClassesOut
+    from ..experiments import ComparisonProtocol
     from ..reports import Recommendation, Reproduction, Standing
     from ..tables import ReadOptions
     from .comparison_data import ComparisonData
@@ -180,7 +180,7 @@ def _note_small_classes(found: ComparisonData) -> list[str]:
 
 
 def _run_trials(
-    protocol: LeaveClassesOut,
+    protocol: ComparisonProtocol,
     found: ComparisonData,
     out: Path,
     file: Path,
@@ -237,7 +237,7 @@ def _write_samples(file: Path, found: ComparisonData) -> None:
 
 
 def _rank_and_recommend(
-    protocol: LeaveClassesOut, found: ComparisonData, tables: dict[str, Any], by: str
+    protocol: ComparisonProtocol, found: ComparisonData, tables: dict[str, Any], by: str
 ) -> tuple[list[Standing], Recommendation | None]:
     from ..reports import rank_standings, recommend
 
@@ -249,7 +249,7 @@ def _rank_and_recommend(
     return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=protocol.folds)
 
 
-def _find_failures(protocol: LeaveClassesOut, outcome: Reproduction) -> Any:
+def _find_failures(protocol: ComparisonProtocol, outcome: Reproduction) -> Any:
     """Return the failures of the methods that were asked for."""
     failures = outcome.tables["failures"]
     return failures[failures["method"].isin([setting.name for setting in protocol.methods])]
@@ -259,7 +259,7 @@ def _find_failures(protocol: LeaveClassesOut, outcome: Reproduction) -> Any:
 
 
 def _print_results(
-    protocol: LeaveClassesOut,
+    protocol: ComparisonProtocol,
     outcome: Reproduction,
     ranking: list[Standing],
     advice: Recommendation | None,
@@ -293,7 +293,7 @@ def _count_trials(outcome: Reproduction) -> int:
 
 
 def _tabulate(
-    protocol: LeaveClassesOut, outcome: Reproduction, ranking: list[Standing], advice: Recommendation, by: str
+    protocol: ComparisonProtocol, outcome: Reproduction, ranking: list[Standing], advice: Recommendation, by: str
 ) -> Any:
     from rich import box
     from rich.table import Table
@@ -337,7 +337,7 @@ def _format_seconds(value: float) -> str:
     return format_number(value) if not value >= 10 else format_seconds(value)
 
 
-def _get_target_rejection(protocol: LeaveClassesOut) -> float:
+def _get_target_rejection(protocol: ComparisonProtocol) -> float:
     return float(protocol.methods[0].parameters["target_rejection"])
 
 
@@ -345,7 +345,7 @@ def _fit_command(
     data: str,
     options: ReadOptions,
     features: FeatureOptions,
-    protocol: LeaveClassesOut,
+    protocol: ComparisonProtocol,
     method: str,
 ) -> str:
     """Return the command that fits the method to the same data."""
@@ -377,7 +377,7 @@ def _fit_command(
 
 
 def _to_dict(
-    protocol: LeaveClassesOut,
+    protocol: ComparisonProtocol,
     found: ComparisonData,
     outcome: Reproduction,
     ranking: list[Standing],

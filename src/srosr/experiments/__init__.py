@@ -1,9 +1,9 @@
 """Experiments: protocols in TOML files, and trials that can be stopped and resumed at any moment.
 
-The modules in the order of the data: ``protocol``, ``protocol_file`` and ``left_out_classes`` (what an experiment is),
-``trial_methods`` and ``trial`` (one trial), ``record_file``, ``run_identity``, ``results_folder`` and ``result_tables``
-(files), ``worker_task``, ``local_processes``, ``dask_cluster`` and ``runner`` (execution), ``statistics`` (means,
-intervals, tests), and ``digits_demo`` (the demonstration of ``srosr demo``).
+The modules in the order of the data: ``protocol``, ``protocol_file`` and ``comparison_protocol`` (what an experiment
+is), ``trial_methods`` and ``trial`` (one trial), ``record_file``, ``run_identity``, ``results_folder`` and
+``result_tables`` (files), ``worker_task``, ``local_processes``, ``dask_cluster`` and ``runner`` (execution),
+``statistics`` (means, intervals, tests), and ``digits_demo`` (the demonstration of ``srosr demo``).
 
 Names are loaded at first use, so that worker processes start quickly.
 """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._support.parameter_checks import check_fraction
 from .confusion import Outcomes, count_outcomes
-from .inputs import check_predictions, check_share, require_known, require_unknown
+from .inputs import check_predictions, require_known, require_unknown
 
 __all__ = [
     "harmonic_normalised_accuracy",
@@ -172,7 +173,7 @@ def normalized_accuracy(
     >>> normalized_accuracy(y_true, y_pred, unknown_label="?", known_weight=0.75)
     0.6875
     """
-    weight = check_share(known_weight, "known_weight")
+    weight = check_fraction("known_weight", known_weight)
     counts = _count_both(y_true, y_pred, unknown_label, sample_weight, "normalized accuracy")
     return weight * counts.recognition_accuracy + (1.0 - weight) * counts.rejection_accuracy
 

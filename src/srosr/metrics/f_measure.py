@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, Array
+from .._support.parameter_checks import check_choice
 from .confusion import open_set_confusion
-from .inputs import check_choice
 
 __all__ = ["open_set_f_measure"]
 
@@ -114,7 +114,7 @@ def open_set_f_measure(
     >>> open_set_f_measure(y_true, y_pred, unknown_label="?", variant="macro")
     0.75
     """
-    check_choice(variant, "variant", _VARIANTS)
+    check_choice("variant", variant, _VARIANTS)
     _, matrix = open_set_confusion(
         y_true, y_pred, unknown_label=unknown_label, classes=classes, sample_weight=sample_weight
     )

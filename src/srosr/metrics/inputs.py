@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Number, Real
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +13,9 @@ from .._support.messages import join_names
 __all__ = [
     "Predictions",
     "RankedSamples",
-    "check_choice",
     "check_labels",
     "check_predictions",
     "check_ranking",
-    "check_share",
     "find_kinds",
     "require_known",
     "require_unknown",
@@ -141,22 +138,6 @@ def compare_labels(a: AnyArray, b: AnyArray) -> AnyArray:
     if find_kinds(a) != find_kinds(b):
         a, b = a.astype(object), b.astype(object)
     return np.asarray(a == b, dtype=bool)
-
-
-def check_choice(value: Any, name: str, choices: Sequence[str]) -> None:
-    """Check that a value is one of several names."""
-    if not isinstance(value, str) or value not in choices:
-        quoted = [f'"{choice}"' for choice in choices]
-        raise ValueError(f"{name} must be {join_names(quoted, last='or')}, got {value!r}.")
-
-
-def check_share(value: Any, name: str, *, zero: bool = True) -> float:
-    """Return a share in [0, 1], or in (0, 1]."""
-    number = isinstance(value, Real | np.floating | np.integer) and not isinstance(value, bool | np.bool_)
-    if not number or not 0 <= value <= 1 or (value == 0 and not zero):
-        from_zero = "from 0" if zero else "above 0"
-        raise ValueError(f"{name} must be a share, {from_zero} up to 1, got {value!r}.")
-    return float(value)
 
 
 def require_known(samples: Predictions, metric: str) -> None:

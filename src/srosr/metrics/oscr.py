@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
-from .inputs import check_ranking, check_share
+from .._support.parameter_checks import check_fraction
+from .inputs import check_ranking
 
 __all__ = ["ccr_at_fpr", "oscr_area", "oscr_curve"]
 
@@ -155,7 +156,7 @@ def ccr_at_fpr(
     >>> ccr_at_fpr(y_true, candidate, score, unknown_label="?", fpr=0.5)
     1.0
     """
-    limit = check_share(fpr, "fpr")
+    limit = check_fraction("fpr", fpr)
     rates, ccr, _ = oscr_curve(
         y_true, candidate, unknown_score, unknown_label=unknown_label, sample_weight=sample_weight
     )

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
-from .inputs import check_choice, check_ranking, check_share
+from .._support.parameter_checks import check_choice, check_fraction
+from .inputs import check_ranking
 
 __all__ = ["fpr_at_tpr", "open_set_aupr", "open_set_auroc"]
 
@@ -163,7 +164,7 @@ def fpr_at_tpr(
     >>> fpr_at_tpr(y_true, score, unknown_label=-1, tpr=0.75, positive="unknown")
     0.25
     """
-    share = check_share(tpr, "tpr", zero=False)
+    share = check_fraction("tpr", tpr, zero=False)
     found, taken = _accumulate_from_top(y_true, unknown_score, unknown_label, positive, sample_weight, "FPR at a TPR")
     first = np.searchsorted(found / found[-1], share)
     wrong = taken - found
@@ -174,7 +175,7 @@ def _accumulate_from_top(
     y_true: Any, unknown_score: Any, unknown_label: Any, positive: str, sample_weight: Any, metric: str
 ) -> tuple[Array, Array]:
     """Return the weights of the positive samples and of all samples up to each score, the most positive first."""
-    check_choice(positive, "positive", _SIDES)
+    check_choice("positive", positive, _SIDES)
     ranked = check_ranking(y_true, unknown_score, unknown_label, sample_weight, metric)
     unknown = ranked.samples.unknown
     if positive == "unknown":

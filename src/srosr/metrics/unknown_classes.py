@@ -8,7 +8,8 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.messages import join_names
-from .inputs import check_choice, check_labels, find_kinds
+from .._support.parameter_checks import check_choice
+from .inputs import check_labels, find_kinds
 
 __all__ = ["mark_unknown", "openness"]
 
@@ -71,7 +72,7 @@ def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = 
     >>> round(openness(6, 6, 10), 4), round(openness(6, None, 10, variant="sqrt_ratio"), 4)
     (0.134, 0.2254)
     """
-    check_choice(variant, "variant", _VARIANTS)
+    check_choice("variant", variant, _VARIANTS)
     for name, value in {"n_train": n_train, "n_target": n_target, "n_test": n_test}.items():
         if name == "n_target" and value is None and variant != "scheirer":
             continue

@@ -26,7 +26,7 @@ from .protocol import KnownClasses, MethodSetting, Protocol, ProtocolError, Sour
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_SAMPLES", "SIGNIFICANCE", "LeaveClassesOut", "choose_folds", "choose_rounds", "plan_comparison"]
+__all__ = ["LEAST_SAMPLES", "SIGNIFICANCE", "ComparisonProtocol", "choose_folds", "choose_rounds", "plan_comparison"]
 
 #: Two samples for training, the least that every method accepts, and one for testing.
 LEAST_SAMPLES = 3
@@ -38,7 +38,7 @@ SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True)
-class LeaveClassesOut(Protocol):
+class ComparisonProtocol(Protocol):
     """A protocol that leaves classes out in turn; trial t uses group t mod `folds` of round t div `folds`.
 
     Attributes
@@ -149,7 +149,7 @@ def plan_comparison(
     target_rejection: float = 0.05,
     standardize: bool = False,
     methods: Iterable[str] | None = None,
-) -> LeaveClassesOut:
+) -> ComparisonProtocol:
     """Return the protocol that compares all methods on a data set, each with its default parameters.
 
     Parameters
@@ -185,7 +185,7 @@ def plan_comparison(
         # The comparison is between fits with the methods' own defaults.
         own = {key: value for key, value in clf.get_params(deep=False).items() if key == "normalize"}
         settings.append(MethodSetting(name, name, {"target_rejection": target_rejection} | own))
-    protocol = LeaveClassesOut(
+    protocol = ComparisonProtocol(
         dataset.name,
         f"Comparison on {dataset.name}",
         "Which method suits these data? Known classes serve as simulated unknowns: they are divided into groups, and "
