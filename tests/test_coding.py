@@ -30,7 +30,7 @@ from srosr import BPDN, OMP, CertificateWarning, Codes, Dictionary, Lasso, Queri
 from srosr.coding import coder
 from srosr.coding.products import OnDemandGram
 from srosr.coding.solvers.fallback import solve_safely
-from srosr.coding.solvers.on_demand import walk_on_demand
+from srosr.coding.solvers.on_demand import follow_on_demand
 from srosr.coding.spectrum import Spectrum
 
 TOL = 1e-6
@@ -761,13 +761,13 @@ def test_large_dictionaries_and_an_epsilon_hard_to_reach(monkeypatch, kind, epsi
 
 @pytest.mark.parametrize("problem", [Lasso(0.05), BPDN(0.3), BPDN(0.001)], ids=repr)
 @pytest.mark.parametrize("kind", ["gaussian", "low rank", "coherent"])
-def test_the_safe_solver_of_large_dictionaries_agrees_with_the_walk(kind, problem):
+def test_the_fallback_of_large_dictionaries_agrees_with_the_homotopy(kind, problem):
     atoms, X = large(kind)
     dictionary = Dictionary(atoms)
     queries, stop = dictionary.query(X[2:6]), np.zeros(1, np.uint8)
     answers = []
     for careful in (False, True):
-        codes, _, _, endings = walk_on_demand(
+        codes, _, _, endings = follow_on_demand(
             OnDemandGram(dictionary),
             queries.cross,
             queries.squared_norms,

@@ -14,13 +14,13 @@ from ..dictionary import Dictionary, Queries
 from .certificate import Certificate, certify
 from .problems import BPDN, OMP, Lasso, Problem, Ridge, path_end
 from .products import OnDemandGram, StoredGram
-from .solvers import homotopy
 from .solvers.fallback import solve_safely
+from .solvers.homotopy import Paths, follow_paths
 from .solvers.least_squares import RidgeSolver, inverse_gram, solve_least_squares
 from .solvers.omp import pursue_batch, pursue_on_demand
-from .solvers.on_demand import walk_on_demand
+from .solvers.on_demand import follow_on_demand
 from .solvers.reverse_homotopy import walk_back_batch
-from .solvers.working_set import new_desk
+from .solvers.workspace import DOUBTFUL, LOST, OUT_OF_STEPS, UNREACHABLE
 from .sparse_rows import Rows, placed, rows_of
 from .spectrum import Spectrum
 
@@ -179,10 +179,10 @@ class Coder:
             codes = pursue_on_demand(self.products, cross, squared_norms, problem.n_nonzero, self.stop)
             return codes, codes.counts, never, None
         if gram is None:
-            codes, witness, steps, endings = walk_on_demand(
+            codes, witness, steps, endings = follow_on_demand(
                 self.products, cross, squared_norms, problem, self.max_steps, self.stop
             )
-            return codes, steps, endings == homotopy.OUT_OF_STEPS, witness
+            return codes, steps, endings == OUT_OF_STEPS, witness
         if isinstance(problem, BPDN) and self.inverse is not None:
             return self._solve_bpdn(problem.epsilon, cross, squared_norms)
         return self._walk(cross, squared_norms)
@@ -192,14 +192,15 @@ class Coder:
         is_bpdn, goal = path_end(self.problem)
         doubt = _DOUBT if is_bpdn and self.inverse is None and not self._asked(squared_norms).all() else 0.0
 
-        def walked(some: Array, norms: Array, doubt: float) -> tuple[Rows, Rows, IntArray, IntArray]:
-            indptr, indices, data, dual, steps, endings = homotopy.walk_batch(
-                self.gram, some, norms, is_bpdn, goal, doubt, self.walk_steps if is_bpdn else self.max_steps, self.stop
+        def walked(some: Array, norms: Array, doubt: float) -> Paths:
+            assert self.gram is not None
+            most = self.walk_steps if is_bpdn else self.max_steps
+            return follow_paths(
+                self.gram, some, norms, is_bpdn=is_bpdn, goal=goal, max_steps=most, stop=self.stop, doubt=doubt
             )
-            return Rows(indptr, indices, data, some.shape), Rows(indptr, indices, dual, some.shape), steps, endings
 
         codes, witness, steps, endings = walked(cross, squared_norms, doubt)
-        doubtful = np.flatnonzero(endings == homotopy.DOUBTFUL)
+        doubtful = np.flatnonzero(endings == DOUBTFUL)
         spectrum = self._spectrum() if len(doubtful) else None
         if spectrum is not None:
             doubtful = doubtful[~_out_of_reach(goal, cross[doubtful], squared_norms[doubtful], spectrum)]
@@ -208,7 +209,7 @@ class Coder:
             some, duals, steps[doubtful], endings[doubtful] = walked(cross[doubtful], squared_norms[doubtful], 0.0)
             codes = placed(cross.shape, (others, codes.take(others)), (doubtful, some))
             witness = placed(cross.shape, (others, witness.take(others)), (doubtful, duals))
-        return codes, steps, endings == homotopy.OUT_OF_STEPS, witness if is_bpdn else None
+        return codes, steps, endings == OUT_OF_STEPS, witness if is_bpdn else None
 
     def _solve_bpdn(self, epsilon: float, cross: Array, squared_norms: Array) -> _Solution:
         """Independent atoms: out of reach is least squares, nearly so starts there, the rest walks from the front."""
@@ -241,9 +242,9 @@ class Coder:
                 self.max_steps,
                 self.stop,
             )
-            out_of_steps[short] = endings == homotopy.OUT_OF_STEPS
+            out_of_steps[short] = endings == OUT_OF_STEPS
             dual[backwards] = 0.0
-            kept[backwards] = endings != homotopy.LOST
+            kept[backwards] = endings != LOST
         done, codes, witness = order[kept], rows_of(fit[kept]), rows_of(dual[kept])
         front = np.concatenate([np.flatnonzero(~near), order[~kept]])
         if len(front) == 0:
@@ -302,7 +303,7 @@ class Coder:
                 steps[again[i]] += taken
         if spectrum is None or self._gram_of(spectrum) is None:
             rows = np.flatnonzero(hard)
-            careful, duals, walked, _ = walk_on_demand(
+            careful, duals, walked, _ = follow_on_demand(
                 self.products,
                 cross[rows],
                 squared_norms[rows],
@@ -383,17 +384,18 @@ class Coder:
         gram = self._gram_of(spectrum)
         seen, length2 = spectrum.lengths * (spectrum.vectors @ target), float(target @ target)
         if gram is not None:
-            desk, longest = new_desk(len(corr)), float(np.diagonal(gram).max())
-            atoms, values, dual, steps, ending = homotopy.walk(
-                gram, longest, seen, length2, True, 0.0, 0.0, limit, self.stop, desk
+            codes, duals, taken, endings = follow_paths(
+                gram, seen[None], np.array([length2]), is_bpdn=True, goal=0.0, max_steps=limit, stop=self.stop
             )
+            steps, ending = int(taken[0]), endings[0]
+            atoms, values = codes.indices, codes.data
             x[atoms] = values
-            image = dual @ gram[atoms]
+            image = duals.data @ gram[atoms]
             if np.abs(image).max(initial=0.0) > 1 + _SLACK:
                 x[atoms], image = spectrum.vertex(atoms, np.sign(values), target)
         else:
             products = OnDemandGram(Dictionary(spectrum.vectors * spectrum.lengths[:, None]))
-            codes, duals, taken, endings = walk_on_demand(
+            codes, duals, taken, endings = follow_on_demand(
                 products, seen[None], np.array([length2]), BPDN(0.0), limit, self.stop
             )
             x, steps, ending = codes.toarray()[0], int(taken[0]), endings[0]
@@ -403,8 +405,8 @@ class Coder:
         proved = np.abs(image).max(initial=0.0) <= 1 + slack and image @ x >= (1 - slack) * size
         miss = (spectrum.lengths * x) @ spectrum.vectors - target
         proved = proved and np.abs(miss).max(initial=0.0) <= slack * np.abs(target).max(initial=0.0)
-        failed = ending != homotopy.UNREACHABLE or not proved
-        return x, image, steps, failed and not (ending == homotopy.OUT_OF_STEPS and self.max_iter is not None)
+        failed = ending != UNREACHABLE or not proved
+        return x, image, steps, failed and not (ending == OUT_OF_STEPS and self.max_iter is not None)
 
     # -- the span ----------------------------------------------------------------------------------------
 

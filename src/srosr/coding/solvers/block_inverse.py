@@ -3,26 +3,27 @@ r"""The inverse of a Gram block that gains and loses one atom at a time.
 Gaining atom j with :math:`u = G_{AA}^{-1}g` and squared distance :math:`\delta = g_{jj} - g^Tu` to the span of A adds
 :math:`ww^T/\delta`, :math:`w = (-u, 1)`; losing atom i subtracts :math:`hh^T/h_i`, h its column. Writing each of
 these into the matrix would read and write all of it at every step. So they wait, as vectors, and are written
-together: a product with the inverse costs one reading of the matrix, and the matrix is written once in `_WAIT` steps.
+together: a product with the inverse costs one reading of the matrix, and the matrix is written once in `WAIT` steps.
 
 An inverse is a pair of arrays (compiled code passes them faster than an object): ``table``, whose first rows are the
-matrix and whose last `_WAIT` rows are the waiting vectors with their weights in the last column, and ``counts``, the
+matrix and whose last `WAIT` rows are the waiting vectors with their weights in the last column, and ``counts``, the
 size of the matrix and the number of vectors that wait.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from .compiled import inner
 
 # Updates that wait, and the size below which none does: a small matrix is in the nearest cache anyway.
-_WAIT = 16
+WAIT = 16
 _SMALL = 48
 # The size from which a product reads one half of the matrix: the whole no longer stays in the nearer caches.
 _LARGE = 192
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@inner(fastmath={"contract", "nsz"})
 def combine(rows, coef, k, n, out):
     """out[:n] = sum over i < k of coef[i] * rows[i, :n], four rows at a time."""
     for j in range(n):
@@ -42,17 +43,17 @@ def combine(rows, coef, k, n, out):
         i += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def new_inverse(capacity):
     """The inverse of no atom, with room for some: table and counts."""
-    return np.empty((capacity + _WAIT, capacity + 8)), np.zeros(2, np.int64)
+    return np.empty((capacity + WAIT, capacity + 8)), np.zeros(2, np.int64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def enlarged(table, counts, capacity):
     """The same table with room for more atoms."""
-    old = table.shape[0] - _WAIT
-    out = np.empty((capacity + _WAIT, capacity + 8))
+    old = table.shape[0] - WAIT
+    out = np.empty((capacity + WAIT, capacity + 8))
     for i in range(counts[0]):
         for j in range(counts[0]):
             out[i, j] = table[i, j]
@@ -63,7 +64,7 @@ def enlarged(table, counts, capacity):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@inner(fastmath={"contract", "nsz", "reassoc"})
 def combine_half(rows, coef, n, out):
     """out[:n] = rows[:n, :n] @ coef[:n] of a symmetric matrix, of which the lower half is read."""
     for j in range(n):
@@ -98,7 +99,7 @@ def combine_half(rows, coef, n, out):
         out[p] += t
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@inner(fastmath={"contract", "nsz", "reassoc"})
 def times(table, counts, k, g, out):
     """out[:k] = inverse @ g[:k]."""
     n = counts[0]
@@ -108,7 +109,7 @@ def times(table, counts, k, g, out):
         combine_half(table, g, n, out)
     for i in range(n, k):
         out[i] = 0.0
-    first = table.shape[0] - _WAIT
+    first = table.shape[0] - WAIT
     for p in range(counts[1]):
         w = table[first + p]
         t = 0.0
@@ -119,11 +120,11 @@ def times(table, counts, k, g, out):
             out[i] += t * w[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@inner(fastmath={"contract", "nsz"})
 def _write(table, counts, k):
     """Write the waiting updates into the matrix, now of size k."""
     n, count = counts[0], counts[1]
-    first = table.shape[0] - _WAIT
+    first = table.shape[0] - WAIT
     for i in range(k):
         row = table[i]
         for j in range(n if i < n else 0, k):
@@ -145,7 +146,7 @@ def _write(table, counts, k):
     counts[1] = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def append(table, counts, k, u, schur):
     """Gain an atom: u = inverse @ g its coordinates, schur its squared distance; the size becomes k + 1."""
     if k < _SMALL and counts[1] == 0:
@@ -160,7 +161,7 @@ def append(table, counts, k, u, schur):
         table[k, k] = r
         counts[0] = k + 1
         return
-    first = table.shape[0] - _WAIT
+    first = table.shape[0] - WAIT
     p = counts[1]
     for q in range(p):
         table[first + q, k] = 0.0
@@ -170,14 +171,14 @@ def append(table, counts, k, u, schur):
     w[k] = 1.0
     w[-1] = 1.0 / schur
     counts[1] = p + 1
-    if p + 1 == _WAIT:
+    if p + 1 == WAIT:
         _write(table, counts, k + 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def remove(table, counts, k, i, column):
     """Lose atom i of k; the last takes its place. ``column`` returns its column over its own entry, for the others."""
-    first = table.shape[0] - _WAIT
+    first = table.shape[0] - WAIT
     n, count = counts[0], counts[1]
     last = k - 1
     for j in range(k):
@@ -211,5 +212,5 @@ def remove(table, counts, k, i, column):
         column[j] /= pivot
     counts[0] = min(n, last)
     counts[1] = count + 1
-    if last < _SMALL or count + 1 == _WAIT:
+    if last < _SMALL or count + 1 == WAIT:
         _write(table, counts, last)

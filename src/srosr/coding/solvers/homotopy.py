@@ -37,423 +37,325 @@ solution may be sparse", IEEE Trans. Inf. Theory 54, 2008.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
 
-from .active_set import correlations, finish, gain, independence, inverse_from_scratch, lose, settle, settle_low
-from .block_inverse import append, combine, enlarged, remove, times
-from .path_events import first_to_enter, first_to_leave, first_to_zero, keeps_signs, step_to_epsilon
-from .working_set import largest, new_desk, promising, resized, resized_rows, working_set
+from ..._support.array_types import Array, IntArray
+from ..sparse_rows import Rows
+from .active_set import settle
+from .block_inverse import times
+from .compiled import entry_point, inner, part
+from .path_corrections import finish, invert_afresh, is_last_piece, settle_low
+from .path_steps import ENDED, LEG_ENDS, MAX_CHECKS, NO_ROOM, take_steps
+from .working_set import choose_candidates, largest, promising
+from .workspace import (
+    DIRECTION,
+    DOUBTFUL,
+    DRIVE,
+    DUAL,
+    IS_LATE,
+    LATE,
+    LOST,
+    MASKED,
+    REACHED,
+    SIGN,
+    STOPPED,
+    TARGET,
+    UNREACHABLE,
+    E,
+    G,
+    U,
+    X,
+    enlarge,
+    new_path,
+    new_workspace,
+)
 
-# How a walk ended.
-REACHED = 0  # the level, or the residual, asked for
-UNREACHABLE = 1  # BPDN: the level is down to zero and the residual is still above epsilon
-OUT_OF_STEPS = 2
-LOST = 3  # numerically stuck; the safe solver takes over
-STOPPED = 4  # the caller's stop flag was raised
-DOUBTFUL = 5  # BPDN: the level is so low that epsilon is likely to be out of reach
-
-# What happens at the end of a piece.
-_END, _LEAVES, _ENTERS = 0, 1, 2
+# Where compiled code goes on when it is called again.
+_START, _LOOK, _SETTLED, _COMPARE, _LEG, _STEP, _END, _WRITE = range(8)
+# What it needs before that; nothing once all paths have ended.
+_NOTHING, _ROOM, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _FINISH, _OUTPUT = range(7)
 
 # Active atoms added before all correlations are looked at again: a quarter of those there, within these bounds (with
 # more, too many come late, and rounding errors of the inverse have longer to grow).
 _REFRESH_MIN, _REFRESH_MAX = 12, 48
 # The level, relative to the first one, from which an unreachable epsilon is taken to level zero in one piece, and how
-# far below it the walk goes on where there are more pieces.
+# far below it the path is followed where there are more pieces.
 _LEVEL_ZERO = 1e-8
 _LEVEL_LAST = 1e-13
 # Error of the active correlations, relative to their level, above which the inverse is computed afresh.
-_SETTLED = 1e-9
-# Times the last check may find late atoms before the walk counts as lost.
-_MAX_CHECKS = 200
+_SETTLED_TO = 1e-9
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def walk(gram, longest, corr, squared_norm, is_bpdn, goal, doubt, max_steps, stop, desk):
-    """Walk the path of one sample.
+class Paths(NamedTuple):
+    """Where the paths of a batch end."""
+
+    codes: Rows
+    duals: Rows  # for BPDN, z of the dual points v = Yz in the span of the active atoms
+    steps: IntArray
+    endings: IntArray  # as listed in .workspace
+
+
+def follow_paths(
+    gram: Array,
+    corr: Array,
+    squared_norms: Array,
+    *,
+    is_bpdn: bool,
+    goal: float,
+    max_steps: int,
+    stop: np.ndarray,
+    doubt: float = 0.0,
+) -> Paths:
+    """Follow the path of every sample to its end.
 
     Parameters
     ----------
     gram : ndarray (N, N)
-    longest : float
-        The largest squared length of an atom.
-    corr : ndarray (N,)
-    squared_norm : float
+    corr : ndarray (n, N)
+    squared_norms : ndarray (n,)
     is_bpdn : bool
         Whether ``goal`` is epsilon, else it is alpha.
     goal : float
-    doubt : float
-        BPDN: the level, relative to the first, below which the walk ends as DOUBTFUL.
     max_steps : int
+        Of each sample.
     stop : uint8 ndarray (1,)
-        Raised (non-zero) by the caller to end the walk early.
-    desk : tuple
-        Arrays to work on, from :func:`.working_set.new_desk`, for one walk after the other.
-
-    Returns
-    -------
-    atoms : int64 ndarray (k,)
-    x : ndarray (k,)
-    dual : ndarray (k,)
-        For BPDN, z_A of the dual point v = Yz in the span of the active atoms, for the certificate.
-    steps : int
-    ending : int
-        One of REACHED, UNREACHABLE, OUT_OF_STEPS, LOST, STOPPED, DOUBTFUL.
+        Raised (non-zero) by the caller to end the paths early.
+    doubt : float
+        BPDN: the level, relative to the first, below which a path ends as DOUBTFUL.
     """
-    n = corr.shape[0]
-    k = 0  # active atoms: their numbers, coefficients and signs, and whether they walk on the late level
-    block, own, inverse, residual_corr, active, histogram = desk
-    k_cap, w_cap = block.shape
-    atoms = np.empty(k_cap, np.int64)
-    x = np.empty(k_cap)
-    sign = np.empty(k_cap)
-    is_late = np.empty(k_cap)
-    drive = np.empty(k_cap)  # right-hand side of the direction: sign times the speed of the atom's level
-    direction = np.empty(k_cap)
-    target = np.empty(k_cap)
-    u = np.empty(k_cap)
-    g = np.empty(k_cap)
-    counts = np.zeros(2, np.int64)  # of the inverse of G_AA
-    w = 0  # the working set: inactive atoms, their correlations, and how fast those fall
-    work = np.empty(w_cap, np.int64)
-    work_corr = np.empty(w_cap)
-    work_rate = np.empty(w_cap)
-    late = np.empty(w_cap)
-    masked = np.empty(w_cap, np.bool_)
-    for j in range(n):
-        active[j] = False
-        residual_corr[j] = corr[j]
-
-    level = 0.0
-    for j in range(n):
-        level = max(level, abs(corr[j]))
-    first_level = level
-    epsilon2 = goal * goal
-    if level == 0.0 or (is_bpdn and squared_norm <= epsilon2) or (not is_bpdn and level <= goal):
-        reached = not is_bpdn or squared_norm <= epsilon2
-        return atoms[:0].copy(), x[:0].copy(), x[:0].copy(), 0, REACHED if reached else UNREACHABLE
-    last_level = _LEVEL_ZERO * first_level if is_bpdn else goal
-    # An epsilon lost in the rounding of a squared residual is as good as zero: walk to the end.
-    seeks_epsilon = is_bpdn and epsilon2 > 1e-15 * squared_norm
-
-    residual2 = squared_norm
-    steps = 0
-    checks = 0
-    arrived = False
-    ending = REACHED
-    unreachable = False
+    n_samples, n = corr.shape
+    path, ws = new_path(), new_workspace(n)
+    path.is_bpdn, path.goal, path.doubt, path.max_steps = is_bpdn, goal, doubt, max_steps
+    path.longest = float(np.diagonal(gram).max())
+    indices, values = np.empty(32 * n_samples + 64, np.int64), np.empty((2, 32 * n_samples + 64))
+    tally = np.zeros((3, n_samples), np.int64)
     while True:
-        # ---- All correlations, exact; the coefficients are brought to rounding level first.
-        if stop[0] != 0:
-            ending = STOPPED
-            break
-        noise = 2e-15 * first_level
-        if k > 0:
-            for i in range(k):
-                target[i] = level * sign[i]
-            error = settle(
-                gram, own, corr, target, atoms, inverse, counts, k, 1e-12 * first_level, x, residual_corr, g, u
-            )
-            if not error <= max(_SETTLED * level, 1e-12 * first_level):  # or not a number
-                fresh, fresh_counts, exists = inverse_from_scratch(gram, atoms, k, k_cap)
-                if exists:
-                    inverse, counts = fresh, fresh_counts
-                    error = settle(gram, own, corr, target, atoms, inverse, counts, k, 0.0, x, residual_corr, g, u)
-                if not error <= 1e-6 * first_level:
-                    ending = LOST
-                    break
-            for i in range(k):
-                noise += 2e-15 * longest * abs(x[i])
-            if not np.isfinite(noise):
-                ending = LOST
-                break
-            if noise > 1e-11 * level:
-                noise = settle_low(
-                    gram, own, corr, sign, atoms, inverse, counts, k, longest, level, noise, x, residual_corr
-                )
-            residual2 = squared_norm
-            for i in range(k):
-                residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
-                residual_corr[atoms[i]] = level * sign[i]
-        top = largest(residual_corr)
-        too_high = level * (1.0 + 1e-9) + noise
-        if is_bpdn and level < doubt * first_level:
-            ending = DOUBTFUL
-            break
-        if arrived and top <= too_high:
-            if not unreachable or last_level < _LEVEL_LAST * first_level:
-                break
-            # The way that is left to level zero must be one piece: no coefficient may change its sign on it, and at its
-            # end no atom may have anything in common with the residual.
-            times(inverse, counts, k, sign, direction)
-            if keeps_signs(x, sign, direction, k, level):
-                for i in range(k):
-                    u[i] = x[i] + level * direction[i]
-                correlations(gram, corr, atoms, u, k, residual_corr)
-                if largest(residual_corr) <= 1e-3 * level + 10.0 * noise:
-                    break
-            last_level *= 0.01
-            arrived = False
-            continue
-        elif arrived:
-            checks += 1
-            if checks > _MAX_CHECKS:
-                ending = LOST
-                break
-
-        bound, count = promising(residual_corr, top, atoms, k, histogram)
-
-        # ---- The working set: late atoms and the most promising others, with room for all active ones to leave.
-        if count + k > w_cap:
-            w_cap = 2 * (count + k)
-            work = np.empty(w_cap, np.int64)
-            work_corr = np.empty(w_cap)
-            work_rate = np.empty(w_cap)
-            late = np.empty(w_cap)
-            masked = np.empty(w_cap, np.bool_)
-            block = np.empty((k_cap, w_cap))
-        for i in range(k):
-            is_late[i] = 0.0
-        w, late_level = working_set(
-            gram, residual_corr, active, atoms, k, bound, count, too_high, work, work_corr, late, masked, block
-        )
-
-        # ---- Walk: first the late atoms' level down to the common one, then the common level.
-        lowering_late = late_level > 0.0
-        added = 0
-        refresh = min(max(_REFRESH_MIN, k // 4), _REFRESH_MAX)
-        look_again = False
-        while not look_again:
-            speed = 1.0  # of the common level, downwards
-            if not lowering_late and seeks_epsilon and residual2 < epsilon2:
-                speed = -1.0
-            for i in range(k):
-                drive[i] = sign[i] * (is_late[i] if lowering_late else speed)
-            times(inverse, counts, k, drive, direction)
-            while True:
-                if steps >= max_steps:
-                    ending = OUT_OF_STEPS
-                    break
-                steps += 1
-                if steps % 64 == 0 and stop[0] != 0:
-                    ending = STOPPED
-                    break
-                combine(block, direction, k, w, work_rate)
-
-                # The first event along the piece.
-                if lowering_late:
-                    limit = late_level - level
-                elif speed > 0.0:
-                    limit = level - last_level
-                else:
-                    limit = np.inf
-                fall = 0.0
-                curve = 0.0
-                at_epsilon = False
-                if seeks_epsilon and not lowering_late and k > 0:
-                    for i in range(k):
-                        fall += level * sign[i] * direction[i]
-                        curve += drive[i] * direction[i]
-                    t = step_to_epsilon(residual2 - epsilon2, fall, curve, speed)
-                    if t < limit:
-                        limit = t
-                        at_epsilon = True
-                own_level = late_level if lowering_late else level
-                leaves, step = first_to_leave(x, sign, direction, k, limit)
-                enters, new_sign, step = first_to_enter(
-                    work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step
-                )
-                event = _ENTERS if enters >= 0 else _LEAVES if leaves >= 0 else _END
-                if not np.isfinite(step):
-                    ending = LOST
-                    break
-
-                # Go there.
-                for i in range(k):
-                    x[i] += step * direction[i]
-                for j in range(w):
-                    work_corr[j] -= step * work_rate[j]
-                if lowering_late:
-                    late_level -= step
-                else:
-                    level -= step * speed
-                    residual2 += step * (step * curve - 2.0 * fall)
-                if event == _END:
-                    break
-
-                leaving = leaves if event == _LEAVES else -1
-                theta = 0.0
-                entering = -1
-                if event == _ENTERS:
-                    who = enters
-                    entering = work[who]
-                    for i in range(k):
-                        g[i] = block[i, who]
-                    schur = independence(own, longest, inverse, counts, k, gram[entering, entering], g, u)
-                    entering_late = late[who]
-                    own_speed = entering_late if lowering_late else speed
-                    rate = work_rate[who]
-                    if schur == 0.0:
-                        # Exchange along the null direction: the first active atom to reach zero makes room.
-                        if abs(own_speed - new_sign * rate) > 1e-6:
-                            leaving = first_to_zero(x, sign, u, new_sign, k)
-                            if leaving >= 0:
-                                theta = max(x[leaving] / (new_sign * u[leaving]), 0.0)
-                        if leaving < 0:  # it runs along, like a duplicate
-                            masked[who] = True
-                            continue
-                        for i in range(k):
-                            x[i] -= theta * new_sign * u[i]
-                    # Out of the working set: the last one takes its column.
-                    w -= 1
-                    work[who] = work[w]
-                    work_corr[who] = work_corr[w]
-                    late[who] = late[w]
-                    masked[who] = masked[w]
-                    for i in range(k):
-                        block[i, who] = block[i, w]
-
-                if leaving >= 0:
-                    left = atoms[leaving]
-                    t = direction[leaving]
-                    last = k - 1
-                    active[left] = False
-                    work[w] = left
-                    work_corr[w] = sign[leaving] * (late_level if lowering_late and is_late[leaving] > 0.0 else level)
-                    late[w] = is_late[leaving]
-                    masked[w] = False
-                    w += 1
-                    remove(inverse, counts, k, leaving, g)
-                    lose(own, k, leaving)
-                    if leaving != last:
-                        atoms[leaving] = atoms[last]
-                        x[leaving] = x[last]
-                        sign[leaving] = sign[last]
-                        is_late[leaving] = is_late[last]
-                        drive[leaving] = drive[last]
-                        direction[leaving] = direction[last]
-                        for j in range(w - 1):
-                            block[leaving, j] = block[last, j]
-                    k = last
-                    for i in range(k):
-                        direction[i] -= g[i] * t
-                        block[i, w - 1] = gram[left, atoms[i]]
-                    for j in range(w):
-                        masked[j] = False
-                    if event == _ENTERS:
-                        for i in range(k):
-                            g[i] = gram[entering, atoms[i]]
-                        schur = independence(own, longest, inverse, counts, k, gram[entering, entering], g, u)
-                        rate = 0.0
-                        for i in range(k):
-                            rate += g[i] * direction[i]
-                        if schur == 0.0:
-                            # Rounding hides what the exchange has freed. Do without it and look where that leads.
-                            checks += 1
-                            look_again = True
-                            if checks > _MAX_CHECKS:
-                                ending = LOST
-                            break
-                if event == _ENTERS:
-                    if k == k_cap:
-                        k_cap *= 2
-                        atoms = resized(atoms, k_cap, k)
-                        x = resized(x, k_cap, k)
-                        sign = resized(sign, k_cap, k)
-                        is_late = resized(is_late, k_cap, k)
-                        drive = resized(drive, k_cap, k)
-                        direction = resized(direction, k_cap, k)
-                        u = resized(u, k_cap, k)
-                        g = resized(g, k_cap, k)
-                        target = np.empty(k_cap)
-                        inverse = enlarged(inverse, counts, k_cap)
-                        block = resized_rows(block, k_cap, w_cap, k, w)
-                        own = resized_rows(own, k_cap, k_cap, k, k)
-                    drive[k] = new_sign * own_speed
-                    direction[k] = (drive[k] - rate) / schur
-                    for i in range(k):
-                        direction[i] -= u[i] * direction[k]
-                    append(inverse, counts, k, u, schur)
-                    gain(own, k, g, gram[entering, entering])
-                    atoms[k] = entering
-                    active[entering] = True
-                    x[k] = theta * new_sign
-                    sign[k] = new_sign
-                    is_late[k] = entering_late
-                    for j in range(w):
-                        block[k, j] = gram[entering, work[j]]
-                    k += 1
-                    added += 1
-                    if added >= refresh and not arrived and not lowering_late:
-                        look_again = True
-                        break
-            if ending != REACHED or look_again:
-                break
-            if lowering_late:
-                # Everybody is on the common level again; Lasso that had arrived has arrived again.
-                lowering_late = False
-                for i in range(k):
-                    is_late[i] = 0.0
-                for j in range(w):
-                    late[j] = 0.0
-                    masked[j] = False
-                if is_bpdn:
-                    residual2 = squared_norm
-                    for i in range(k):
-                        residual2 -= x[i] * (corr[atoms[i]] + level * sign[i])
-                if arrived and (not is_bpdn or (unreachable and residual2 > epsilon2)):
-                    look_again = True
+        need = _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, tally)
+        if need == _NOTHING:
+            return _collect(tally, indices[: path.used], values[:, : path.used], n)
+        sample = corr[path.sample]
+        if need == _ROOM:
+            ws = enlarge(ws, path.k, path.w)
+        elif need == _FRESH_INVERSE:
+            inverse, counts, path.error = invert_afresh(gram, sample, path, ws)
+            ws = ws._replace(inverse=inverse, counts=counts)
+        elif need == _LOW_LEVEL:
+            path.noise = settle_low(gram, sample, path, ws)
+        elif need == _LAST_PIECE:
+            if is_last_piece(gram, sample, path, ws):
+                path.stage = _END
             else:
-                arrived = True
-                unreachable = is_bpdn and not at_epsilon
-                look_again = True
-        if ending != REACHED:
-            break
-
-    dual = np.zeros(k)
-    if ending == REACHED and is_bpdn:
-        if unreachable:
-            ending = UNREACHABLE
-        finish(own, corr, squared_norm, unreachable, epsilon2, level, atoms, sign, inverse, counts, k, x, dual)
-    return atoms[:k].copy(), x[:k].copy(), dual, steps, ending
+                path.stage, path.arrived, path.last_level = _LOOK, False, 0.01 * path.last_level
+        elif need == _FINISH:
+            finish(sample, path, ws)
+        elif need == _OUTPUT:
+            more = path.used + 2 * path.k
+            indices = np.concatenate([indices, np.empty(more, np.int64)])
+            values = np.hstack([values, np.empty((2, more))])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def walk_batch(gram, corr, squared_norms, is_bpdn, goal, doubt, max_steps, stop):
-    """Walk for every row of ``corr``.
+def _collect(tally: IntArray, indices: IntArray, values: Array, n: int) -> Paths:
+    """Return the paths' ends with the entries of every row in the order of the atoms."""
+    counts, steps, endings = tally
+    n_samples = len(counts)
+    order = np.argsort(np.repeat(np.arange(n_samples) * n, counts) + indices)
+    indptr, indices = np.concatenate([[0], np.cumsum(counts)]), indices[order]
+    shape = (n_samples, n)
+    return Paths(
+        Rows(indptr, indices, values[0, order], shape), Rows(indptr, indices, values[1, order], shape), steps, endings
+    )
 
-    Codes and dual points come back as two CSR arrays on one pattern (indptr, indices, data, dual), with steps and
-    endings.
+
+@entry_point()
+def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, tally):
+    """Follow one path after the other; returns what the one under way needs, _NOTHING when all have ended.
+
+    ``indices`` and ``values`` receive atoms, coefficients and dual points, ``tally`` the number of entries, the steps
+    and the ending of each.
     """
-    n_samples = corr.shape[0]
-    indptr = np.zeros(n_samples + 1, np.int64)
-    capacity = 32 * n_samples + 64
-    indices = np.empty(capacity, np.int64)
-    data = np.empty(capacity)
-    dual = np.empty(capacity)
-    steps = np.zeros(n_samples, np.int64)
-    endings = np.zeros(n_samples, np.int64)
-    used = 0
-    desk = new_desk(gram.shape[0])
-    longest = 0.0
-    for j in range(gram.shape[0]):
-        longest = max(longest, gram[j, j])
-    for b in range(n_samples):
-        atoms, x, z, steps[b], endings[b] = walk(
-            gram, longest, corr[b], squared_norms[b], is_bpdn, goal, doubt, max_steps, stop, desk
-        )
-        k = atoms.shape[0]
-        if used + k > capacity:
-            capacity = 2 * (used + k)
-            indices = resized(indices, capacity, used)
-            data = resized(data, capacity, used)
-            dual = resized(dual, capacity, used)
-        order = np.argsort(atoms)
+    while path.sample < corr.shape[0]:
+        b = path.sample
+        if path.stage == _START:
+            _start(corr[b], squared_norms[b], path, ws)
+        need = _follow(gram, corr[b], stop, path, ws)
+        if need != _NOTHING:
+            return need
+        used, k = path.used, path.k
+        if used + k > indices.shape[0]:
+            return _OUTPUT
+        has_dual = path.is_bpdn and (path.ending == REACHED or path.ending == UNREACHABLE)
         for i in range(k):
-            indices[used] = atoms[order[i]]
-            data[used] = x[order[i]]
-            dual[used] = z[order[i]]
-            used += 1
-        indptr[b + 1] = used
-    return indptr, indices[:used].copy(), data[:used].copy(), dual[:used].copy(), steps, endings
+            indices[used + i] = ws.atoms[i]
+            values[0, used + i] = ws.vectors[X, i]
+            values[1, used + i] = ws.vectors[DUAL, i] if has_dual else 0.0
+        tally[0, b], tally[1, b], tally[2, b] = k, path.steps, path.ending
+        path.used = used + k
+        path.sample = b + 1
+        path.stage = _START
+    return _NOTHING
+
+
+@part()
+def _start(corr, squared_norm, path, ws):
+    """Begin at the first level, with no active atom."""
+    for j in range(corr.shape[0]):
+        ws.active[j] = False
+        ws.residual_corr[j] = corr[j]
+    level, goal, is_bpdn = largest(corr), path.goal, path.is_bpdn
+    path.squared_norm = path.residual2 = squared_norm
+    path.level = path.first_level = level
+    path.last_level = _LEVEL_ZERO * level if is_bpdn else goal
+    # An epsilon lost in the rounding of a squared residual is as good as zero: the path is followed to the end.
+    path.seeks_epsilon = is_bpdn and goal * goal > 1e-15 * squared_norm
+    path.k = path.w = path.steps = path.checks = 0
+    path.arrived = path.unreachable = False
+    path.ending = REACHED
+    path.stage = _LOOK
+    ws.counts[0] = ws.counts[1] = 0
+    if level == 0.0 or (is_bpdn and squared_norm <= goal * goal) or (not is_bpdn and level <= goal):
+        if is_bpdn and squared_norm > goal * goal:
+            path.ending = UNREACHABLE
+        path.stage = _WRITE
+
+
+@part()
+def _follow(gram, corr, stop, path, ws):
+    """Follow a path from the stage it is at; returns what it needs, _NOTHING at its end."""
+    while path.stage != _WRITE:
+        if path.stage == _LOOK:
+            if stop[0] != 0:
+                path.ending, path.stage = STOPPED, _WRITE
+                continue
+            path.stage = _SETTLED
+            if not _settle(gram, corr, path, ws):
+                return _FRESH_INVERSE
+        elif path.stage == _SETTLED:
+            path.stage = _COMPARE
+            _estimate_noise(path, ws)
+            if not path.error <= 1e-6 * path.first_level or not np.isfinite(path.noise):
+                path.ending, path.stage = LOST, _WRITE
+            elif path.k > 0 and path.noise > 1e-11 * path.level:
+                return _LOW_LEVEL
+        elif path.stage == _COMPARE:
+            if _compare(gram, corr, path, ws):
+                return _LAST_PIECE
+        elif path.stage == _LEG:
+            _begin_leg(path, ws)
+        elif path.stage == _STEP:
+            outcome = take_steps(gram, stop, path, ws)
+            if outcome == NO_ROOM:
+                return _ROOM
+            path.stage = _WRITE if outcome == ENDED else _LOOK
+            if outcome == LEG_ENDS:
+                _end_leg(corr, path, ws)
+        else:
+            path.stage = _WRITE
+            if path.unreachable:
+                path.ending = UNREACHABLE
+            if path.is_bpdn:
+                return _FINISH
+    return _NOTHING
+
+
+@part()
+def _settle(gram, corr, path, ws):
+    """Bring the coefficients to rounding level and compute all correlations; returns whether that is accurate."""
+    path.error = 0.0
+    if path.k == 0:
+        return True
+    v, k, level, first = ws.vectors, path.k, path.level, path.first_level
+    for i in range(k):
+        v[TARGET, i] = level * v[SIGN, i]
+    path.error = settle(
+        gram, ws.own, corr, v[TARGET], ws.atoms, ws.inverse, ws.counts, k, 1e-12 * first,
+        v[X], ws.residual_corr, v[G], v[U], v[E],
+    )  # fmt: skip
+    return path.error <= max(_SETTLED_TO * level, 1e-12 * first)  # an error may be not a number
+
+
+@part()
+def _estimate_noise(path, ws):
+    """Estimate the rounding of a correlation."""
+    noise = 2e-15 * path.first_level
+    for i in range(path.k):
+        noise += 2e-15 * path.longest * abs(ws.vectors[X, i])
+    path.noise = noise
+
+
+@inner()
+def _square_residual(corr, path, ws):
+    """Compute the squared residual, from settled coefficients."""
+    residual2 = path.squared_norm
+    for i in range(path.k):
+        residual2 -= ws.vectors[X, i] * (corr[ws.atoms[i]] + path.level * ws.vectors[SIGN, i])
+    path.residual2 = residual2
+
+
+@inner()
+def _compare(gram, corr, path, ws):
+    """Compare all correlations with the level: end there, or choose a working set.
+
+    Returns True where the path has arrived at a level near zero; it ends there only if the rest of it is one piece.
+    """
+    k, level, first = path.k, path.level, path.first_level
+    if k > 0:
+        _square_residual(corr, path, ws)
+        for i in range(k):
+            ws.residual_corr[ws.atoms[i]] = level * ws.vectors[SIGN, i]
+    top = largest(ws.residual_corr)
+    too_high = level * (1.0 + 1e-9) + path.noise
+    if path.is_bpdn and level < path.doubt * first:
+        path.ending, path.stage = DOUBTFUL, _WRITE
+        return False
+    if path.arrived and top <= too_high:
+        path.stage = _END
+        return path.unreachable and path.last_level >= _LEVEL_LAST * first
+    if path.arrived:
+        path.checks += 1
+        if path.checks > MAX_CHECKS:
+            path.ending, path.stage = LOST, _WRITE
+            return False
+    bound, count = promising(ws.residual_corr, top, ws.atoms, k, ws.histogram)
+    choose_candidates(gram, bound, count, too_high, path, ws)
+    for i in range(k):
+        ws.vectors[IS_LATE, i] = 0.0
+    path.lowering_late = path.late_level > 0.0
+    path.added = 0
+    path.refresh = min(max(_REFRESH_MIN, k // 4), _REFRESH_MAX)
+    path.stage = _LEG
+    return False
+
+
+@part()
+def _begin_leg(path, ws):
+    """Compute the direction in which a level falls: first that of the late atoms, down to the common one, then that."""
+    v, k = ws.vectors, path.k
+    path.speed = 1.0
+    if not path.lowering_late and path.seeks_epsilon and path.residual2 < path.goal * path.goal:
+        path.speed = -1.0
+    for i in range(k):
+        v[DRIVE, i] = v[SIGN, i] * (v[IS_LATE, i] if path.lowering_late else path.speed)
+    times(ws.inverse, ws.counts, k, v[DRIVE], v[DIRECTION])
+    path.stage = _STEP
+
+
+@inner()
+def _end_leg(corr, path, ws):
+    """Go on with the common level where all late atoms have come down to it; else the path has arrived."""
+    if not path.lowering_late:
+        path.arrived = True
+        path.unreachable = path.is_bpdn and not path.at_epsilon
+        return
+    path.lowering_late = False
+    for i in range(path.k):
+        ws.vectors[IS_LATE, i] = 0.0
+    for j in range(path.w):
+        ws.work[LATE, j] = 0.0
+        ws.work[MASKED, j] = 0.0
+    if path.is_bpdn:
+        _square_residual(corr, path, ws)
+    # Lasso that had arrived has arrived again.
+    there = not path.is_bpdn or (path.unreachable and path.residual2 > path.goal * path.goal)
+    path.stage = _LOOK if path.arrived and there else _LEG

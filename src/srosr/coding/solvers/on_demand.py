@@ -18,9 +18,9 @@ from ..problems import Problem, path_end
 from ..products import Products
 from ..sparse_rows import Rows, rows_of
 from ..spectrum import Spectrum
-from . import homotopy
 from .fallback import solve_safely
-from .working_set import new_desk
+from .homotopy import follow_paths
+from .workspace import LOST, REACHED, STOPPED, UNREACHABLE
 
 # Atoms a sample starts with, and at least gets at a time (else half as many as it has).
 _FIRST = 96
@@ -45,27 +45,24 @@ class _Sample:
         self.code: Array = np.zeros(0)
         self.dual: Array = np.zeros(0)
         self.steps = 0
-        self.ending = homotopy.STOPPED
+        self.ending = STOPPED
 
     def walk(self, products: Products, problem: Problem, max_steps: int, stop: np.ndarray) -> None:
         """The path over this sample's atoms."""
         gram, corr = self._gram(products), self.cross[self.atoms]
         is_bpdn, goal = path_end(problem)
-        active, x, dual, steps, self.ending = homotopy.walk(
+        paths = follow_paths(
             gram,
-            float(np.diagonal(gram).max()),
-            corr,
-            self.squared_norm,
-            is_bpdn,
-            goal,
-            0.0,
-            max_steps - self.steps,
-            stop,
-            new_desk(len(corr)),
+            corr[None],
+            np.array([self.squared_norm]),
+            is_bpdn=is_bpdn,
+            goal=goal,
+            max_steps=max_steps - self.steps,
+            stop=stop,
         )
-        self.steps += steps
-        self.code, self.dual = np.zeros(len(corr)), np.zeros(len(corr))
-        self.code[active], self.dual[active] = x, dual
+        self.steps += int(paths.steps[0])
+        self.ending = int(paths.endings[0])
+        self.code, self.dual = paths.codes.toarray()[0], paths.duals.toarray()[0]
 
     def solve_safely(self, products: Products, problem: Problem, atoms: Array | None) -> None:
         """The same by the safe solver."""
@@ -76,7 +73,7 @@ class _Sample:
         self.dual = np.zeros(len(corr)) if image is None else spectrum.dual_point(image)
         floor = spectrum.least_squares_residual(corr[None], np.array([self.squared_norm]))[0]
         is_bpdn, goal = path_end(problem)
-        self.ending = homotopy.UNREACHABLE if is_bpdn and floor >= goal else homotopy.REACHED
+        self.ending = UNREACHABLE if is_bpdn and floor >= goal else REACHED
 
     def _gram(self, products: Products) -> Array:
         gram = products.block(self.atoms, self.atoms) if self.gram is None else self.gram
@@ -89,7 +86,7 @@ class _Sample:
         """How much every atom violates the optimality conditions; ``goal`` is the level, NaN where it is read off."""
         size = np.abs(residual_corr)
         rounding = _ROUNDING * (np.abs(self.cross).max() + largest_square * np.abs(self.code).sum())
-        if self.ending == homotopy.UNREACHABLE:
+        if self.ending == UNREACHABLE:
             excess = size / lengths - _SLACK * np.sqrt(self.squared_norm) - rounding / lengths
             excess[self.atoms] = 0.0
             if (excess <= 0.0).all():
@@ -115,7 +112,7 @@ class _Sample:
         self.atoms = np.concatenate([self.atoms, new])
 
 
-def walk_on_demand(
+def follow_on_demand(
     products: Products,
     cross: Array,
     squared_norms: Array,
@@ -137,18 +134,18 @@ def walk_on_demand(
     for _ in range(_ROUNDS):
         for sample in left:
             if stop[0]:
-                sample.ending = homotopy.STOPPED
+                sample.ending = STOPPED
             elif careful:
                 sample.solve_safely(products, problem, atoms)
             else:
                 sample.walk(products, problem, max_steps, stop)
-                if sample.ending == homotopy.LOST:
+                if sample.ending == LOST:
                     sample.solve_safely(products, problem, atoms)
-        left = [s for s in left if s.ending in (homotopy.REACHED, homotopy.UNREACHABLE)]
+        left = [s for s in left if s.ending in (REACHED, UNREACHABLE)]
         if not left:
             break
         residual_corr = np.stack([s.cross for s in left]) - products.times(_spread(left, "code", cross.shape[1]))
-        unreachable = any(s.ending == homotopy.UNREACHABLE for s in left)
+        unreachable = any(s.ending == UNREACHABLE for s in left)
         images = products.times(_spread(left, "dual", cross.shape[1])) if unreachable else residual_corr
         remaining = []
         for sample, correlations, image in zip(left, residual_corr, images, strict=True):
@@ -164,7 +161,7 @@ def walk_on_demand(
         if not left:
             break
     for sample in left:
-        sample.ending = homotopy.LOST
+        sample.ending = LOST
     return (
         _spread(samples, "code", cross.shape[1]),
         _spread(samples, "dual", cross.shape[1]),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from .compiled import inner
 
 # Rates of approach below this are rounding: the atom runs along with its level.
 _PARALLEL = 1e-10
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def first_to_zero(x, sign, u, new_sign, k):
     """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
     largest = 0.0
@@ -32,19 +33,7 @@ def first_to_zero(x, sign, u, new_sign, k):
     return leaving
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def keeps_signs(x, sign, direction, k, step):
-    """Whether every coefficient has its sign, to rounding, after the step."""
-    largest = 0.0
-    for i in range(k):
-        largest = max(largest, abs(x[i]))
-    kept = True
-    for i in range(k):
-        kept = kept and sign[i] * (x[i] + step * direction[i]) >= -1e-12 * largest
-    return kept
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def step_to_epsilon(above, fall, curve, speed):
     """Where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, first is zero; inf if nowhere."""
     spread = fall * fall - curve * above
@@ -55,7 +44,7 @@ def step_to_epsilon(above, fall, curve, speed):
     return t if t >= 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def first_to_leave(x, sign, direction, k, step):
     """The active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
     who = -1
@@ -69,13 +58,13 @@ def first_to_leave(x, sign, direction, k, step):
     return who, step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
     """The inactive atom whose correlation reaches its level first within the step (-1: none), its sign, that step."""
     who = -1
     sign = 1.0
     for j in range(w):
-        if masked[j]:
+        if masked[j] != 0.0:
             continue
         own, own_speed = own_level, speed
         if lowering_late:

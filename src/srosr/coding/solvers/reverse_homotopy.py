@@ -16,8 +16,7 @@ from numba import njit
 
 from .active_set import correlations
 from .block_inverse import append, enlarged, new_inverse, remove, times
-from .homotopy import LOST, OUT_OF_STEPS, REACHED, STOPPED
-from .working_set import resized
+from .workspace import LOST, OUT_OF_STEPS, REACHED, STOPPED
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -110,7 +109,7 @@ def walk_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon, max_in
                 return x, steps, LOST
             if m == cap:
                 cap *= 2
-                inactive = resized(inactive, cap, m)
+                inactive = np.append(inactive, np.empty(m, np.int64))
                 inner = enlarged(inner, counts, cap)
                 b = np.empty(cap)
                 g = np.empty(cap)

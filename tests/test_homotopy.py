@@ -1,4 +1,4 @@
-"""The walk's own bookkeeping, which the safe solver would otherwise make up for."""
+"""The bookkeeping of a homotopy path, whose errors the fallback solver would otherwise make up for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 from scale import examples
 
-from srosr.coding.solvers import homotopy
 from srosr.coding.solvers.active_set import gain, lose
 from srosr.coding.solvers.block_inverse import combine_half
+from srosr.coding.solvers.homotopy import follow_paths
+from srosr.coding.solvers.workspace import REACHED
+
+
+@njit
+def multiply_half(room, x, n, out):
+    combine_half(room, x, n, out)
+
+
+@njit
+def add_atom(own, k, g, squared_length):
+    gain(own, k, g, squared_length)
+
+
+@njit
+def drop_atom(own, k, place):
+    lose(own, k, place)
 
 
 def half_of(matrix):
@@ -25,7 +42,7 @@ def test_a_product_reads_the_lower_half_alone(n):
     matrix = matrix + matrix.T
     room, out, x = np.full((n + 3, n + 5), np.nan), np.full(n + 2, 7.0), rng.normal(size=n + 1)
     room[:n, :n] = half_of(matrix)
-    combine_half(room, x, n, out)
+    multiply_half(room, x, n, out)
     np.testing.assert_allclose(out[:n], matrix @ x[:n], atol=1e-12)
     assert (out[n:] == 7.0).all()
 
@@ -39,11 +56,11 @@ def test_the_block_of_active_atoms_follows_them(seed, moves):
     for enters in moves:
         if enters or not active:
             new = int(rng.choice(np.setdiff1d(np.arange(50), active)))
-            gain(own, len(active), gram[new, active], gram[new, new])
+            add_atom(own, len(active), gram[new, active], gram[new, new])
             active.append(new)
         else:
             place = int(rng.integers(len(active)))
-            lose(own, len(active), place)
+            drop_atom(own, len(active), place)
             active[place] = active[-1]
             active.pop()
         k = len(active)
@@ -51,16 +68,23 @@ def test_the_block_of_active_atoms_follows_them(seed, moves):
 
 
 @pytest.mark.parametrize(("is_bpdn", "goal"), [(True, 0.05), (False, 1e-3)])
-def test_walks_among_many_active_atoms_arrive_by_themselves(is_bpdn, goal):
+def test_paths_of_many_active_atoms_arrive_by_themselves(is_bpdn, goal):
     rng = np.random.default_rng(0)
     atoms = rng.normal(size=(400, 250))
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     samples = rng.normal(size=(6, 250))
     samples /= np.linalg.norm(samples, axis=1, keepdims=True)
-    indptr, indices, data, _, steps, endings = homotopy.walk_batch(
-        atoms @ atoms.T, samples @ atoms.T, np.ones(6), is_bpdn, goal, 0.0, 10**5, np.zeros(1, np.uint8)
+    codes, _, steps, endings = follow_paths(
+        atoms @ atoms.T,
+        samples @ atoms.T,
+        np.ones(6),
+        is_bpdn=is_bpdn,
+        goal=goal,
+        max_steps=10**5,
+        stop=np.zeros(1, np.uint8),
     )
-    assert (endings == homotopy.REACHED).all()
+    indptr, indices, data, _ = codes
+    assert (endings == REACHED).all()
     counts = np.diff(indptr)
     assert counts.min() > 192 and (steps > counts + 10).all(), "no atom has left: this shows too little"
     for i, sample in enumerate(samples):

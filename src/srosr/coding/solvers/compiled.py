@@ -1,0 +1,18 @@
+"""How loops are compiled: options that all Numba functions of this folder share."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from numba import njit
+
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+#: A function that Python calls.
+entry_point = partial(njit, **_OPTIONS)
+#: A function that only compiled functions call. Without the wrappers for Python it compiles faster.
+inner = partial(njit, **_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+#: A part of the one function that calls it, compiled with it. An ``inner`` function is optimized once by itself and
+#: once more in every function above it, so that deep nests of them compile slowly.
+part = partial(njit, inline="always", error_model="numpy")

@@ -1,0 +1,128 @@
+"""What a homotopy path needs rarely. It asks for it, so that this is compiled only where it is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .active_set import correlations, settle, subtract_product
+from .block_inverse import append, new_inverse, times
+from .compiled import entry_point, inner
+from .working_set import largest
+from .workspace import DIRECTION, DUAL, SIGN, TARGET, E, G, U, X
+
+
+@entry_point()
+def invert_afresh(gram, corr, path, ws):
+    """Compute the inverse of G_AA anew and settle x with it.
+
+    Returns the inverse, its counts and the largest error left: the old ones where there is no numerical inverse.
+    """
+    k, atoms, v = path.k, ws.atoms, ws.vectors
+    inverse, counts = new_inverse(atoms.shape[0])
+    u = np.empty(k)
+    g = np.empty(k)
+    for m in range(k):
+        for i in range(m):
+            g[i] = gram[atoms[m], atoms[i]]
+        times(inverse, counts, m, g, u)
+        schur = gram[atoms[m], atoms[m]]
+        for i in range(m):
+            schur -= g[i] * u[i]
+        if schur <= 1e-14 * gram[atoms[m], atoms[m]]:
+            return ws.inverse, ws.counts, path.error
+        append(inverse, counts, m, u, schur)
+    error = settle(
+        gram, ws.own, corr, v[TARGET], atoms, inverse, counts, k, 0.0, v[X], ws.residual_corr, v[G], v[U], v[E]
+    )
+    return inverse, counts, error
+
+
+@entry_point()
+def settle_low(gram, corr, path, ws):
+    """Settle x where the level drowns in the rounding of c - Gx: least squares and slope apart.
+
+    c - G(fit - level slope) is the sum of c - G fit, zero but for atoms that can still lessen the residual, and of
+    level times G slope, which is exact relative to the level. Returns the rounding of the sum.
+    """
+    k, level, v, out = path.k, path.level, ws.vectors, ws.residual_corr
+    x, sign, target = v[X], v[SIGN], v[TARGET]
+    slope = np.empty(k)
+    tilt = np.empty_like(out)
+    for i in range(k):
+        target[i] = 0.0
+    settle(gram, ws.own, corr, target, ws.atoms, ws.inverse, ws.counts, k, 0.0, x, out, v[G], v[U], v[E])
+    for i in range(k):
+        target[i] = -sign[i]
+    nothing = np.zeros_like(out)
+    settle(gram, ws.own, nothing, target, ws.atoms, ws.inverse, ws.counts, k, 0.0, slope, tilt, v[G], v[U], v[E])
+    for j in range(out.shape[0]):
+        if abs(out[j]) <= path.noise:
+            out[j] = 0.0
+        out[j] -= level * tilt[j]
+    size = 1.0
+    for i in range(k):
+        x[i] -= level * slope[i]
+        size += path.longest * abs(slope[i])
+    return level * (1e-7 + 2e-15 * size)
+
+
+@entry_point()
+def is_last_piece(gram, corr, path, ws):
+    """Return whether the rest of the path, to level zero, is one piece.
+
+    No coefficient may change its sign on it, and at its end no atom may have anything in common with the residual.
+    """
+    k, level = path.k, path.level
+    x, sign, direction, u = ws.vectors[X], ws.vectors[SIGN], ws.vectors[DIRECTION], ws.vectors[U]
+    times(ws.inverse, ws.counts, k, sign, direction)
+    size = 0.0
+    for i in range(k):
+        size = max(size, abs(x[i]))
+    for i in range(k):
+        if not sign[i] * (x[i] + level * direction[i]) >= -1e-12 * size:
+            return False
+    for i in range(k):
+        u[i] = x[i] + level * direction[i]
+    correlations(gram, corr, ws.atoms, u, k, ws.residual_corr)
+    return largest(ws.residual_corr) <= 1e-3 * level + 10.0 * path.noise
+
+
+@inner()
+def _solve_refined(own, inverse, counts, k, rhs, out, e, step):
+    """Compute out = G_AA^-1 rhs with two rounds of iterative refinement."""
+    times(inverse, counts, k, rhs, out)
+    for _ in range(2):
+        subtract_product(own, k, out, rhs, e)
+        times(inverse, counts, k, e, step)
+        for i in range(k):
+            out[i] += step[i]
+
+
+@entry_point()
+def finish(corr, path, ws):
+    """Compute BPDN's last piece in closed form, at epsilon to rounding; the dual point is the slope of the piece."""
+    k, v = path.k, ws.vectors
+    x, sign, dual, c, fit = v[X], v[SIGN], v[DUAL], v[G], v[TARGET]
+    for i in range(k):
+        c[i] = corr[ws.atoms[i]]
+    _solve_refined(ws.own, ws.inverse, ws.counts, k, c, fit, v[E], v[U])
+    _solve_refined(ws.own, ws.inverse, ws.counts, k, sign, dual, v[E], v[U])
+    if path.unreachable:
+        size = 0.0
+        for i in range(k):
+            size = max(size, abs(fit[i]))
+        for i in range(k):  # what ends in zero carries rounding
+            x[i] = fit[i] if abs(fit[i]) > 1e-14 * size else 0.0
+        return
+    # residual^2(level) = residual^2(0) + level^2 * sign.dual
+    floor2 = path.squared_norm
+    curve = 0.0
+    for i in range(k):
+        floor2 -= c[i] * fit[i]
+        curve += sign[i] * dual[i]
+    epsilon2 = path.goal * path.goal
+    if curve > 0.0 and epsilon2 > floor2:
+        exact = np.sqrt((epsilon2 - floor2) / curve)
+        if abs(exact - path.level) <= 1e-3 * path.level:
+            for i in range(k):
+                x[i] = fit[i] - exact * dual[i]

@@ -1,0 +1,242 @@
+"""The steps of a homotopy: from one event to the next, and what an atom that enters or leaves changes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .active_set import gain, independence, lose
+from .block_inverse import append, combine, remove
+from .compiled import inner, part
+from .path_events import first_to_enter, first_to_leave, first_to_zero, step_to_epsilon
+from .workspace import (
+    CORR,
+    DIRECTION,
+    DRIVE,
+    IS_LATE,
+    LATE,
+    LOST,
+    MASKED,
+    OUT_OF_STEPS,
+    RATE,
+    SIGN,
+    STOPPED,
+    TARGET,
+    E,
+    G,
+    U,
+    X,
+)
+
+# Why steps end.
+NO_ROOM = 0  # the workspace is full
+LEG_ENDS = 1  # the level, or the residual, aimed at is reached
+LOOK = 2  # all correlations are to be looked at
+ENDED = 3  # the path has ended, as path.ending says
+
+# Times the last look may find late atoms before the path counts as lost.
+MAX_CHECKS = 200
+
+# What becomes of a candidate whose correlation reaches its level.
+_JOINS, _RUNS_ALONG, _HIDDEN = 0, 1, 2
+
+
+@part()
+def take_steps(gram, stop, path, ws):
+    """Go from event to event; returns why that ends."""
+    while True:
+        if path.k == ws.atoms.shape[0]:
+            return NO_ROOM
+        if path.steps >= path.max_steps:
+            path.ending = OUT_OF_STEPS
+            return ENDED
+        path.steps += 1
+        if path.steps % 64 == 0 and stop[0] != 0:
+            path.ending = STOPPED
+            return ENDED
+        combine(ws.block, ws.vectors[DIRECTION], path.k, path.w, ws.work[RATE])
+        leaves, enters, new_sign, step = _find_event(path, ws)
+        if not np.isfinite(step):
+            path.ending = LOST
+            return ENDED
+        _move(step, path, ws)
+        if enters >= 0:
+            fate = _enter(gram, enters, new_sign, path, ws)
+            if fate == _HIDDEN:
+                path.checks += 1
+                if path.checks > MAX_CHECKS:
+                    path.ending = LOST
+                    return ENDED
+                return LOOK
+            if fate == _JOINS and path.added >= path.refresh and not path.arrived and not path.lowering_late:
+                return LOOK
+        elif leaves >= 0:
+            _leave(gram, leaves, path, ws)
+        else:
+            return LEG_ENDS
+
+
+@inner()
+def _find_event(path, ws):
+    """Return who leaves or enters first (-1: nobody), the sign of who enters, and the step to that event."""
+    x, sign, direction, drive = ws.vectors[X], ws.vectors[SIGN], ws.vectors[DIRECTION], ws.vectors[DRIVE]
+    k, level, speed = path.k, path.level, path.speed
+    if path.lowering_late:
+        limit = path.late_level - level
+    elif speed > 0.0:
+        limit = level - path.last_level
+    else:
+        limit = np.inf
+    fall = 0.0
+    curve = 0.0
+    path.at_epsilon = False
+    if path.seeks_epsilon and not path.lowering_late and k > 0:
+        for i in range(k):
+            fall += level * sign[i] * direction[i]
+            curve += drive[i] * direction[i]
+        t = step_to_epsilon(path.residual2 - path.goal * path.goal, fall, curve, speed)
+        if t < limit:
+            limit = t
+            path.at_epsilon = True
+    path.fall = fall
+    path.curve = curve
+    leaves, step = first_to_leave(x, sign, direction, k, limit)
+    enters, new_sign, step = first_to_enter(
+        ws.work[CORR],
+        ws.work[RATE],
+        ws.work[LATE],
+        ws.work[MASKED],
+        path.w,
+        path.lowering_late,
+        path.late_level if path.lowering_late else level,
+        level,
+        speed,
+        step,
+    )
+    return leaves, enters, new_sign, step
+
+
+@inner()
+def _move(step, path, ws):
+    """Go that far along the piece."""
+    x, direction, corr, rate = ws.vectors[X], ws.vectors[DIRECTION], ws.work[CORR], ws.work[RATE]
+    for i in range(path.k):
+        x[i] += step * direction[i]
+    for j in range(path.w):
+        corr[j] -= step * rate[j]
+    if path.lowering_late:
+        path.late_level -= step
+    else:
+        path.level -= step * path.speed
+        path.residual2 += step * (step * path.curve - 2.0 * path.fall)
+
+
+@part()
+def _measure_distance(gram, entering, path, ws):
+    """Return the squared distance of an atom to the span of the active ones; G holds its Gram entries with them."""
+    v = ws.vectors
+    return independence(
+        ws.own, path.longest, ws.inverse, ws.counts, path.k, gram[entering, entering], v[G], v[U], v[E], v[TARGET]
+    )
+
+
+@part()
+def _enter(gram, who, new_sign, path, ws):
+    """Make a candidate active, if need be in exchange for an active atom.
+
+    An atom that depends on the active ones and runs along with its level, like a duplicate, is masked instead. Where
+    rounding hides what an exchange has freed the path does without the atom.
+    """
+    v, work, k = ws.vectors, ws.work, path.k
+    entering, is_late, rate = ws.candidates[who], work[LATE, who], work[RATE, who]
+    own_speed = is_late if path.lowering_late else path.speed
+    for i in range(k):
+        v[G, i] = ws.block[i, who]
+    schur = _measure_distance(gram, entering, path, ws)
+    theta = 0.0
+    if schur == 0.0:
+        leaving = -1
+        if abs(own_speed - new_sign * rate) > 1e-6:
+            leaving = first_to_zero(v[X], v[SIGN], v[U], new_sign, k)
+        if leaving < 0:
+            work[MASKED, who] = 1.0
+            return _RUNS_ALONG
+        # Along the null direction the first active atom to reach zero makes room.
+        theta = max(v[X, leaving] / (new_sign * v[U, leaving]), 0.0)
+        for i in range(k):
+            v[X, i] -= theta * new_sign * v[U, i]
+        _drop_candidate(who, path, ws)
+        _leave(gram, leaving, path, ws)
+        rate = 0.0
+        for i in range(path.k):
+            v[G, i] = gram[entering, ws.atoms[i]]
+        schur = _measure_distance(gram, entering, path, ws)
+        for i in range(path.k):
+            rate += v[G, i] * v[DIRECTION, i]
+        if schur == 0.0:
+            return _HIDDEN
+    else:
+        _drop_candidate(who, path, ws)
+    _join(gram, entering, is_late, theta * new_sign, new_sign, new_sign * own_speed, rate, schur, path, ws)
+    return _JOINS
+
+
+@part()
+def _drop_candidate(who, path, ws):
+    """Take a candidate out of the working set; the last one takes its column."""
+    last = path.w - 1
+    ws.candidates[who] = ws.candidates[last]
+    for row in (CORR, LATE, MASKED):
+        ws.work[row, who] = ws.work[row, last]
+    for i in range(path.k):
+        ws.block[i, who] = ws.block[i, last]
+    path.w = last
+
+
+@part()
+def _join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
+    """Append an atom to the active ones, and update inverse, direction and block."""
+    v, k = ws.vectors, path.k
+    u, direction = v[U], v[DIRECTION]
+    v[DRIVE, k] = drive
+    direction[k] = (drive - rate) / schur
+    for i in range(k):
+        direction[i] -= u[i] * direction[k]
+    append(ws.inverse, ws.counts, k, u, schur)
+    gain(ws.own, k, v[G], gram[entering, entering])
+    ws.atoms[k] = entering
+    ws.active[entering] = True
+    v[X, k] = x
+    v[SIGN, k] = sign
+    v[IS_LATE, k] = is_late
+    for j in range(path.w):
+        ws.block[k, j] = gram[entering, ws.candidates[j]]
+    path.k = k + 1
+    path.added += 1
+
+
+@inner()
+def _leave(gram, leaving, path, ws):
+    """Make an active atom a candidate; the last one takes its place."""
+    v, work, w, last = ws.vectors, ws.work, path.w, path.k - 1
+    g, direction = v[G], v[DIRECTION]
+    left, t = ws.atoms[leaving], direction[leaving]
+    ws.active[left] = False
+    ws.candidates[w] = left
+    on_late_level = path.lowering_late and v[IS_LATE, leaving] > 0.0
+    work[CORR, w] = v[SIGN, leaving] * (path.late_level if on_late_level else path.level)
+    work[LATE, w] = v[IS_LATE, leaving]
+    remove(ws.inverse, ws.counts, path.k, leaving, g)
+    lose(ws.own, path.k, leaving)
+    if leaving != last:
+        ws.atoms[leaving] = ws.atoms[last]
+        for row in (X, SIGN, IS_LATE, DRIVE, DIRECTION):
+            v[row, leaving] = v[row, last]
+        for j in range(w):
+            ws.block[leaving, j] = ws.block[last, j]
+    for i in range(last):
+        direction[i] -= g[i] * t
+        ws.block[i, w] = gram[left, ws.atoms[i]]
+    for j in range(w + 1):  # who ran along may do so no more
+        work[MASKED, j] = 0.0
+    path.k = last
+    path.w = w + 1
