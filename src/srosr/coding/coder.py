@@ -19,7 +19,7 @@ from .solvers.homotopy import Paths, follow_paths
 from .solvers.least_squares import RidgeSolver, inverse_gram, solve_least_squares
 from .solvers.omp import pursue_batch, pursue_on_demand
 from .solvers.on_demand import follow_on_demand
-from .solvers.reverse_homotopy import walk_back_batch
+from .solvers.reverse_homotopy import follow_paths_back
 from .solvers.workspace import DOUBTFUL, LOST, OUT_OF_STEPS, UNREACHABLE
 from .sparse_rows import Rows, placed, rows_of
 from .spectrum import Spectrum
@@ -29,7 +29,7 @@ _GRAM_BYTES = 2**30
 # BPDN starts from least squares where the least-squares residual exceeds this share of epsilon (measured: the two
 # ends cost the same there), and gives up that end where more than this share of the atoms is inactive.
 _NEAR_LEAST_SQUARES = 0.78
-_STEPS_AN_ATOM, _WALK_STEPS_AN_ATOM = 40, 3
+_STEPS_AN_ATOM, _PATH_STEPS_AN_ATOM = 40, 3
 _MOST_INACTIVE = 0.6
 # The inverse of the Gram matrix is worth its cost up to this many atoms, or for enough samples.
 _CHEAP_INVERSE = 1024
@@ -41,7 +41,7 @@ _CHEAP_SPECTRUM = 4096
 _CHEAP_SVD = 4 * 10**10
 # Squared epsilon, relative to a sample's squared length, that is lost in the rounding of a squared residual.
 _ZERO = 1e-15
-# The level, relative to the first, at which a walk that has not reached a larger epsilon has its reach decided.
+# The level, relative to the first, at which it is decided whether a path can reach a larger epsilon at all.
 _DOUBT = 1e-4
 # Relative duality gap at which basis pursuit by homotopy counts as solved; else the safe solver is asked.
 _SLACK = 1e-7
@@ -61,7 +61,7 @@ _Solution: TypeAlias = tuple[Rows, IntArray, np.ndarray, Rows | None]
 
 
 class Coder:
-    """What the chunks of a batch share: the Gram matrix, factorisations, limits and the stop flag.
+    """What the chunks of a batch share: the Gram matrix, factorizations, limits and the stop flag.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ class Coder:
         self.stop = workers.stop
         n = dictionary.n_atoms
         self.max_steps = int(max_iter) if max_iter is not None else _STEPS_AN_ATOM * n + 1000
-        # Over dependent atoms a walk to a small epsilon can lose its way for good; the safe solver is then the faster.
-        self.walk_steps = int(max_iter) if max_iter is not None else _WALK_STEPS_AN_ATOM * n + 1000
+        # Over dependent atoms a path to a small epsilon can lose its way; the fallback solver is then faster.
+        self.path_steps = int(max_iter) if max_iter is not None else _PATH_STEPS_AN_ATOM * n + 1000
         self.lock = Lock()
         self.gram: Array | None = None
         self.inverse: Array | None = None
@@ -106,7 +106,7 @@ class Coder:
         self.factoring: Job | None = None
         if isinstance(problem, (BPDN, Ridge)):
             self._wait_for_gram()
-            self.factoring = workers.submit(self._factorise, n_samples)
+            self.factoring = workers.submit(self._factorize, n_samples)
 
     def wait(self) -> None:
         """Wait for the Gram matrix and its factor, which are still being computed when the coder is there."""
@@ -123,7 +123,7 @@ class Coder:
             self.dictionary._gram = self.gram
         self.products = OnDemandGram(self.dictionary) if self.gram is None else StoredGram(self.gram)
 
-    def _factorise(self, n_samples: int) -> None:
+    def _factorize(self, n_samples: int) -> None:
         dictionary, problem, n = self.dictionary, self.problem, self.dictionary.n_atoms
         if isinstance(problem, BPDN) and self.gram is not None:
             self.inverse = _shared_inverse(dictionary, n_samples)
@@ -185,34 +185,34 @@ class Coder:
             return codes, steps, endings == OUT_OF_STEPS, witness
         if isinstance(problem, BPDN) and self.inverse is not None:
             return self._solve_bpdn(problem.epsilon, cross, squared_norms)
-        return self._walk(cross, squared_norms)
+        return self._follow(cross, squared_norms)
 
-    def _walk(self, cross: Array, squared_norms: Array) -> _Solution:
-        """From the front. Where that goes so low that epsilon is likely to be out of reach, the span is asked."""
+    def _follow(self, cross: Array, squared_norms: Array) -> _Solution:
+        """Follow paths from the front; one so low that epsilon is likely out of reach is decided in the span."""
         is_bpdn, goal = path_end(self.problem)
         doubt = _DOUBT if is_bpdn and self.inverse is None and not self._asked(squared_norms).all() else 0.0
 
-        def walked(some: Array, norms: Array, doubt: float) -> Paths:
+        def follow(some: Array, norms: Array, doubt: float) -> Paths:
             assert self.gram is not None
-            most = self.walk_steps if is_bpdn else self.max_steps
+            most = self.path_steps if is_bpdn else self.max_steps
             return follow_paths(
                 self.gram, some, norms, is_bpdn=is_bpdn, goal=goal, max_steps=most, stop=self.stop, doubt=doubt
             )
 
-        codes, witness, steps, endings = walked(cross, squared_norms, doubt)
+        codes, witness, steps, endings = follow(cross, squared_norms, doubt)
         doubtful = np.flatnonzero(endings == DOUBTFUL)
         spectrum = self._spectrum() if len(doubtful) else None
         if spectrum is not None:
             doubtful = doubtful[~_out_of_reach(goal, cross[doubtful], squared_norms[doubtful], spectrum)]
         if len(doubtful):
             others = np.setdiff1d(np.arange(len(cross)), doubtful)
-            some, duals, steps[doubtful], endings[doubtful] = walked(cross[doubtful], squared_norms[doubtful], 0.0)
+            some, duals, steps[doubtful], endings[doubtful] = follow(cross[doubtful], squared_norms[doubtful], 0.0)
             codes = placed(cross.shape, (others, codes.take(others)), (doubtful, some))
             witness = placed(cross.shape, (others, witness.take(others)), (doubtful, duals))
         return codes, steps, endings == OUT_OF_STEPS, witness if is_bpdn else None
 
     def _solve_bpdn(self, epsilon: float, cross: Array, squared_norms: Array) -> _Solution:
-        """Independent atoms: out of reach is least squares, nearly so starts there, the rest walks from the front."""
+        """Independent atoms: out of reach is least squares, nearly so starts there, the rest starts at the front."""
         gram, inverse = self.gram, self.inverse
         assert gram is not None and inverse is not None
         n_samples, n = cross.shape
@@ -220,7 +220,7 @@ class Coder:
         floor = np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", cross, fit), 0.0))
         near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon * epsilon)
         if not near.any():
-            return self._walk(cross, squared_norms)
+            return self._follow(cross, squared_norms)
         steps = np.ones(n_samples, np.int64)
         out_of_steps = np.zeros(n_samples, dtype=bool)
         beyond, short = np.flatnonzero(near & (floor >= epsilon)), np.flatnonzero(near & (floor < epsilon))
@@ -230,7 +230,7 @@ class Coder:
         backwards = slice(len(beyond), None)
         kept = np.ones(len(order), dtype=bool)
         if len(short):
-            fit[backwards], steps[short], endings = walk_back_batch(
+            fit[backwards], steps[short], endings = follow_paths_back(
                 gram,
                 inverse,
                 cross[short],
@@ -249,7 +249,7 @@ class Coder:
         front = np.concatenate([np.flatnonzero(~near), order[~kept]])
         if len(front) == 0:
             return placed(cross.shape, (done, codes)), steps, out_of_steps, placed(cross.shape, (done, witness))
-        walked, steps[front], out_of_steps[front], duals = self._walk(cross[front], squared_norms[front])
+        walked, steps[front], out_of_steps[front], duals = self._follow(cross[front], squared_norms[front])
         assert duals is not None
         return (
             placed(cross.shape, (done, codes), (front, walked)),

@@ -197,7 +197,7 @@ def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, ta
     return _NOTHING
 
 
-@part()
+@inner()
 def _start(corr, squared_norm, path, ws):
     """Begin at the first level, with no active atom."""
     for j in range(corr.shape[0]):
@@ -275,7 +275,7 @@ def _settle(gram, corr, path, ws):
     return path.error <= max(_SETTLED_TO * level, 1e-12 * first)  # an error may be not a number
 
 
-@part()
+@inner()
 def _estimate_noise(path, ws):
     """Estimate the rounding of a correlation."""
     noise = 2e-15 * path.first_level

@@ -180,7 +180,7 @@ def _enter(gram, who, new_sign, path, ws):
     return _JOINS
 
 
-@part()
+@inner()
 def _drop_candidate(who, path, ws):
     """Take a candidate out of the working set; the last one takes its column."""
     last = path.w - 1
