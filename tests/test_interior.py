@@ -124,14 +124,14 @@ def test_a_code_that_is_long_along_faint_directions_has_a_certificate():
 
 @pytest.mark.slow
 def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, monkeypatch):
-    """Rank-deficient MNIST at the paper's epsilon, where the walk is given too few steps to get there."""
+    """Rank-deficient MNIST at the paper's epsilon, where a path is given too few steps to get there."""
     from benchmarks.trials import mnist
 
     def conic(*_, **__):
         raise AssertionError("Clarabel was asked")
 
     monkeypatch.setattr(safe, "_conic", conic)
-    monkeypatch.setattr(coder, "_WALK_STEPS_AN_ATOM", 0)
+    monkeypatch.setattr(coder, "_PATH_STEPS_AN_ATOM", 0)
     trial = mnist(100)
     dictionary = Dictionary(trial.X, trial.y, normalize=True)
     solved = []
