@@ -249,10 +249,10 @@ class Coder:
         front = np.concatenate([np.flatnonzero(~near), order[~kept]])
         if len(front) == 0:
             return placed(cross.shape, (done, codes)), steps, out_of_steps, placed(cross.shape, (done, witness))
-        walked, steps[front], out_of_steps[front], duals = self._follow(cross[front], squared_norms[front])
+        followed, steps[front], out_of_steps[front], duals = self._follow(cross[front], squared_norms[front])
         assert duals is not None
         return (
-            placed(cross.shape, (done, codes), (front, walked)),
+            placed(cross.shape, (done, codes), (front, followed)),
             steps,
             out_of_steps,
             placed(cross.shape, (done, witness), (front, duals)),
@@ -303,7 +303,7 @@ class Coder:
                 steps[again[i]] += taken
         if spectrum is None or self._gram_of(spectrum) is None:
             rows = np.flatnonzero(hard)
-            careful, duals, walked, _ = follow_on_demand(
+            careful, duals, followed, _ = follow_on_demand(
                 self.products,
                 cross[rows],
                 squared_norms[rows],
@@ -315,7 +315,7 @@ class Coder:
             )
             fresh[rows] = careful.toarray()
             witness = placed(cross.shape, (rows, duals))
-            steps[again[rows]] += walked
+            steps[again[rows]] += followed
         else:
             again_by = self._solve_safely(spectrum, np.flatnonzero(hard), cross, squared_norms, fresh, images)
         solved = rows_of(fresh)
