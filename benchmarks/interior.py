@@ -44,7 +44,7 @@ def main(samples: int, atoms: int) -> None:
             started = time.perf_counter()
             found = basis_pursuit(spectrum.features, target, epsilon)
             middle = time.perf_counter()
-            conic, _ = safe._conic(spectrum, corr, epsilon=epsilon)
+            conic, _ = safe._solve_conic(spectrum, corr, epsilon=epsilon)
             ended = time.perf_counter()
         ours, theirs = np.inf if found is None else np.abs(found[0]).sum(), np.abs(conic).sum()
         table.add_row(

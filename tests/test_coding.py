@@ -27,7 +27,7 @@ from reference import (
 from threadpoolctl import threadpool_info
 
 from srosr import BPDN, OMP, CertificateWarning, Codes, Dictionary, Lasso, Queries, Ridge, sparse_encode
-from srosr.coding import coder
+from srosr.coding import batch
 from srosr.coding.products import OnDemandGram
 from srosr.coding.solvers.fallback import solve_safely
 from srosr.coding.solvers.on_demand import follow_on_demand
@@ -741,7 +741,7 @@ def test_the_gram_matrix_changes_the_way_and_not_the_answer(problem):
 def test_large_dictionaries_and_an_epsilon_hard_to_reach(monkeypatch, kind, epsilon, fits):
     """Basis pursuit, or nearly so: against the simplex method, and without a Gram matrix to fall back on too."""
     if not fits:
-        monkeypatch.setattr(coder, "_GRAM_BYTES", 2**20)
+        monkeypatch.setattr(batch, "_GRAM_BYTES", 2**20)
     atoms, X = large(kind)
     dictionary, X = Dictionary(atoms), X[2:6]
     codes = sparse_encode(X, dictionary, BPDN(epsilon))
@@ -794,7 +794,7 @@ def test_the_safe_solver_takes_an_epsilon_at_the_very_edge_of_reach():
         corr, squared = atoms @ y, float(y @ y)
         edge = float(spectrum.least_squares_residual(corr[None], np.array([squared]))[0])
         for epsilon in (edge, np.nextafter(edge, 0), np.nextafter(edge, 10), edge * (1 + 1e-15)):
-            x, *_ = solve_safely(spectrum, corr, squared, BPDN(epsilon))
+            x, *_ = solve_safely(BPDN(epsilon), spectrum, corr, squared)
             assert np.linalg.norm(y - x @ atoms) == pytest.approx(edge, rel=1e-6)
 
 

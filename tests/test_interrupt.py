@@ -36,14 +36,14 @@ SLOW_SOLVER = """
 import time
 
 import numpy as np
-import srosr.coding.coder
+import srosr.coding.repair
 from srosr import BPDN, sparse_encode
 
 def deep_in_another_library(*_, **__):
     print("ready", flush=True)
     time.sleep(60)
 
-srosr.coding.coder.solve_safely = deep_in_another_library
+srosr.coding.repair.solve_safely = deep_in_another_library
 rng = np.random.default_rng(0)
 try:
     sparse_encode(rng.standard_normal((4, 6)), rng.standard_normal((9, 6)), BPDN(0.5), tol=1e-300, n_jobs={n_jobs})

@@ -18,7 +18,7 @@ from srosr import (
     class_residuals,
     sparse_encode,
 )
-from srosr.coding import coder
+from srosr.coding import batch
 from srosr.dictionary.dictionary import Dictionary
 from srosr.evidence.table import EVIDENCE, LEAST_SQUARES
 from srosr.experiments.protocol import MethodSetting
@@ -41,7 +41,7 @@ METHODS = {
 @pytest.fixture
 def too_large(monkeypatch):
     """From here on no Gram matrix fits; computing that of all training samples is an error."""
-    monkeypatch.setattr(coder, "_GRAM_BYTES", 0)
+    monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
     whole = Dictionary.gram.fget
 
     def gram(self):
@@ -101,7 +101,7 @@ def test_our_rule_after_the_papers_is_fitted_on_its_own(monkeypatch):
     ]
     (together,) = group_by_fit(settings)
     expected = SROSRClassifier(n_repeats=3, random_state=0, normalize=True, n_jobs=1).fit(TRAIN, TRUTH)
-    monkeypatch.setattr(coder, "_GRAM_BYTES", 0)
+    monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
     test, said = TrialSamples(MET), []
     for contender in fit_group(together, TRAIN, TRUTH, 0, 0.1):
         contender.predict(test)
@@ -117,7 +117,7 @@ def test_other_kernels_have_their_gram_matrix_whatever_its_size(kernel, problem,
     options = {"kernel": kernel, "problem": problem, "n_repeats": 2, "random_state": 0}
     methods = [SROSRClassifier(rule="paper", threshold=0.01, **options), SCIRejection(**options)]
     expected = [_fitted(clf).unknown_score(MET) for clf in methods]
-    monkeypatch.setattr(coder, "_GRAM_BYTES", 0)
+    monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
     for clf, scores in zip(methods, expected, strict=True):
         large = _fitted(clf)
         assert large.dictionary_.has_gram
@@ -125,7 +125,7 @@ def test_other_kernels_have_their_gram_matrix_whatever_its_size(kernel, problem,
 
 
 def test_a_class_can_take_a_dictionary_over_the_limit_and_back(monkeypatch, tmp_path):
-    monkeypatch.setattr(coder, "_GRAM_BYTES", 8 * 260**2)
+    monkeypatch.setattr(batch, "_GRAM_BYTES", 8 * 260**2)
     clf = _fitted(METHODS["paper"])
     assert clf.dictionary_.has_gram and clf._collaborative is not None
     before = clf.unknown_score(MET)

@@ -1,5 +1,5 @@
+from .batch import gram_wanted as gram_wanted
 from .clock import coding_seconds as coding_seconds
-from .coder import gram_wanted as gram_wanted
 from .encode import Codes as Codes
 from .encode import sparse_encode as sparse_encode
 from .problems import BPDN as BPDN

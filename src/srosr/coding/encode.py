@@ -21,7 +21,7 @@ from ..exceptions import CertificateWarning
 from .clock import coding_time
 from .coder import Coder, Part
 from .problems import PROBLEMS, Problem, problem_names
-from .sparse_rows import stacked
+from .sparse_rows import stack_rows
 
 __all__ = ["Codes", "sparse_encode"]
 
@@ -194,7 +194,7 @@ def _assemble_codes(parts: list[Part], problem: Problem, tol: float, sparse_outp
     def collect(name: str) -> Array:
         return concatenate([getattr(part.certificate, name) for part in parts])
 
-    codes: Any = (parts[0].codes if len(parts) == 1 else stacked([part.codes for part in parts])).csr()
+    codes: Any = (parts[0].codes if len(parts) == 1 else stack_rows([part.codes for part in parts])).csr()
     if not codes.data.all():
         codes.eliminate_zeros()
     gap, violation = collect("gap"), collect("violation")

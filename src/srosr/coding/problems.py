@@ -1,37 +1,87 @@
-"""The four coding problems a sample can be given.
+r"""The four coding problems: what is minimized, and the certificate of an answer.
 
-Each is a small immutable value: it says *what* is to be minimised, never how. In all of them ``y`` is the
-sample, the columns of ``Y`` are the atoms and ``x`` is the code.
+Each is a small immutable value that says *what* is to be minimized, never how. In all of them ``y`` is the sample, the
+columns of ``Y`` are the atoms, ``x`` is the code and :math:`r = y - Yx` its residual. ``certify`` bounds the optimum
+from below by a dual point v; it is written from these formulas alone and shares no code with any solver:
+
+=============  ==========================================  ==================================================
+problem        objective                                   bound
+=============  ==========================================  ==================================================
+Lasso          :math:`\tfrac12\|r\|^2 + \alpha\|x\|_1`      :math:`\langle y,v\rangle - \tfrac12\|v\|^2`,
+                                                           :math:`\|Y^Tv\|_\infty \le \alpha`, v a multiple of r
+BPDN           :math:`\|x\|_1`                              :math:`\langle y,v\rangle - \epsilon\|v\|`,
+                                                           :math:`\|Y^Tv\|_\infty \le 1`
+BPDN, out of   :math:`\|x\|_1`                              :math:`\langle Py,v\rangle`,
+reach                                                      :math:`\|Y^Tv\|_\infty \le 1`
+Ridge          :math:`\tfrac12\|r\|^2+\tfrac\alpha2\|x\|^2` :math:`\langle y,v\rangle - \tfrac12\|v\|^2
+                                                           - \tfrac1{2\alpha}\|Y^Tv\|^2`, v a multiple of r
+=============  ==========================================  ==================================================
+
+Beside the gap stands the constraint violation, relative to :math:`\|y\|`: for BPDN :math:`(\|r\| - \epsilon)_+`, for
+an epsilon out of reach :math:`\|Y^Tr\|_\infty` with atoms of unit length, which is zero exactly where :math:`Yx = Py`.
 """
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Integral, Real
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from .._support.array_types import Array
 from .._support.messages import join_names
+from .._support.parameter_checks import check_count, check_positive
+from .certificate import Certificate, Measures, bound_by_image, bound_in_span, divide, find_dual, relative_gap
+from .sparse_rows import Rows
+from .spectrum import ROUNDING
 
-__all__ = ["BPDN", "OMP", "PROBLEMS", "Lasso", "Problem", "Ridge", "problem_names"]
+__all__ = ["BPDN", "OMP", "PROBLEMS", "Lasso", "PathEnd", "Problem", "Ridge", "problem_names"]
+
+# A relative gap below this needs no better dual point.
+_CLEAR = 1e-10
 
 
-def _real(name: str, value: object, *, positive: bool) -> float:
-    try:
-        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be a finite real number, got {value!r}.")
-    if positive and number <= 0:
-        raise ValueError(f"{name} must be greater than 0, got {value!r}.")
-    if number < 0:
-        raise ValueError(f"{name} must not be negative, got {value!r}.")
-    return number
+class PathEnd(NamedTuple):
+    """Where the path of Lasso solutions ends that solves a problem."""
+
+    at_residual: bool  # where the residual has a length, else at a level
+    goal: float
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What every coding problem is: a value that :func:`srosr.sparse_encode` accepts."""
+class Problem(ABC):
+    """Base of the coding problems: values that :func:`srosr.sparse_encode` takes."""
+
+    @property
+    def path_end(self) -> PathEnd | None:
+        """The end of the path of Lasso solutions that solves the problem, None if none does."""
+        return None
+
+    def require_path_end(self) -> PathEnd:
+        """Return the end of the path, or raise a TypeError."""
+        if self.path_end is None:
+            raise TypeError(f"{self!r} is not on the path of Lasso solutions.")
+        return self.path_end
+
+    @abstractmethod
+    def certify(
+        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+    ) -> Certificate:
+        """Certify a batch of codes.
+
+        Parameters
+        ----------
+        measures : Measures
+            Of the codes.
+        tol : float
+            The accuracy to reach: for BPDN it separates a residual at epsilon from an epsilon out of reach.
+        duals : Rows (n, N), optional
+            Dual points z proposed by a solver (empty rows where it has none). They are checked, not trusted.
+        images : ndarray (n, N), optional
+            Proposed images Y'v of dual points instead (zero where there is none), for measures in the coordinates of a
+            spectrum.
+        """
 
 
 @dataclass(frozen=True)
@@ -64,7 +114,42 @@ class BPDN(Problem):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _real("epsilon", self.epsilon, positive=False))
+        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon, zero=True))
+
+    @property
+    def path_end(self) -> PathEnd:
+        """Where the residual is epsilon."""
+        return PathEnd(True, self.epsilon)
+
+    def certify(
+        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+    ) -> Certificate:
+        """Certify codes, those that miss epsilon by more than ``tol`` as answers to an epsilon out of reach."""
+        m, l1, epsilon = measures, measures.sums.l1, self.epsilon
+        excess = np.where(m.length <= epsilon, np.sqrt(m.residual2), m.at_most) - epsilon
+        excess = divide(np.maximum(excess, 0.0), m.length, otherwise=0.0)
+        infeasible = excess > tol
+        violation = np.where(infeasible, divide(m.sums.slant, m.length, otherwise=0.0), excess)
+        along_residual = m.toward - epsilon * m.at_most - m.blur
+        bound = np.where(infeasible, -np.inf, divide(along_residual, m.sums.peak, otherwise=-np.inf))
+
+        def in_span(z: Rows, rows: Any) -> Array:
+            return bound_in_span(z, m.cross[rows], m.squared_norms[rows], epsilon, infeasible[rows], m.products)
+
+        if duals is not None:
+            rows = np.flatnonzero((relative_gap(l1, bound) > _CLEAR) & (duals.counts > 0))
+            bound[rows] = np.maximum(bound[rows], in_span(duals.take(rows), rows))
+        if images is not None and m.spectrum is not None:
+            rows = np.flatnonzero((relative_gap(l1, bound) > _CLEAR) & images.any(axis=1))
+            found = bound_by_image(
+                images[rows], m.cross[rows], m.squared_norms[rows], epsilon, infeasible[rows], m.spectrum
+            )
+            bound[rows] = np.maximum(bound[rows], found)
+        for i in np.flatnonzero(relative_gap(l1, bound) > tol):
+            z = find_dual(m.codes, i, m.products)
+            if z is not None:
+                bound[i] = max(bound[i], in_span(z, slice(i, i + 1))[0])
+        return m.certificate(l1, bound, violation, infeasible)
 
 
 @dataclass(frozen=True)
@@ -91,7 +176,24 @@ class Lasso(Problem):
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", _real("alpha", self.alpha, positive=True))
+        object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
+
+    @property
+    def path_end(self) -> PathEnd:
+        """At the level alpha."""
+        return PathEnd(False, self.alpha)
+
+    def certify(
+        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+    ) -> Certificate:
+        """Certify codes by the multiple of the residual that gives the best bound."""
+        m = measures
+        objective = 0.5 * m.residual2 + self.alpha * m.sums.l1
+        limit = divide(np.full(len(m), self.alpha), m.sums.peak, otherwise=np.inf)
+        stretch = np.clip(divide(m.toward, m.residual2, otherwise=0.0), -limit, limit)
+        bound = stretch * m.toward - 0.5 * stretch**2 * m.residual2
+        bound -= np.abs(stretch) * m.blur + 0.5 * (1.0 + stretch**2) * m.blur2
+        return m.certificate(objective, bound)
 
 
 @dataclass(frozen=True)
@@ -112,7 +214,18 @@ class Ridge(Problem):
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", _real("alpha", self.alpha, positive=True))
+        object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
+
+    def certify(
+        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+    ) -> Certificate:
+        """Certify codes by the multiple of the residual that gives the best bound."""
+        m = measures
+        objective = 0.5 * m.residual2 + 0.5 * self.alpha * m.sums.squares
+        unseen = ROUNDING * (m.length + m.sums.reach) * np.linalg.norm(m.products.lengths)
+        cost = m.residual2 + m.blur2 + (np.sqrt(m.sums.power) + unseen) ** 2 / self.alpha
+        bound = 0.5 * divide(np.maximum(m.toward - m.blur, 0.0) ** 2, cost, otherwise=0.0) - 0.5 * m.blur2
+        return m.certificate(objective, bound)
 
 
 @dataclass(frozen=True)
@@ -135,10 +248,13 @@ class OMP(Problem):
     n_nonzero: int
 
     def __post_init__(self) -> None:
-        value = self.n_nonzero
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"n_nonzero must be an integer of at least 1, got {value!r}.")
-        object.__setattr__(self, "n_nonzero", int(value))
+        object.__setattr__(self, "n_nonzero", check_count("n_nonzero", self.n_nonzero))
+
+    def certify(
+        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+    ) -> Certificate:
+        """Return the residuals; there is no optimum to compare them with."""
+        return measures.certificate(0.5 * measures.residual2, None)
 
 
 #: The problems that can be solved, by the names they have in files and messages.
@@ -146,14 +262,5 @@ PROBLEMS: dict[str, type[Problem]] = {"BPDN": BPDN, "Lasso": Lasso, "Ridge": Rid
 
 
 def problem_names() -> str:
-    """The problems, for a message: "BPDN, Lasso, Ridge or OMP"."""
+    """Return the names of the problems for a message: "BPDN, Lasso, Ridge or OMP"."""
     return join_names(PROBLEMS, last="or")
-
-
-def path_end(problem: Problem) -> tuple[bool, float]:
-    """Where a path of Lasso solutions ends: whether at a residual (else at a level), and its value."""
-    if isinstance(problem, BPDN):
-        return True, problem.epsilon
-    if isinstance(problem, Lasso):
-        return False, problem.alpha
-    raise TypeError(f"{problem!r} is not on the path of Lasso solutions")

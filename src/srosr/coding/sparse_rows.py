@@ -1,4 +1,4 @@
-"""Sparse rows: codes and dual points of a chunk of samples, on their way through the coder."""
+"""Sparse rows: the codes and dual points of a chunk of samples inside the coder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DENSE = 0.1
 
 
 class Rows(NamedTuple):
-    """The arrays of a CSR matrix, without what SciPy spends on checking them at every step."""
+    """The arrays of a CSR matrix, without SciPy's checks at every step."""
 
     indptr: IntArray
     indices: IntArray
@@ -23,7 +23,7 @@ class Rows(NamedTuple):
 
     @property
     def counts(self) -> IntArray:
-        """Entries of each row."""
+        """The number of entries of each row."""
         return np.diff(self.indptr)
 
     @property
@@ -32,33 +32,33 @@ class Rows(NamedTuple):
         return len(self.data) > _DENSE * self.shape[0] * self.shape[1]
 
     def csr(self) -> sparse.csr_array:
-        """The same as a SciPy array."""
+        """Return the rows as a SciPy array."""
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
 
     def toarray(self) -> Array:
-        """The same as a dense array."""
+        """Return the rows as a dense array."""
         out = np.zeros(self.shape)
         out[np.repeat(np.arange(self.shape[0]), self.counts), self.indices] = self.data
         return out
 
     def take(self, rows: IntArray) -> Rows:
-        """Some of the rows."""
+        """Return some of the rows."""
         counts = self.counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         entries = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
         return Rows(indptr, self.indices[entries], self.data[entries], (len(rows), self.shape[1]))
 
 
-def rows_of(dense: Array) -> Rows:
-    """Dense rows as sparse ones."""
+def to_sparse_rows(dense: Array) -> Rows:
+    """Return dense rows as sparse ones."""
     n_rows, n = dense.shape
     flat = np.flatnonzero(dense)
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(dense, axis=1))])
     return Rows(indptr, flat % max(n, 1), dense.ravel()[flat], (n_rows, n))
 
 
-def placed(shape: tuple[int, ...], *parts: tuple[IntArray, Rows]) -> Rows:
-    """Rows of that shape that come from parts, each with the rows it goes to; other rows are empty."""
+def place_rows(shape: tuple[int, ...], *parts: tuple[IntArray, Rows]) -> Rows:
+    """Return rows of a shape that consist of parts, each with the rows it goes to; other rows are empty."""
     if len(parts) == 1 and len(parts[0][0]) == shape[0] and (np.diff(parts[0][0]) > 0).all():
         return parts[0][1]
     counts = np.zeros(shape[0], np.int64)
@@ -74,8 +74,8 @@ def placed(shape: tuple[int, ...], *parts: tuple[IntArray, Rows]) -> Rows:
     return Rows(indptr, indices, data, shape)
 
 
-def stacked(parts: list[Rows]) -> Rows:
-    """Rows of all parts, one below the other."""
+def stack_rows(parts: list[Rows]) -> Rows:
+    """Return the rows of all parts, one below the other."""
     counts = np.concatenate([part.counts for part in parts])
     indptr = np.concatenate([[0], np.cumsum(counts)])
     indices, data = np.concatenate([p.indices for p in parts]), np.concatenate([p.data for p in parts])

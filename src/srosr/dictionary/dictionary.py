@@ -510,7 +510,7 @@ class Dictionary:
         self._rows = (np.ascontiguousarray(values), picked)
         self._scale, self._gram = scale, gram
         # Coders keep factorizations of the Gram matrix here.
-        self._factor: Any = None
+        self._kept: dict[str, Any] = {}
         self._spectrum: Any = None
         self.labels, self.order = labels, order
         self.classes_: AnyArray | None = None

@@ -15,6 +15,7 @@ Q. Huangfu, J. A. J. Hall, "Parallelizing the dual revised simplex method", Math
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 
 import numpy as np
 from scipy import linalg, optimize, sparse
@@ -37,57 +38,69 @@ _CONIC_ENTRIES = 250_000
 _CORRECTIONS = 20
 
 
+@singledispatch
 def solve_safely(
-    spectrum: Spectrum, corr: Array, squared_norm: float, problem: Problem, *, by_conic: bool = False
+    problem: Problem, spectrum: Spectrum, corr: Array, squared_norm: float, *, by_conic: bool = False
 ) -> tuple[Array, Array | None, bool]:
-    """Code of one sample, for BPDN the image of a dual point, for the certificate, and whether another could be tried.
+    """Solve a problem for one sample; each problem that can be solved again has an implementation below.
 
-    ``by_conic`` leaves out the interior point method of our own, for which near duplicates can be too much.
+    Returns the code, for BPDN the image of a dual point for the certificate, and whether another solver could be tried.
+    ``by_conic`` leaves out our own interior point method, for which near duplicates can be too much.
     """
-    if isinstance(problem, Lasso):
-        if np.abs(corr).max() <= problem.alpha:
-            return np.zeros_like(corr), None, False
-        return _conic(spectrum, corr, alpha=problem.alpha)[0], None, False
-    if not isinstance(problem, BPDN):
-        raise TypeError(f"no safe solver for {problem!r}")
+    raise TypeError(f"there is no fallback solver for {problem!r}.")
+
+
+@solve_safely.register
+def _(
+    problem: Lasso, spectrum: Spectrum, corr: Array, squared_norm: float, *, by_conic: bool = False
+) -> tuple[Array, Array | None, bool]:
+    if np.abs(corr).max() <= problem.alpha:
+        return np.zeros_like(corr), None, False
+    return _solve_conic(spectrum, corr, alpha=problem.alpha)[0], None, False
+
+
+@solve_safely.register
+def _(
+    problem: BPDN, spectrum: Spectrum, corr: Array, squared_norm: float, *, by_conic: bool = False
+) -> tuple[Array, Array | None, bool]:
     if squared_norm <= problem.epsilon * problem.epsilon or not np.any(corr):
         return np.zeros_like(corr), None, False
     if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
-        return _out_of_reach(spectrum, spectrum.coordinates(corr[None])[0], by_conic)
+        return _solve_out_of_reach(spectrum, spectrum.coordinates(corr[None])[0], by_conic)
     target = spectrum.along(corr[None])[0]
     epsilon = math.sqrt(max(problem.epsilon**2 - max(squared_norm - float(target @ target), 0.0), 0.0))
     found = None if by_conic or epsilon <= 0.0 else basis_pursuit(spectrum.features, target, epsilon)
     if found is None:
-        return *_conic(spectrum, corr, epsilon=epsilon), False
+        return *_solve_conic(spectrum, corr, epsilon=epsilon), False
     x, image = found[0], found[1] @ spectrum.features
-    active = _active(x, image, target)
+    active = _find_active(x, image, target)
     x[np.abs(x) <= _ZERO * np.abs(x).max()] = 0.0
-    polished = _polished(spectrum, target, epsilon, x, active)
+    polished = _polish(spectrum, target, epsilon, x, active)
     worse = np.abs(polished).sum() > (1.0 + _TIGHT) * np.abs(x).sum()
     return x if worse else polished, image, spectrum.features.size <= _CONIC_ENTRIES
 
 
-def _active(x: Array, image: Array, target: Array) -> IntArray:
-    """Of coefficient and slack of its constraint one is zero at the optimum: near it, the smaller."""
+def _find_active(x: Array, image: Array, target: Array) -> IntArray:
+    """Return the active atoms: at the optimum coefficient or slack is zero, near it the smaller of the two."""
     return np.flatnonzero(np.abs(x) > (1.0 - np.abs(image)) * np.linalg.norm(target))
 
 
-def _out_of_reach(spectrum: Spectrum, target: Array, by_conic: bool) -> tuple[Array, Array | None, bool]:
-    """min |x|_1 subject to V'Lx = target, by the interior point method or else by HiGHS."""
+def _solve_out_of_reach(spectrum: Spectrum, target: Array, by_conic: bool) -> tuple[Array, Array | None, bool]:
+    """Solve min |x|_1 subject to V'Lx = target, by the interior point method or else by HiGHS."""
     rows = spectrum.vectors.T * spectrum.lengths
     found = None if by_conic else basis_pursuit(rows, target, 0.0)
     if found is None:
-        return *_linear_programme(rows, target), False
+        return *_solve_linear_program(rows, target), False
     x, image = found[0], found[1] @ rows
-    return _on_support(rows, target, x, _active(x, image, target)), image, rows.size <= _CONIC_ENTRIES
+    return _fit_support(rows, target, x, _find_active(x, image, target)), image, rows.size <= _CONIC_ENTRIES
 
 
-def _conic(
+def _solve_conic(
     spectrum: Spectrum, corr: Array, *, alpha: float | None = None, epsilon: float = 0.0
 ) -> tuple[Array, Array | None]:
-    """x = p - q with p, q >= 0: min |b - Fx|^2 / 2 + alpha |x|_1, or min |x|_1 subject to |b - Fx| <= epsilon.
+    """Solve min |b - Fx|^2 / 2 + alpha |x|_1, or min |x|_1 subject to |b - Fx| <= epsilon, with x = p - q, p, q >= 0.
 
-    For the latter also Y'v of the dual point v.
+    For the latter the image Y'v of the dual point v is returned too.
     """
     import clarabel
 
@@ -127,18 +140,18 @@ def _conic(
     image = np.asarray(answer.z)[2 * n + 1 :] @ features
     image = image if image @ x > 0 else -image
     tight = np.abs(image) > (1.0 - _TIGHT) * np.abs(image).max()
-    return _polished(spectrum, target, epsilon, x, np.flatnonzero(tight & (np.abs(x) > 0))), image
+    return _polish(spectrum, target, epsilon, x, np.flatnonzero(tight & (np.abs(x) > 0))), image
 
 
-def _polished(spectrum: Spectrum, target: Array, epsilon: float, x: Array, active: IntArray) -> Array:
-    """The code in closed form over the atoms that are active, if these are nearly the right ones: else x as it is.
+def _polish(spectrum: Spectrum, target: Array, epsilon: float, x: Array, active: IntArray) -> Array:
+    """Return the code in closed form over the active atoms if these are nearly the right ones, else x as it is.
 
     F_A = QR gives fit, slope and level. Atoms whose coefficient gets the wrong sign leave, and the one that has most in
     common with the residual joins, until no atom has more than the level.
     """
     signs, best = np.sign(x), x
     for _ in range(_CORRECTIONS):
-        values = _on_active(spectrum.features[:, active], target, epsilon, signs[active])
+        values = _fit_active(spectrum.features[:, active], target, epsilon, signs[active])
         if values is None:
             break
         right = np.sign(values) == signs[active]
@@ -158,8 +171,8 @@ def _polished(spectrum: Spectrum, target: Array, epsilon: float, x: Array, activ
     return best
 
 
-def _on_active(features: Array, target: Array, epsilon: float, signs: Array) -> Array | None:
-    """Coefficients with these signs whose residual is epsilon long and has as much of each atom; or None."""
+def _fit_active(features: Array, target: Array, epsilon: float, signs: Array) -> Array | None:
+    """Return coefficients with these signs whose residual has length epsilon and equal correlations, or None."""
     if features.shape[1] == 0 or features.shape[1] > len(target):
         return None
     orthonormal, corner = linalg.qr(features, mode="economic", check_finite=False)
@@ -173,8 +186,8 @@ def _on_active(features: Array, target: Array, epsilon: float, signs: Array) -> 
     return linalg.solve_triangular(corner, along - math.sqrt(room / float(push @ push)) * push, check_finite=False)
 
 
-def _linear_programme(rows: Array, target: Array) -> tuple[Array, Array | None]:
-    """min |x|_1 subject to rows x = target, by HiGHS."""
+def _solve_linear_program(rows: Array, target: Array) -> tuple[Array, Array | None]:
+    """Solve min |x|_1 subject to rows x = target by HiGHS."""
     n = rows.shape[1]
     result = optimize.linprog(
         np.ones(2 * n),
@@ -188,11 +201,11 @@ def _linear_programme(rows: Array, target: Array) -> tuple[Array, Array | None]:
         return np.zeros(n), None
     x = result.x[:n] - result.x[n:]
     support = np.flatnonzero(np.abs(x) > _ZERO * max(np.abs(x).max(), 1e-300))
-    return _on_support(rows, target, x, support), result.eqlin.marginals @ rows
+    return _fit_support(rows, target, x, support), result.eqlin.marginals @ rows
 
 
-def _on_support(rows: Array, target: Array, x: Array, support: IntArray) -> Array:
-    """The code by least squares over its support, if that has the same signs and misses less; else x as it is."""
+def _fit_support(rows: Array, target: Array, x: Array, support: IntArray) -> Array:
+    """Return the code by least squares over its support if it has the same signs and misses less, else x as it is."""
     polished = np.zeros_like(x)
     polished[support] = linalg.lstsq(rows[:, support], target, check_finite=False)[0]
     misses = [float(np.linalg.norm(rows @ code - target)) for code in (x, polished)]

@@ -1,4 +1,4 @@
-r"""Least squares and ridge: one factorisation of the Gram matrix for a whole batch.
+r"""Least squares and ridge: one factorization of the Gram matrix for a whole batch.
 
 With linearly independent atoms :math:`x_{LS} = G^{-1}c` is the only code with :math:`Yx = Py`. So for an epsilon out of
 reach it is the answer, and a batch of them costs two matrix products. Independence is decided by the Cholesky factor:
@@ -11,18 +11,28 @@ import numpy as np
 from scipy import linalg
 
 from ..._support.array_types import Array
+from ..batch import Batch
+from ..problems import Ridge
+from ..sparse_rows import to_sparse_rows
+from .solver import Solution, Solver
 
 #: Rank tolerance: squared relative distance below which an atom counts as dependent on others.
 INDEPENDENT = 1e-10
 
 
-def inverse_gram(gram: Array) -> Array | None:
-    """The inverse of the Gram matrix, or None where its atoms are (numerically) dependent."""
+def factor_gram(gram: Array) -> Array | None:
+    """Return the lower Cholesky factor of the Gram matrix, or None if its atoms are (numerically) dependent."""
     try:
         factor = linalg.cholesky(gram, lower=True, check_finite=False)
     except linalg.LinAlgError:
         return None
-    if (np.diagonal(factor) ** 2 <= INDEPENDENT * np.diagonal(gram)).any():
+    return None if (np.diagonal(factor) ** 2 <= INDEPENDENT * np.diagonal(gram)).any() else factor
+
+
+def invert_gram(gram: Array) -> Array | None:
+    """Return the inverse of the Gram matrix, or None if its atoms are (numerically) dependent."""
+    factor = factor_gram(gram)
+    if factor is None:
         return None
     inverse, info = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     if info != 0:
@@ -32,41 +42,52 @@ def inverse_gram(gram: Array) -> Array | None:
     return lower
 
 
-def solve_least_squares(gram: Array, inverse: Array, cross: Array, codes: Array) -> Array:
-    """Least-squares codes of a batch: ``codes = cross @ inverse`` after a round of iterative refinement."""
-    return codes + (cross - codes @ gram) @ inverse
+class RidgeSolver(Solver):
+    r"""Ridge codes, :math:`(G + \alpha I)x = c`, with one factorization for the whole batch.
 
-
-class RidgeSolver:
-    r"""Ridge codes, :math:`(G + \alpha I)x = c`, with one factorisation for all batches.
-
-    Parameters
-    ----------
-    alpha : float
-    gram : ndarray (N, N), optional
-    atoms : ndarray (N, M), optional
-        Instead of the Gram matrix: :math:`x = (c - Y^T(\alpha I + YY^T)^{-1}Yc)/\alpha`.
+    Without the Gram matrix, from features: :math:`x = (c - Y^T(\alpha I + YY^T)^{-1}Yc)/\alpha`.
     """
 
-    def __init__(self, alpha: float, *, gram: Array | None = None, atoms: Array | None = None) -> None:
-        self.alpha, self.atoms = alpha, atoms
-        if atoms is not None:
-            system = atoms.T @ atoms
-        elif gram is not None:
+    factors = True
+
+    @classmethod
+    def supports(cls, batch: Batch) -> bool:
+        """Return whether the problem is Ridge."""
+        return isinstance(batch.problem, Ridge)
+
+    @classmethod
+    def cost(cls, batch: Batch) -> float:
+        """Count a factorization and two products per sample."""
+        return batch.n_atoms**3 / 3 + 2 * batch.n_samples * batch.n_atoms**2
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        assert isinstance(batch.problem, Ridge)
+        self.alpha, gram, n = batch.problem.alpha, batch.gram, batch.n_atoms
+        self.atoms = batch.dictionary.linear_atoms if gram is None else None
+        if gram is not None:
             system = gram.copy()
+        elif self.atoms is not None:
+            system = self.atoms.T @ self.atoms
         else:
-            raise TypeError("either gram or atoms is needed")
-        system[np.diag_indices_from(system)] += alpha
+            raise ValueError(
+                f"Ridge over {n} atoms with a non-linear kernel needs their Gram matrix "
+                f"({8 * n * n / 2**30:.0f} GiB); call dictionary.gram first if memory allows, or use Lasso."
+            )
+        system[np.diag_indices_from(system)] += self.alpha
         try:
             self.factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
             raise ValueError(
-                f"alpha={alpha:g} is lost in the rounding of the Gram matrix of dependent atoms; use a larger one."
+                f"alpha={self.alpha:g} is lost in the rounding of the Gram matrix of dependent atoms; use a larger one."
             ) from None
 
-    def solve(self, cross: Array) -> Array:
-        """Codes of a batch."""
+    def solve(self, cross: Array, squared_norms: Array) -> Solution:
+        """Solve the factored system for a chunk of samples."""
         if self.atoms is None:
-            return np.ascontiguousarray(linalg.cho_solve(self.factor, cross.T, check_finite=False).T)
-        lifted = linalg.cho_solve(self.factor, (cross @ self.atoms).T, check_finite=False)
-        return (cross - (self.atoms @ lifted).T) / self.alpha
+            codes = np.ascontiguousarray(linalg.cho_solve(self.factor, cross.T, check_finite=False).T)
+        else:
+            lifted = linalg.cho_solve(self.factor, (cross @ self.atoms).T, check_finite=False)
+            codes = (cross - (self.atoms @ lifted).T) / self.alpha
+        n = len(cross)
+        return Solution(to_sparse_rows(codes), np.ones(n, np.int64), np.zeros(n, dtype=bool))

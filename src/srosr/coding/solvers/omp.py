@@ -6,10 +6,13 @@ import numpy as np
 from numba import njit
 
 from ..._support.array_types import Array, IntArray
+from ..batch import Batch
+from ..problems import OMP
 from ..products import Products
-from ..sparse_rows import Rows, rows_of
+from ..sparse_rows import Rows, to_sparse_rows
 from .active_set import correlations
 from .block_inverse import append, new_inverse, times
+from .solver import Solution, Solver
 
 # Correlation, relative to the lengths of sample and atom, below which nothing is left to explain.
 _NOTHING_LEFT = 1e-10
@@ -18,7 +21,7 @@ _DEPENDENT = 1e-10
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
-    """Codes of every row of ``corr`` in CSR form, and the number of atoms chosen."""
+    """Return the codes of every row of ``corr`` in CSR form, and the number of atoms chosen."""
     n_samples, n = corr.shape
     most = min(n_nonzero, n)
     indptr = np.zeros(n_samples + 1, np.int64)
@@ -78,7 +81,7 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
 
 
 def pursue_on_demand(products: Products, cross: Array, squared_norms: Array, n_nonzero: int, stop: np.ndarray) -> Rows:
-    """The same for dictionaries too large for a Gram matrix: all samples choose their next atom together."""
+    """Return codes over a dictionary too large for a Gram matrix: all samples choose their next atom together."""
     codes = np.zeros(cross.shape)
     chosen: list[IntArray] = [np.empty(0, np.int64) for _ in cross]
     open_ = np.ones(len(cross), dtype=bool)
@@ -101,5 +104,48 @@ def pursue_on_demand(products: Products, cross: Array, squared_norms: Array, n_n
                 continue
             chosen[i] = support
             codes[i, support] = np.linalg.solve(inner, cross[i, support])
-        left = (cross - products.times(rows_of(codes))) / products.lengths
-    return rows_of(codes)
+        left = (cross - products.times(to_sparse_rows(codes))) / products.lengths
+    return to_sparse_rows(codes)
+
+
+class Pursuit(Solver):
+    """Orthogonal matching pursuit with the whole Gram matrix."""
+
+    @classmethod
+    def supports(cls, batch: Batch) -> bool:
+        """Return whether the problem is OMP and the Gram matrix is there."""
+        return isinstance(batch.problem, OMP) and batch.gram is not None
+
+    @classmethod
+    def cost(cls, batch: Batch) -> float:
+        """Count, for each atom chosen, the correlations of all atoms."""
+        assert isinstance(batch.problem, OMP)
+        return batch.n_samples * batch.n_atoms * batch.problem.n_nonzero**2
+
+    def solve(self, cross: Array, squared_norms: Array) -> Solution:
+        """Pursue a chunk of samples one after the other."""
+        batch, problem = self.batch, self.batch.problem
+        assert isinstance(problem, OMP)
+        indptr, indices, data, chosen = pursue_batch(batch.gram, cross, squared_norms, problem.n_nonzero, batch.stop)
+        return Solution(Rows(indptr, indices, data, cross.shape), chosen, np.zeros(len(cross), dtype=bool))
+
+
+class OnDemandPursuit(Pursuit):
+    """Orthogonal matching pursuit without a Gram matrix."""
+
+    @classmethod
+    def supports(cls, batch: Batch) -> bool:
+        """Return whether the problem is OMP."""
+        return isinstance(batch.problem, OMP)
+
+    @classmethod
+    def cost(cls, batch: Batch) -> float:
+        """Count the products with features instead of Gram entries."""
+        return super().cost(batch) + batch.n_samples * batch.n_atoms * batch.dictionary.n_features
+
+    def solve(self, cross: Array, squared_norms: Array) -> Solution:
+        """Pursue a chunk of samples together."""
+        batch, problem = self.batch, self.batch.problem
+        assert isinstance(problem, OMP)
+        codes = pursue_on_demand(batch.products, cross, squared_norms, problem.n_nonzero, batch.stop)
+        return Solution(codes, codes.counts, np.zeros(len(cross), dtype=bool))

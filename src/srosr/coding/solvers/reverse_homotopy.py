@@ -12,11 +12,31 @@ inactive atoms. On a piece the residual is :math:`\|r\|^2 = \mathrm{const} + \la
 from __future__ import annotations
 
 import numpy as np
+from scipy import linalg
 
+from ..._support.array_types import Array, IntArray
+from ..batch import Batch
+from ..sparse_rows import to_sparse_rows
 from .active_set import correlations
 from .block_inverse import append, enlarged, new_inverse, remove, times
 from .compiled import entry_point, inner
+from .forward_path import ForwardPath
+from .least_squares import factor_gram, invert_gram
+from .solver import Solution, Solver
 from .workspace import LOST, OUT_OF_STEPS, REACHED, STOPPED
+
+# A path is followed from least squares if the least-squares residual exceeds this share of epsilon (measured: the two
+# ends cost the same there), and given up if more than this share of the atoms is inactive.
+_NEAR_LEAST_SQUARES = 0.78
+_MOST_INACTIVE = 0.6
+# Multiplications for a sample relative to the squared number of atoms: with the inverse of the Gram matrix; without it
+# paths close to least squares are followed from the front.
+_INVERSE_COST = 2.0
+_FACTOR_COST = 10.0
+# This many of those in a chunk of samples are worth an inverse.
+_ENOUGH_FOR_INVERSE = 4
+# Factor on the estimated norm of an inverse.
+_ESTIMATE_MARGIN = 100.0
 
 
 @inner()
@@ -221,3 +241,119 @@ def follow_paths_back(gram, inverse_gram, corr, squared_norms, fits, pushes, eps
             stop,
         )
     return codes, steps, endings
+
+
+class ReversePath(Solver):
+    """BPDN over independent atoms, by the inverse of the Gram matrix.
+
+    An epsilon out of reach is least squares, one that is nearly so is reached from there, and the others from the
+    beginning of the path.
+    """
+
+    factors = True
+
+    @classmethod
+    def supports(cls, batch: Batch) -> bool:
+        """Return whether a path to a residual is asked for over atoms that can be independent."""
+        end, atoms = batch.problem.path_end, batch.dictionary.linear_atoms
+        may_be_independent = atoms is None or batch.n_atoms <= atoms.shape[1]
+        return end is not None and end.at_residual and batch.gram is not None and may_be_independent
+
+    @classmethod
+    def cost(cls, batch: Batch) -> float:
+        """Count the inverse, unless the dictionary keeps it, and its products with samples."""
+        inverse = 0 if batch.keeps("inverse") else batch.n_atoms**3
+        return inverse + _INVERSE_COST * batch.n_samples * batch.n_atoms**2
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.epsilon = batch.problem.require_path_end().goal
+        batch.slack = self._factor()
+        self.forward = ForwardPath(batch, are_independent=batch.slack is not None)
+
+    def _factor(self) -> float | None:
+        """Factor the Gram matrix; return N times a bound on its inverse's norm for unit atoms, None if they depend."""
+        gram, inverse = self.batch.gram, self._get_inverse()
+        return None if inverse is None or gram is None else len(gram) * float(np.diagonal(inverse) @ np.diagonal(gram))
+
+    def _get_inverse(self) -> Array | None:
+        gram = self.batch.gram
+        assert gram is not None
+        return self.batch.keep("inverse", lambda: invert_gram(gram))
+
+    def _solve_gram(self, right: Array) -> Array:
+        """Return the rows x of Gx = right."""
+        inverse = self._get_inverse()
+        assert inverse is not None
+        return right @ inverse
+
+    def solve(self, cross: Array, squared_norms: Array) -> Solution:
+        """Solve a chunk of samples, each from the end of its path that is closer."""
+        if not self.forward.are_independent:
+            return self.forward.solve(cross, squared_norms)
+        epsilon, fit = self.epsilon, self._solve_gram(cross)
+        floor = np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", cross, fit), 0.0))
+        near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon * epsilon)
+        out_of_reach: IntArray = np.flatnonzero(near & (floor >= epsilon))
+        close: IntArray = np.flatnonzero(near & (floor < epsilon))
+        if not self._is_worth_inverse(len(close)):
+            near[close], close = False, close[:0]
+        if not near.any():
+            return self.forward.solve(cross, squared_norms)
+        rows = np.concatenate([out_of_reach, close])
+        solution, lost = self._start_from_least_squares(cross[rows], squared_norms[rows], fit[rows], len(out_of_reach))
+        parts = [(rows[~lost], solution.take(np.flatnonzero(~lost)))]
+        front = np.concatenate([np.flatnonzero(~near), rows[lost]])
+        if len(front):
+            parts.append((front, self.forward.solve(cross[front], squared_norms[front])))
+        return Solution.merge(len(cross), *parts)
+
+    def _is_worth_inverse(self, n_close: int) -> bool:
+        """Return whether paths close to least squares are followed from there."""
+        return True
+
+    def _start_from_least_squares(
+        self, cross: Array, squared_norms: Array, fit: Array, n_out_of_reach: int
+    ) -> tuple[Solution, np.ndarray]:
+        """Return codes by least squares, from the given row on followed back to epsilon, and which got lost."""
+        batch, gram = self.batch, self.batch.gram
+        assert gram is not None
+        fit = np.add(fit, self._solve_gram(cross - fit @ gram))  # a round of iterative refinement
+        duals = self._solve_gram(np.sign(fit))
+        steps, endings = np.ones(len(cross), np.int64), np.full(len(cross), REACHED)
+        close = slice(n_out_of_reach, None)
+        if n_out_of_reach < len(cross):
+            fit[close], steps[close], endings[close] = follow_paths_back(
+                gram, self._get_inverse(), cross[close], squared_norms[close], fit[close], duals[close],
+                self.epsilon, int(_MOST_INACTIVE * len(gram)), batch.max_steps, batch.stop,
+            )  # fmt: skip
+            duals[close] = 0.0
+        solution = Solution(to_sparse_rows(fit), steps, endings == OUT_OF_STEPS, to_sparse_rows(duals))
+        return solution, endings == LOST
+
+
+class FactoredPath(ReversePath):
+    """The same for few samples, by the Cholesky factor, which is had for a third of the cost of the inverse."""
+
+    @classmethod
+    def cost(cls, batch: Batch) -> float:
+        """Count the factor, unless the dictionary keeps it, and the paths."""
+        factor = 0 if batch.keeps("factor") else batch.n_atoms**3 / 3
+        return factor + _FACTOR_COST * batch.n_samples * batch.n_atoms**2
+
+    def _factor(self) -> float | None:
+        gram = self.batch.gram
+        assert gram is not None
+        self.factor = self.batch.keep("factor", lambda: factor_gram(gram))
+        if self.factor is None:
+            return None
+        size = np.abs(gram).sum(axis=0).max()
+        reciprocal, _ = linalg.lapack.dpocon(self.factor, size, uplo="L")
+        # The estimate is within a small factor of the truth; what it bounds is many orders of magnitude smaller.
+        return len(gram) * _ESTIMATE_MARGIN * np.diagonal(gram).max() / (reciprocal * size)
+
+    def _solve_gram(self, right: Array) -> Array:
+        return np.ascontiguousarray(linalg.cho_solve((self.factor, True), right.T, check_finite=False).T)
+
+    def _is_worth_inverse(self, n_close: int) -> bool:
+        return n_close >= _ENOUGH_FOR_INVERSE and self._get_inverse() is not None
