@@ -21,10 +21,19 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from srosr.experiments.statistics import Curve
-from srosr.reports.detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, make_confusion_display
-from srosr.reports.experiment_figures import _SharpConfusion, draw_sections
+from srosr.reports.detail_figures import (
+    choose_coverage_methods,
+    compute_coverage_curves,
+    compute_target_curves,
+    draw_confusion,
+    draw_coverage,
+    draw_errors,
+    draw_target,
+    make_confusion_display,
+)
+from srosr.reports.experiment_figures import draw_sections
 from srosr.reports.html_page import render_inline_svg
-from srosr.reports.method_panels import MethodGridDisplay, TradeDisplay, compute_grid_size
+from srosr.reports.method_panels import compute_grid_size, compute_trade_curves, draw_method_grid, draw_trade
 from srosr.reports.method_styles import (
     OURS_COLOR,
     assign_strokes,
@@ -34,7 +43,14 @@ from srosr.reports.method_styles import (
     order_methods,
     shorten_names,
 )
-from srosr.reports.openness_figures import OpennessDisplay, RankingDisplay, compute_ranking_size
+from srosr.reports.openness_figures import (
+    compute_ranking,
+    compute_ranking_size,
+    draw_openness,
+    draw_ranking,
+    require_curves,
+    sort_summary,
+)
 
 TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
 RESULTS, COVERAGE = TABLES["results"], TABLES["coverage"]
@@ -67,23 +83,65 @@ def means(metric, method, results=RESULTS):
     return rows.groupby("openness")["value"].mean().sort_index()
 
 
+def openness(ax, results=RESULTS, metric="f", **how):
+    draw_openness(ax, require_curves(results, metric), metric, **how)
+    return ax
+
+
+def grid(figure, results=RESULTS, metric="f", methods=None):
+    curves = require_curves(results, metric)
+    return draw_method_grid(figure, curves, metric, methods=methods or order_methods(curves))
+
+
+def trade(figure, results=RESULTS):
+    curves, methods = compute_trade_curves(results)
+    return draw_trade(figure, curves, methods=methods)
+
+
+def ranking(ax, results=RESULTS, metric="auroc"):
+    """Axes with bars, and the methods from the top."""
+    summary, level = compute_ranking(results, metric)
+    draw_ranking(ax, summary, metric, level.openness)
+    return ax, summary
+
+
+def bars(mean, half_width, n, metric):
+    """Axes with bars of the methods a, b … and their table."""
+    index = pd.Index(list("abc")[: len(mean)], name="method")
+    summary = sort_summary(pd.DataFrame({"mean": mean, "half_width": half_width, "n": n}, index), metric)
+    ax = figure().add_subplot()
+    draw_ranking(ax, summary, metric, 0.2)
+    return ax, summary
+
+
+def target(ax, coverage=COVERAGE, method="calibrated"):
+    draw_target(ax, compute_target_curves(coverage, method), method)
+    return ax
+
+
+def coverage(ax, table=COVERAGE):
+    curves = compute_coverage_curves(table, "known_rejected")
+    draw_coverage(ax, curves, choose_coverage_methods(curves)[0])
+    return ax
+
+
 DRAWINGS = {
-    "openness": ((5.6, 4.4), False, lambda: OpennessDisplay.from_results(RESULTS, "f")),
-    "grid": (compute_grid_size(20), True, lambda: MethodGridDisplay.from_results(RESULTS, "f")),
-    "trade": (compute_grid_size(20, 0.35), True, lambda: TradeDisplay.from_results(RESULTS)),
-    "ranking": (compute_ranking_size(20), False, lambda: RankingDisplay.from_results(RESULTS, "auroc")),
-    "errors": ((5.6, 4.9), True, lambda: PortraitErrorsDisplay.from_portrait(portrait(20))),
-    "confusion": ((9.0, 9.0), False, lambda: make_confusion_display(portrait(20, names=NAMES * 4))),
-    "target": ((5.6, 4.4), False, lambda: TargetDisplay.from_coverage(COVERAGE)),
-    "coverage": ((5.6, 4.4), False, lambda: CoverageDisplay.from_coverage(COVERAGE)),
+    "openness": ((5.6, 4.4), False, openness),
+    "grid": (compute_grid_size(20), True, grid),
+    "trade": (compute_grid_size(20, 0.35), True, trade),
+    "ranking": (compute_ranking_size(20), False, ranking),
+    "errors": ((5.6, 4.9), True, lambda figure: draw_errors(figure, portrait(20))),
+    "confusion": ((9.0, 9.0), False, lambda ax: make_confusion_display(portrait(20, names=NAMES * 4)).plot(ax)),
+    "target": ((5.6, 4.4), False, target),
+    "coverage": ((5.6, 4.4), False, coverage),
 }
 
 
 def drawn(name):
     """A figure of one kind."""
-    size, whole, make = DRAWINGS[name]
+    size, whole, draw = DRAWINGS[name]
     made = figure(size)
-    make().plot(made if whole else made.add_subplot())
+    draw(made if whole else made.add_subplot())
     return made
 
 
@@ -91,8 +149,7 @@ def drawn(name):
 
 
 def test_a_curve_has_the_means_of_the_table_against_openness_in_per_cent():
-    display = OpennessDisplay.from_results(RESULTS, "f").plot(figure().add_subplot())
-    by_label = {line.get_label(): line for line in display.ax_.lines}
+    by_label = {line.get_label(): line for line in openness(figure().add_subplot()).lines}
     expected = means("f", "calibrated")
     line = by_label["calibrated (ours)"]
     assert line.get_xdata() == pytest.approx(100 * expected.index.to_numpy())
@@ -100,20 +157,20 @@ def test_a_curve_has_the_means_of_the_table_against_openness_in_per_cent():
 
 
 def test_the_band_is_the_95_per_cent_interval_over_trials():
-    display = OpennessDisplay.from_results(RESULTS, "f", methods=["paper"]).plot(figure().add_subplot())
+    ax = openness(figure().add_subplot(), methods=["paper"])
     rows = RESULTS[(RESULTS["metric"] == "f") & (RESULTS["method"] == "paper")]
     last = rows[rows["openness"] == rows["openness"].max()]["value"]
     expected = stats.ttest_1samp(last, 0.0).confidence_interval(0.95)
-    (band,) = display.ax_.collections
+    (band,) = ax.collections
     corners = band.get_paths()[0].vertices
     at_end = corners[corners[:, 0] == corners[:, 0].max()][:, 1]
     assert (at_end.min(), at_end.max()) == pytest.approx(expected)
 
 
 def test_the_methods_of_the_paper_are_drawn_in_full_and_ours_in_front():
-    display = OpennessDisplay.from_results(RESULTS, "accuracy").plot(figure().add_subplot())
-    assert list(display.curves) == list(PAPER)
-    ours, *others = display.ax_.lines
+    ax = openness(figure().add_subplot(), metric="accuracy")
+    assert [label.split(" (")[0] for label in legend_of(ax)] == list(PAPER)
+    ours, *others = ax.lines
     assert all(ours.get_linewidth() > other.get_linewidth() for other in others)
     assert all(ours.get_zorder() > other.get_zorder() for other in others)
 
@@ -162,7 +219,7 @@ def test_the_caption_says_where_methods_are_that_the_figure_has_no_room_for():
 
 def test_the_confusion_in_a_report_names_its_method():
     ax = figure().add_subplot()
-    _SharpConfusion(make_confusion_display(portrait()), "paper").plot(ax)
+    draw_confusion(ax, portrait(), "paper")
     assert ax.get_xlabel() == "answer of paper"
 
 
@@ -186,30 +243,30 @@ def test_methods_come_in_one_order_ours_first():
 
 
 def test_fewer_trials_are_said_in_the_legend():
-    display = OpennessDisplay.from_results(RESULTS, "f", methods=["calibrated", "svm"]).plot(figure().add_subplot())
-    assert legend_of(display.ax_) == ["calibrated (ours)", "svm (3 of 8 trials)"]
+    ax = openness(figure().add_subplot(), methods=["calibrated", "svm"])
+    assert legend_of(ax) == ["calibrated (ours)", "svm (3 of 8 trials)"]
 
 
 def test_a_metric_that_is_not_there_is_refused():
-    for make in (OpennessDisplay.from_results, MethodGridDisplay.from_results, RankingDisplay.from_results):
+    for compute in (require_curves, compute_ranking):
         with pytest.raises(ValueError, match="results has no value of the metric 'loss'"):
-            make(RESULTS, "loss")
+            compute(RESULTS, "loss")
     with pytest.raises(ValueError, match="neither recognition_accuracy nor rejection_accuracy"):
-        TradeDisplay.from_results(RESULTS[RESULTS["metric"] == "f"])
+        compute_trade_curves(RESULTS[RESULTS["metric"] == "f"])
 
 
 def test_methods_at_one_openness_stand_side_by_side():
-    display = OpennessDisplay.from_results(ONE["results"], "f").plot(figure().add_subplot())
-    assert len({float(line.get_xdata()[0]) for line in display.ax_.lines if len(line.get_xdata()) == 1}) == 3
-    assert display.ax_.get_xticks().tolist() == [0.0]
+    ax = openness(figure().add_subplot(), ONE["results"])
+    assert len({float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1}) == 3
+    assert ax.get_xticks().tolist() == [0.0]
 
 
 def test_missing_values_leave_a_gap_and_no_more():
     results = RESULTS.copy()
     level = results["openness"].unique()[2]
     results.loc[(results["method"] == "sci") & (results["openness"] == level), "value"] = math.nan
-    display = OpennessDisplay.from_results(results, "f").plot(figure().add_subplot())
-    heights = {line.get_label(): np.asarray(line.get_ydata()) for line in display.ax_.lines}
+    ax = openness(figure().add_subplot(), results)
+    heights = {line.get_label(): np.asarray(line.get_ydata()) for line in ax.lines}
     assert np.isnan(heights["sci"]).tolist() == [False, False, True, False, False]
     assert not np.isnan(heights["ratio"]).any()
 
@@ -218,29 +275,28 @@ def test_missing_values_leave_a_gap_and_no_more():
 
 
 def test_every_method_has_a_panel_with_its_curve_in_colour_over_all_others():
-    display = MethodGridDisplay.from_results(RESULTS, "f").plot(figure(compute_grid_size(20)))
-    assert len(display.axes_) == len(METHODS) == 20
-    for method, ax in zip(display.methods, display.axes_, strict=True):
+    axes = grid(figure(compute_grid_size(20)))
+    assert len(axes) == len(METHODS) == 20
+    for method, ax in zip(order_methods(METHODS), axes, strict=True):
         assert len(ax.lines) == 20
         top = max(ax.lines, key=lambda line: line.get_zorder())
         assert top.get_ydata() == pytest.approx(means("f", method).to_numpy())
         assert (to_hex(top.get_color()) == OURS_COLOR) == (method == "calibrated")
         assert method in ax.get_title(loc="left")
-    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in display.axes_}) == 1
+    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in axes}) == 1
 
 
 def test_a_panel_says_fewer_trials_and_one_without_a_curve_that_there_is_no_result():
     methods = [*METHODS, "lost"]
-    display = MethodGridDisplay.from_results(RESULTS, "f", methods=methods).plot(figure(compute_grid_size(21)))
-    panel = dict(zip(methods, display.axes_, strict=True))
+    panel = dict(zip(methods, grid(figure(compute_grid_size(21)), methods=methods), strict=True))
     assert panel["svm"].get_title(loc="left").endswith("3 of 8 trials")
     assert [text.get_text() for text in panel["lost"].texts] == ["no result"] and not panel["lost"].lines
 
 
 def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
-    display = TradeDisplay.from_results(RESULTS).plot(figure(compute_grid_size(20)))
-    assert display.methods == order_methods(METHODS)
-    lines = [np.asarray(line.get_ydata()) for line in display.axes_[1].lines]
+    axes = trade(figure(compute_grid_size(20)))
+    assert compute_trade_curves(RESULTS)[1] == order_methods(METHODS) and len(axes) == len(METHODS)
+    lines = [np.asarray(line.get_ydata()) for line in axes[1].lines]
     assert [len(line) for line in lines] == [5, 4, 5]  # nothing to refuse where there is no unknown class
     for line, metric in zip(lines, ("recognition_accuracy", "rejection_accuracy", "accuracy"), strict=True):
         expected = means(metric, "paper").to_numpy()
@@ -248,9 +304,10 @@ def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
 
 
 def test_the_lowest_panel_of_each_column_has_numbers_below():
-    display = MethodGridDisplay.from_results(RESULTS, "f", methods=METHODS[:6]).plot(figure(compute_grid_size(6)))
-    display.figure_.canvas.draw()
-    numbered = [any(label.get_visible() for label in ax.get_xticklabels()) for ax in display.axes_]
+    made = figure(compute_grid_size(6))
+    axes = grid(made, methods=METHODS[:6])
+    made.canvas.draw()
+    numbered = [any(label.get_visible() for label in ax.get_xticklabels()) for ax in axes]
     assert numbered == [False, False, True, True, True, True]
 
 
@@ -258,58 +315,56 @@ def test_the_lowest_panel_of_each_column_has_numbers_below():
 
 
 def test_bars_are_sorted_with_the_best_on_top_and_ours_stands_out():
-    display = RankingDisplay.from_results(RESULTS, "auroc").plot(figure(compute_ranking_size(20)).add_subplot())
+    ax, summary = ranking(figure(compute_ranking_size(20)).add_subplot())
     last = RESULTS[(RESULTS["metric"] == "auroc") & (RESULTS["openness"] == RESULTS["openness"].max())]
     expected = last.groupby("method")["value"].mean().sort_values(ascending=False)
-    assert display.methods == expected.index.tolist() and display.mean == pytest.approx(expected.to_numpy())
-    bars = display.ax_.patches
+    assert summary.index.tolist() == expected.index.tolist()
+    assert summary["mean"].to_numpy() == pytest.approx(expected.to_numpy())
+    assert [label.get_text().split(" (")[0] for label in ax.get_yticklabels()] == expected.index.tolist()
+    bars = ax.patches
     assert [bar.get_x() + bar.get_width() for bar in bars] == pytest.approx(expected.to_numpy())
-    top, bottom = display.ax_.get_ylim()[1], display.ax_.get_ylim()[0]
+    top, bottom = ax.get_ylim()[1], ax.get_ylim()[0]
     assert top < bottom and bars[0].get_y() < bars[-1].get_y()
-    reds = [m for m, bar in zip(display.methods, bars, strict=True) if to_hex(bar.get_facecolor()) == OURS_COLOR]
+    reds = [m for m, bar in zip(summary.index, bars, strict=True) if to_hex(bar.get_facecolor()) == OURS_COLOR]
     assert reds == ["calibrated"]
 
 
 def test_whiskers_of_a_ranking_are_the_intervals():
-    display = RankingDisplay.from_results(RESULTS, "oscr").plot(figure(compute_ranking_size(20)).add_subplot())
+    ax, summary = ranking(figure(compute_ranking_size(20)).add_subplot(), metric="oscr")
     last = RESULTS[(RESULTS["metric"] == "oscr") & (RESULTS["openness"] == RESULTS["openness"].max())]
-    (whiskers,) = display.ax_.collections
-    for method, segment in zip(display.methods, whiskers.get_segments(), strict=True):
+    (whiskers,) = ax.collections
+    for method, segment in zip(summary.index, whiskers.get_segments(), strict=True):
         expected = stats.ttest_1samp(last[last["method"] == method]["value"], 0.0).confidence_interval(0.95)
         assert segment[:, 0] == pytest.approx(expected)
 
 
 def test_a_bar_without_an_interval_has_no_whisker():
-    half = np.array([0.05, np.nan])
-    display = RankingDisplay(["a", "b"], np.array([0.9, 0.7]), half, [3, 1], metric="oscr", openness=0.2)
-    (whiskers,) = display.plot(figure().add_subplot()).ax_.collections
+    (whiskers,) = bars([0.9, 0.7], [0.05, np.nan], [3, 1], "oscr")[0].collections
     np.testing.assert_allclose([segment[:, 0] for segment in whiskers.get_segments()], [[0.85, 0.95]])
 
 
 def test_bands_whiskers_and_ticks_stay_within_what_a_share_can_be():
     wide = Curve(np.array([0.1, 0.2]), np.array([0.95, 0.1]), np.array([0.3, 0.3]), 3)
     assert wide.low == pytest.approx([0.65, 0.0]) and wide.high == pytest.approx([1.0, 0.4])
-    ax = OpennessDisplay({"calibrated": wide}, "f").plot(figure().add_subplot()).ax_
+    ax = figure().add_subplot()
+    draw_openness(ax, {"calibrated": wide}, "f")
     (band,) = ax.collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((0.0, 1.0))
     low, high = ax.get_ylim()
     assert low >= -0.05 and high <= 1.05
-    display = RankingDisplay(["a", "b"], wide.mean, wide.half_width, [3, 3], metric="oscr", openness=0.2)
-    ax = display.plot(figure().add_subplot()).ax_
+    ax, _ = bars(wide.mean, wide.half_width, [3, 3], "oscr")
     ends = [segment[:, 0] for segment in ax.collections[0].get_segments()]
     np.testing.assert_allclose(ends, [[0.65, 1.0], [0.0, 0.4]])
     assert max(ax.get_xticks()) <= 1.0 and ax.get_xlim()[1] < 1.2
 
 
 def test_where_small_is_good_the_smallest_is_on_top():
-    display = RankingDisplay(["a", "b"], np.array([0.9, 0.1]), np.zeros(2), [3, 3], metric="fpr95", openness=0.2)
-    assert display.methods == ["b", "a"]
+    assert bars([0.9, 0.1], [0.0, 0.0], [3, 3], "fpr95")[1].index.tolist() == ["b", "a"]
 
 
 def test_an_auroc_below_chance_is_drawn_to_the_left():
-    display = RankingDisplay(["a", "b"], np.array([0.9, 0.4]), np.zeros(2), [3, 3], metric="auroc", openness=0.2)
-    ax = display.plot(figure().add_subplot()).ax_
+    ax, _ = bars([0.9, 0.4], [0.0, 0.0], [3, 3], "auroc")
     assert ax.patches[1].get_width() == pytest.approx(-0.1) and ax.get_xlim()[0] <= 0.4
 
 
@@ -317,8 +372,8 @@ def test_an_auroc_below_chance_is_drawn_to_the_left():
 
 
 def test_both_error_histograms_have_one_scale_and_each_curve_all_samples():
-    display = PortraitErrorsDisplay.from_portrait(portrait()).plot(figure())
-    upper, lower = display.axes_
+    made = figure()
+    upper, lower = draw_errors(made, portrait())
     assert upper.get_xlim() == lower.get_xlim()
     for ax in (upper, lower):
         outlines = [patch for patch in ax.patches if not patch.get_fill()]
@@ -326,29 +381,29 @@ def test_both_error_histograms_have_one_scale_and_each_curve_all_samples():
         for outline in outlines:
             heights = outline.get_xy()[1:-1:2, 1]
             assert len(heights) == 50 and heights.sum() == pytest.approx(100)
-    (legend,) = display.figure_.legends
+    (legend,) = made.legends
     assert [text.get_text().split(" (")[0] for text in legend.get_texts()] == [
         "held-out training", "test, known", "test, unknown",
     ]  # fmt: skip
 
 
 def test_figures_of_one_method_name_it():
-    errors = PortraitErrorsDisplay.from_portrait(portrait(), method="ours & $theirs").plot(figure())
-    assert [ax.get_title(loc="left") for ax in errors.axes_] == [
+    errors = draw_errors(figure(), portrait(), method="ours & $theirs")
+    assert [ax.get_title(loc="left") for ax in errors] == [
         r"ours & \$theirs: matched error", r"ours & \$theirs: non-matched error",
     ]  # fmt: skip
-    target = TargetDisplay.from_coverage(COVERAGE, "paper").plot(figure().add_subplot())
-    assert target.ax_.get_ylabel() == "paper, mean over trials"
-    one = TargetDisplay.from_coverage(ONE["coverage"], "calibrated").plot(figure().add_subplot())
-    assert one.ax_.get_ylabel() == "calibrated, one trial"
+    assert target(figure().add_subplot(), method="paper").get_ylabel() == "paper, mean over trials"
+    assert target(figure().add_subplot(), ONE["coverage"]).get_ylabel() == "calibrated, one trial"
 
 
 def test_errors_of_a_trial_without_unknown_samples_are_drawn():
     one = portrait()
     one["test"]["unknown"] = {"matched": [], "nonmatched": [], "score": []}
     one["held_out"]["matched"][0] = None
-    display = PortraitErrorsDisplay.from_portrait(one).plot(figure())
-    assert len(display.matched[2]) == 0 and len(display.matched[0]) == len(one["held_out"]["matched"]) - 1
+    made = figure()
+    draw_errors(made, one)
+    counts = [re.sub(r"[^0-9]", "", text.get_text()) for text in made.legends[0].get_texts()]
+    assert counts[2] == "0" and counts[0] == str(len(one["held_out"]["matched"]) - 1)
 
 
 def test_the_confusion_is_that_of_the_portrait_with_the_unknown_last():
@@ -376,36 +431,37 @@ def test_names_are_cut_and_stay_different():
 
 
 def test_the_target_figure_has_the_means_of_the_table():
-    display = TargetDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
+    ax = target(figure().add_subplot())
     rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target").mean(numeric_only=True)
-    for line, column in zip(display.ax_.lines, ("f", "accuracy", "unknown_rejected"), strict=True):
+    for line, column in zip(ax.lines, ("f", "accuracy", "unknown_rejected"), strict=True):
         assert line.get_xdata() == pytest.approx(TARGETS) and line.get_ydata() == pytest.approx(rows[column].to_numpy())
 
 
 def test_the_coverage_figure_has_a_diagonal_ours_with_a_band_and_six_others():
-    display = CoverageDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
-    diagonal, ours, *others = display.ax_.lines
+    ax = coverage(figure().add_subplot())
+    diagonal, ours, *others = ax.lines
     assert np.array_equal(diagonal.get_xdata(), diagonal.get_ydata())
     rows = COVERAGE[COVERAGE["method"] == "calibrated"].groupby("target")["known_rejected"].mean()
     assert ours.get_ydata() == pytest.approx(rows.to_numpy())
-    assert len(others) == 6 and len(display.ax_.collections) == 1
+    assert len(others) == 6 and len(ax.collections) == 1
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in others}) == 6
-    assert set(display.curves) | set(display.left_out) == set(METHODS) and len(display.left_out) == 13
+    shown, left_out = choose_coverage_methods(compute_coverage_curves(COVERAGE, "known_rejected"))
+    assert set(shown) | set(left_out) == set(METHODS) and len(left_out) == 13
 
 
 def test_the_diagonal_of_the_coverage_figure_is_straight():
-    display = CoverageDisplay.from_coverage(COVERAGE).plot(figure().add_subplot())
-    ticks = display.ax_.get_xticks()[1:]
-    x = display.ax_.transData.transform(np.column_stack([ticks, ticks]))
+    ax = coverage(figure().add_subplot())
+    ticks = ax.get_xticks()[1:]
+    x = ax.transData.transform(np.column_stack([ticks, ticks]))
     slopes = np.diff(x[:, 1]) / np.diff(x[:, 0])
     assert slopes == pytest.approx(np.full(len(slopes), slopes[0]))
 
 
 def test_coverage_of_a_method_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="coverage has no rows of the method 'lost'"):
-        TargetDisplay.from_coverage(COVERAGE, "lost")
+        compute_target_curves(COVERAGE, "lost")
     with pytest.raises(ValueError, match="coverage has no rows"):
-        CoverageDisplay.from_coverage(COVERAGE[:0])
+        coverage(figure().add_subplot(), COVERAGE[:0])
 
 
 # --- all of them ---
@@ -426,11 +482,11 @@ def test_nothing_is_cut_off_at_the_edges_and_the_tables_stay_as_they_were(name):
 def test_names_are_shown_as_they_are():
     methods = ["calibrated", *NAMES]
     tables = made_up(methods, 2, 2)
-    display = OpennessDisplay.from_results(tables["results"], "f", methods=methods).plot(figure().add_subplot())
-    display.figure_.canvas.draw()
-    assert "a\\$b\\$c" in legend_of(display.ax_) and len(legend_of(display.ax_)) == 6
+    ax = openness(figure().add_subplot(), tables["results"], methods=methods)
+    ax.figure.canvas.draw()
+    assert "a\\$b\\$c" in legend_of(ax) and len(legend_of(ax)) == 6
     assert escape_label("tab\tbell\a") == "tab bell?"
-    MethodGridDisplay.from_results(tables["results"], "f").plot(figure()).figure_.canvas.draw()
+    grid(figure(), tables["results"])[0].figure.canvas.draw()
 
 
 @pytest.mark.parametrize(
@@ -447,33 +503,22 @@ def test_names_are_shown_as_they_are():
     ],
 )
 def test_degenerate_tables_are_drawn_without_a_warning(tables):
-    results, coverage = tables["results"], tables["coverage"]
-    for display in (
-        OpennessDisplay.from_results(results, "f"),
-        RankingDisplay.from_results(results, "accuracy"),
-        TargetDisplay.from_coverage(coverage),
-        CoverageDisplay.from_coverage(coverage),
-    ):
-        display.plot(figure().add_subplot()).figure_.canvas.draw()
-    for panels in (MethodGridDisplay.from_results(results, "f"), TradeDisplay.from_results(results)):
-        panels.plot(figure()).figure_.canvas.draw()
+    for draw, table in ((openness, "results"), (target, "coverage"), (coverage, "coverage")):
+        draw(figure().add_subplot(), tables[table]).figure.canvas.draw()
+    ranking(figure().add_subplot(), tables["results"], "accuracy")[0].figure.canvas.draw()
+    for draw in (grid, trade):
+        draw(figure(), tables["results"])[0].figure.canvas.draw()
 
 
 @pytest.mark.slow
-def test_drawing_into_given_axes_leaves_pyplot_alone_and_without_them_uses_it():
+def test_drawing_leaves_pyplot_alone():
     code = """
 import sys
-import matplotlib
 import test_experiment_figures as t
 sys.modules.pop("matplotlib.pyplot", None)
 for name in t.DRAWINGS:
     t.drawn(name)
 assert "matplotlib.pyplot" not in sys.modules, "pyplot was imported"
-matplotlib.use("Agg")
-t.OpennessDisplay.from_results(t.RESULTS, "f").plot()
-t.MethodGridDisplay.from_results(t.RESULTS, "f", methods=["paper"]).plot()
-t.PortraitErrorsDisplay.from_portrait(t.portrait()).plot()
-assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 3
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300, cwd=Path(__file__).parent)
 
@@ -483,7 +528,7 @@ assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 3
 
 def svg_of(name="figure-a", label="A figure"):
     made = figure()
-    OpennessDisplay.from_results(RESULTS, "f").plot(made.add_subplot())
+    openness(made.add_subplot())
     return render_inline_svg(made, name, label)
 
 

@@ -20,16 +20,6 @@ from ..classifiers import Decisions
 from .intervals import SEED
 from .metric_table import NONE, Measure, compute_measures
 
-__all__ = [
-    "ClassCounts",
-    "Evaluation",
-    "EvaluationCollector",
-    "Mistake",
-    "ThresholdEffect",
-    "UnexpectedLabel",
-    "evaluate",
-]
-
 #: Shares of known samples to be rejected for which thresholds are shown.
 TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 #: Number of mistakes of each kind that are shown.

@@ -15,8 +15,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
 
-__all__ = ["CONFIDENCE", "LEAST", "SEED", "Interval", "bootstrap", "wilson"]
-
 CONFIDENCE = 0.95
 #: The least number of known, and of unknown, samples for a bootstrap interval.
 LEAST = 10

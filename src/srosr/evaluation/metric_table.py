@@ -22,8 +22,6 @@ from ..metrics import (
 )
 from .intervals import SEED, Interval, bootstrap, wilson
 
-__all__ = ["MEASURES", "Measure", "compute_measures", "compute_values"]
-
 KNOWN, UNKNOWN, BOTH = "known", "unknown", "both"
 #: The class number of unknown and of rejected samples.
 NONE = -1

@@ -26,8 +26,6 @@ from .protocol import KnownClasses, MethodSetting, Protocol, ProtocolError, Sour
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_SAMPLES", "SIGNIFICANCE", "ComparisonProtocol", "choose_folds", "choose_rounds", "plan_comparison"]
-
 #: Two samples for training, the least that every method accepts, and one for testing.
 LEAST_SAMPLES = 3
 #: Known classes that every trial needs.

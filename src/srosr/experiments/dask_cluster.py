@@ -29,8 +29,6 @@ from .. import __version__
 from .run_identity import get_library_versions
 from .worker_task import RESUME_HINT, ExecutorError, LostTask, UnfitWorker, call_task, describe_error, pickle_function
 
-__all__ = ["ClusterError", "DaskCluster"]
-
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 

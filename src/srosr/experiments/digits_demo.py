@@ -23,8 +23,6 @@ from ..inspection import ErrorHistogramDisplay, Explanation, NonMatchedDisplay, 
 from ..metrics import open_set_f_measure
 from ..thresholds import rejection_threshold
 
-__all__ = ["DemoResult", "choose_digits", "run_demo"]
-
 N_DIGITS = 10
 N_KNOWN = 6  # six known and four unknown, as in the paper's MNIST experiment
 TEST_SHARE = 0.4

@@ -32,8 +32,6 @@ from .worker_task import (
     pickle_function,
 )
 
-__all__ = ["LocalProcesses"]
-
 # Seconds between checks for Ctrl-C on systems where a signal does not interrupt a wait.
 _POLL = 0.5
 # Consecutive workers that may end before they are ready, and deaths that a task may cause.

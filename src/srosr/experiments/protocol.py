@@ -23,8 +23,6 @@ from ..metrics import openness
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MethodSetting", "Protocol", "ProtocolError", "Trial"]
-
 #: Valid names of methods, which are also names of files.
 METHOD_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 #: Label of a test sample whose class is not known.

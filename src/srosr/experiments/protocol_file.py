@@ -14,8 +14,6 @@ from .._support.messages import choose_from, did_you_mean, join_names
 from .protocol import METHOD_NAME, KnownClasses, MethodSetting, Protocol, ProtocolError, Source, UnknownClasses
 from .trial_methods import make_classifier
 
-__all__ = ["list_protocols", "load_protocol", "parse_protocol"]
-
 PAPER = Path(__file__).parent / "paper"
 #: Words that replace a number of samples.
 REST = ("all", "rest")

@@ -15,8 +15,6 @@ import json
 import math
 from typing import Any
 
-__all__ = ["DamagedFile", "decode", "encode"]
-
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 

@@ -28,19 +28,6 @@ from .run_identity import name_file_in_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "METRIC_INFO",
-    "TABLES",
-    "Metric",
-    "build_coverage_table",
-    "build_failures_table",
-    "build_results_table",
-    "build_times_table",
-    "read_results",
-    "read_table",
-    "write_tables",
-]
-
 
 @dataclass(frozen=True)
 class Metric:

@@ -36,8 +36,6 @@ from .run_identity import (
     read_run,
 )
 
-__all__ = ["ResultsFolder", "ResultsFolderError"]
-
 _TRIAL = re.compile(r"[0-9]{4,9}", re.ASCII)
 
 

@@ -13,17 +13,6 @@ from typing import Any
 from .. import __version__
 from .record_file import DamagedFile, decode, encode
 
-__all__ = [
-    "DamagedRun",
-    "ResultsFolderError",
-    "find_differences",
-    "get_library_versions",
-    "merge_entries",
-    "name_file_in_errors",
-    "normalize_identity",
-    "read_run",
-]
-
 _MAX_DIFFERENCES = 5
 _ABSENT = object()
 

@@ -15,8 +15,6 @@ from .local_processes import LocalProcesses
 from .results_folder import ResultsFolder
 from .worker_task import LostTask, describe_error
 
-__all__ = ["Executor", "Failure", "Summary", "TrialTask", "make_executor", "run_trials"]
-
 
 class Executor(Protocol):
     """A context manager that runs tasks; leaving it ends those that still run."""

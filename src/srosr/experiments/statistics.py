@@ -23,23 +23,6 @@ from .._support.parameter_checks import check_rate
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "LEAST_FOR_INTERVAL",
-    "Curve",
-    "Level",
-    "MeanInterval",
-    "average_over_levels",
-    "compare_methods",
-    "compute_curves",
-    "find_levels",
-    "holm",
-    "mean_interval",
-    "paired_differences",
-    "signed_rank_p",
-    "summarize",
-    "values_at",
-]
-
 #: The interval of two values is thirteen standard errors wide on either side, too wide to be of use.
 LEAST_FOR_INTERVAL = 3
 # Differences that are equal up to rounding, such as 0.3 - 0.2 and 0.1, must tie.

@@ -34,8 +34,6 @@ from .protocol import UNKNOWN, MethodSetting, Protocol, Source, Trial
 from .trial_methods import FittedMethod, MethodPredictions, TrialSamples, fit_group, group_by_fit
 from .worker_task import UnfitWorkerError, describe_error
 
-__all__ = ["METRICS", "TARGETS", "RunSettings", "run_trial"]
-
 #: Metrics of the results, in the order of the tables.
 METRICS = (
     "f",

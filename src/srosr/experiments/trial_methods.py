@@ -23,8 +23,6 @@ from ..rivals import SparseRejection, open_set_methods
 from ..scoring import conclude, count_atoms
 from .protocol import MethodSetting
 
-__all__ = ["FittedMethod", "MethodPredictions", "TrialSamples", "fit_group", "group_by_fit", "make_classifier"]
-
 #: Coding problems by their names in protocol files.
 PROBLEMS: dict[str, Callable[..., Problem]] = {name.lower(): kind for name, kind in CODING_PROBLEMS.items()}
 #: Parameters that take effect after fitting.

@@ -12,19 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "IMPORTABLE_HINT",
-    "ONE_THREAD",
-    "RESUME_HINT",
-    "ExecutorError",
-    "LostTask",
-    "UnfitWorker",
-    "UnfitWorkerError",
-    "call_task",
-    "describe_error",
-    "pickle_function",
-]
-
 #: Environment that limits libraries to one thread; it must be set before they are loaded.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 

@@ -8,17 +8,6 @@ from .._support.parameter_checks import check_fraction
 from .confusion import Outcomes, count_outcomes
 from .inputs import check_predictions, require_known, require_unknown
 
-__all__ = [
-    "harmonic_normalised_accuracy",
-    "harmonic_normalized_accuracy",
-    "normalised_accuracy",
-    "normalized_accuracy",
-    "open_set_accuracy",
-    "recognition_accuracy",
-    "rejection_accuracy",
-    "youden_j",
-]
-
 
 def open_set_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
     r"""Return the share of right predictions; for an unknown sample, a rejection is right.

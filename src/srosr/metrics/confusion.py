@@ -10,8 +10,6 @@ from .._support.array_types import AnyArray, IntArray
 from .._support.unknown_label import append_unknown
 from .inputs import Predictions, check_labels, check_predictions, find_kinds
 
-__all__ = ["Outcomes", "count_outcomes", "open_set_confusion"]
-
 
 def open_set_confusion(
     y_true: Any, y_pred: Any, *, unknown_label: Any, classes: Any = None, sample_weight: Any = None

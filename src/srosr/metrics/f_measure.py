@@ -10,8 +10,6 @@ from .._support.array_types import AnyArray, Array
 from .._support.parameter_checks import check_choice
 from .confusion import open_set_confusion
 
-__all__ = ["open_set_f_measure"]
-
 _VARIANTS = ("scheirer", "micro", "macro")
 
 

@@ -10,17 +10,6 @@ import numpy as np
 from .._support.array_types import AnyArray, Array
 from .._support.messages import join_names
 
-__all__ = [
-    "Predictions",
-    "RankedSamples",
-    "check_labels",
-    "check_predictions",
-    "check_ranking",
-    "find_kinds",
-    "require_known",
-    "require_unknown",
-]
-
 
 class Predictions(NamedTuple):
     """Labels and predictions that can be compared, without the samples of weight 0."""

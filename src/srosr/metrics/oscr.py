@@ -10,8 +10,6 @@ from .._support.array_types import Array
 from .._support.parameter_checks import check_fraction
 from .inputs import check_ranking
 
-__all__ = ["ccr_at_fpr", "oscr_area", "oscr_curve"]
-
 
 def oscr_curve(
     y_true: Any, candidate: Any, unknown_score: Any, *, unknown_label: Any, sample_weight: Any = None

@@ -14,8 +14,6 @@ from .._support.array_types import Array
 from .._support.parameter_checks import check_choice, check_fraction
 from .inputs import check_ranking
 
-__all__ = ["fpr_at_tpr", "open_set_aupr", "open_set_auroc"]
-
 _SIDES = ("known", "unknown")
 
 

@@ -11,8 +11,6 @@ from .._support.messages import join_names
 from .._support.parameter_checks import check_choice
 from .inputs import check_labels, find_kinds
 
-__all__ = ["mark_unknown", "openness"]
-
 _VARIANTS = ("scheirer", "geng", "sqrt_ratio")
 
 

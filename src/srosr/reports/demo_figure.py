@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_demo"]
-
 _WIDTH, _HEIGHT = 13.5, 14.8
 _LEFT, _RIGHT = 0.055, 0.985
 # p-values below 10**-_FARTHEST are drawn there.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PANELS", "Panel", "choose_panels", "draw_evaluation", "draw_panel"]
-
 #: A matrix with more classes than this shows only those that are confused most.
 MOST_CLASSES = 30
 # Letters of a class name beside the matrix; points of a curve; scores above 1 - 10**-_FARTHEST are drawn there.

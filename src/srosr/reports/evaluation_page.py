@@ -10,8 +10,6 @@ from .evaluation_figures import MOST_CLASSES, PANELS, choose_panels, draw_panel
 from .evaluation_text import describe_results, format_interval, format_percent, format_score, format_value
 from .html_page import Drawing, render_inline_svg, render_page
 
-__all__ = ["render_evaluation"]
-
 #: Rows in a table of classes; evaluation.json has all classes.
 MOST_LINES = 200
 _TILES = ("accuracy", "recognition_accuracy", "rejection_accuracy", "f", "auroc", "oscr")

@@ -8,15 +8,6 @@ from collections.abc import Sequence
 from .._support.messages import join_names, list_names, quote_names
 from ..evaluation import Evaluation, Measure
 
-__all__ = [
-    "describe_results",
-    "find_remarks",
-    "format_interval",
-    "format_percent",
-    "format_score",
-    "format_value",
-]
-
 #: Labels that a list names; the others are counted.
 NAMED = 12
 

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._support.messages import join_names
 from .._support.number_format import capitalize, format_number
 from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Curve, find_levels
-from .detail_figures import CoverageDisplay, PortraitErrorsDisplay, TargetDisplay, make_confusion_display
+from .detail_figures import (
+    choose_coverage_methods,
+    compute_coverage_curves,
+    compute_target_curves,
+    draw_confusion,
+    draw_coverage,
+    draw_errors,
+    draw_target,
+)
 from .html_page import Drawing, render_inline_svg, use_page_style
-from .method_panels import MethodGridDisplay, TradeDisplay, compute_grid_size
-from .method_styles import OURS, escape_label, order_methods
-from .openness_figures import OpennessDisplay, RankingDisplay, compute_ranking_size
+from .method_panels import compute_grid_size, compute_trade_curves, draw_method_grid, draw_trade
+from .method_styles import OURS, choose_featured, order_methods
+from .openness_figures import compute_ranking, compute_ranking_size, draw_openness, draw_ranking, require_curves
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["FIGURE_NAME", "Section", "draw_sections"]
 
 #: File names of figures, in this or another version of the same report.
 FIGURE_NAME = re.compile(
@@ -53,16 +60,8 @@ def draw_sections(
 ) -> list[Section]:
     """Draw all figures of a report, by section.
 
-    Parameters
-    ----------
-    results, coverage : DataFrame
-    portraits : dict of str to dict
-        By method.
-    methods : sequence of str
-        All requested methods; one without results has an empty panel.
-    ours : str
-    compared : str, optional
-        The method whose thresholds are shown; None takes ours.
+    ``methods`` are all requested ones; one without results has an empty panel. The thresholds of ``compared`` (None:
+    ours) are shown.
     """
     there = {str(metric) for metric in results.loc[results["value"].notna(), "metric"].unique()}
     valued = results[results["value"].notna()]
@@ -87,27 +86,24 @@ def draw_sections(
 
 
 def _draw_openness(results: pd.DataFrame, there: set[str], methods: Sequence[str], ours: str, band: str) -> Section:
-    drawings, missing = [], []
-    for metric in ("f", "accuracy"):
-        if metric not in there:
-            missing.append(f"No {METRIC_INFO[metric].label} was measured.")
-            continue
-        display = OpennessDisplay.from_results(results, metric, ours=ours)
-        label = METRIC_INFO[metric].label
-        all_drawn = set(display.curves) >= set(results.loc[results["metric"] == metric, "method"])
+    shown = [metric for metric in ("f", "accuracy") if metric in there]
+    missing = [f"No {METRIC_INFO[metric].label} was measured." for metric in ("f", "accuracy") if metric not in there]
+    found = {metric: require_curves(results, metric) for metric in shown}
+    drawings = []
+    for metric, curves in found.items():
+        featured = choose_featured(curves, ours)
+        all_drawn = set(featured) >= set(results.loc[results["metric"] == metric, "method"])
         rest = "" if all_drawn else " All methods are in the panels below."
-        text = f"{capitalize(label)} against openness: {join_names(list(display.curves), 20)}. {band}{rest}"
-        drawings.append(
-            _draw_figure(f"openness-{metric}", _CURVES, display, text, _describe_curves(display.curves, label))
-        )
-    for metric in ("f", "accuracy"):
-        if metric in there:
-            grid = MethodGridDisplay.from_results(results, metric, methods=order_methods(methods, ours), ours=ours)
-            label = METRIC_INFO[metric].label
-            text = f"{capitalize(label)} of every method against openness; the curves of all others are in gray. {band}"
-            heard = f"{label} against openness, in one panel per method, {len(grid.methods)} in all."
-            size = compute_grid_size(len(grid.methods))
-            drawings.append(_draw_figure(f"methods-{metric}", size, grid, text, heard, whole=True, wide=True))
+        text = f"{capitalize(METRIC_INFO[metric].label)} against openness: {join_names(featured, 20)}. {band}{rest}"
+        drawings.append(_draw_curves(f"openness-{metric}", curves, metric, ours, text))
+    names = order_methods(methods, ours)
+    for metric, curves in found.items():
+        label = METRIC_INFO[metric].label
+        text = f"{capitalize(label)} of every method against openness; the curves of all others are in gray. {band}"
+        heard = f"{label} against openness, in one panel per method, {len(names)} in all."
+        draw = partial(draw_method_grid, curves=curves, metric=metric, methods=names, ours=ours)
+        size = compute_grid_size(len(names))
+        drawings.append(_draw_figure(f"methods-{metric}", size, draw, text, heard, whole=True, wide=True))
     return Section("openness", "Metrics against openness", drawings, missing)
 
 
@@ -117,25 +113,22 @@ def _draw_trade(results: pd.DataFrame, there: set[str], ours: str, band: str) ->
         ("recognition_accuracy", "known samples that are accepted as their class"),
         ("rejection_accuracy", "unknown samples that are rejected"),
     ):
-        label = METRIC_INFO[metric].label
         if metric not in there:
-            missing.append(f"No {label} was measured.")
+            missing.append(f"No {METRIC_INFO[metric].label} was measured.")
             continue
-        display = OpennessDisplay.from_results(results, metric, ours=ours)
-        text = f"{capitalize(label)}: the share of {meaning}. {band}"
-        name = metric.replace("_", "-")
-        drawings.append(_draw_figure(name, _CURVES, display, text, _describe_curves(display.curves, label)))
-    if {"recognition_accuracy", "rejection_accuracy"} & there:
-        trade = TradeDisplay.from_results(results, ours=ours)
+        curves = require_curves(results, metric)
+        text = f"{capitalize(METRIC_INFO[metric].label)}: the share of {meaning}. {band}"
+        drawings.append(_draw_curves(metric.replace("_", "-"), curves, metric, ours, text))
+    if drawings:
+        trade, methods = compute_trade_curves(results, ours)
         text = (
             "Recognition, rejection and the resulting accuracy of every method. The higher the openness, the more "
             f"samples are unknown, and the closer accuracy comes to rejection. {band}"
         )
-        heard = (
-            f"Recognition, rejection and accuracy against openness, one panel per method, {len(trade.methods)} in all."
-        )
-        size = compute_grid_size(len(trade.methods), 0.35)
-        drawings.append(_draw_figure("trade", size, trade, text, heard, whole=True, wide=True))
+        heard = f"Recognition, rejection and accuracy against openness, one panel per method, {len(methods)} in all."
+        draw = partial(draw_trade, curves=trade, methods=methods, ours=ours)
+        size = compute_grid_size(len(methods), 0.35)
+        drawings.append(_draw_figure("trade", size, draw, text, heard, whole=True, wide=True))
     return Section("trade", "Recognition and rejection", drawings, missing)
 
 
@@ -150,19 +143,19 @@ def _draw_ranking(results: pd.DataFrame, there: set[str], ours: str, intervals: 
         if metric not in there:
             missing.append(f"No {label} was measured.")
             continue
-        display = RankingDisplay.from_results(results, metric, ours=ours)
+        summary, level = compute_ranking(results, metric)
         whiskers = "; whiskers are 95\N{NO-BREAK SPACE}% intervals" if intervals else ""
         text = f"{capitalize(label)}{where}, best at the top{whiskers}.{start}"
-        values = zip(display.methods, display.mean, strict=True)
-        heard = f"{label}{where}: " + ", ".join(f"{name} {format_number(mean)}" for name, mean in values) + "."
-        drawings.append(
-            _draw_figure(f"ranking-{metric}", compute_ranking_size(len(display.methods)), display, text, heard)
-        )
+        values = ", ".join(f"{name} {format_number(mean)}" for name, mean in summary["mean"].items())
+        draw = partial(draw_ranking, summary=summary, metric=metric, openness=level.openness, ours=ours)
+        size = compute_ranking_size(len(summary))
+        drawings.append(_draw_figure(f"ranking-{metric}", size, draw, text, f"{label}{where}: {values}."))
     return Section("ranking", f"Ranking{where}", drawings, missing)
 
 
 def _draw_portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section:
     drawings: list[Drawing] = []
+    draw: Callable[[Any], object]
     names = order_methods((name for name, portrait in portraits.items() if portrait), ours)
     seen: list[Any] = []
     for position, name in enumerate(names):
@@ -177,22 +170,17 @@ def _draw_portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Se
                 "known and unknown samples overlap, the better they can be separated."
             )
             heard = f"Histograms of matched and non-matched errors of {name}: held-out, known and unknown samples."
-            display = PortraitErrorsDisplay.from_portrait(portrait, method=name)
-            drawings.append(_draw_figure(f"errors-{position}", (5.6, 4.9), display, text, heard, whole=True))
+            draw = partial(draw_errors, portrait=portrait, method=name)
+            drawings.append(_draw_figure(f"errors-{position}", (5.6, 4.9), draw, text, heard, whole=True))
     for position, name in enumerate(names):
-        confusion = make_confusion_display(portraits[name])
-        # As vectors, so that cells are sharp at any size.
-        side = min(max(1.6 + 0.36 * len(confusion.labels), 4.6), 9.0)
+        n_labels = len(portraits[name]["class_names"]) + 1
+        side = min(max(1.6 + 0.36 * n_labels, 4.6), 9.0)
         text = (
             f"Confusion of {name} in the first trial. The last column holds rejections, the last row unknown samples."
         )
-        heard = f"Confusion matrix of {name} with {len(confusion.labels) - 1} known classes and the unknown."
-        wide = len(confusion.labels) > 12
-        drawings.append(
-            _draw_figure(
-                f"confusion-{position}", (side, side), _SharpConfusion(confusion, name), text, heard, wide=wide
-            )
-        )
+        heard = f"Confusion matrix of {name} with {n_labels - 1} known classes and the unknown."
+        draw = partial(draw_confusion, portrait=portraits[name], method=name)
+        drawings.append(_draw_figure(f"confusion-{position}", (side, side), draw, text, heard, wide=n_labels > 12))
     missing = [] if drawings else ["The first trial has no details to show."]
     return Section("portraits", "Errors and confusion in one trial", drawings, missing)
 
@@ -204,22 +192,26 @@ def _draw_targets(coverage: pd.DataFrame, ours: str, compared: str, band: str, o
         return Section("targets", heading, drawings, ["No thresholds for target rates were measured."])
     missing = []
     try:
-        display = TargetDisplay.from_coverage(coverage, compared)
+        target = compute_target_curves(coverage, compared)
     except ValueError:
         missing.append(f"No thresholds of {compared} were measured.")
     else:
         where = "" if one_level else " at the largest openness"
         text = f"Metrics of {compared}{where}, against the target rate of its threshold. {band}"
         heard = f"F-measure, accuracy and share of unknown samples rejected of {compared} against the target rate."
-        drawings.append(_draw_figure("target", _CURVES, display, text, heard))
-    kept = CoverageDisplay.from_coverage(coverage, ours=ours)
-    left = f" Not drawn: {join_names(kept.left_out, 20)}." if kept.left_out else ""
+        drawings.append(
+            _draw_figure("target", _CURVES, partial(draw_target, curves=target, method=compared), text, heard)
+        )
+    curves = compute_coverage_curves(coverage, "known_rejected")
+    drawn, left_out = choose_coverage_methods(curves, ours)
+    left = f" Not drawn: {join_names(left_out, 20)}." if left_out else ""
     text = (
         "Share of known test samples that are rejected, against the target share. The dotted line is the target; above "
-        f"it, more are rejected.{left} {band}{_explain_leveling([*kept.curves, *kept.left_out])}"
+        f"it, more are rejected.{left} {band}{_explain_leveling([*drawn, *left_out])}"
     )
-    heard = "Share of known test samples rejected against the target: " + join_names(list(kept.curves), 20) + "."
-    drawings.append(_draw_figure("coverage", _CURVES, kept, text, heard))
+    heard = "Share of known test samples rejected against the target: " + join_names(drawn, 20) + "."
+    draw = partial(draw_coverage, curves=curves, methods=drawn, ours=ours)
+    drawings.append(_draw_figure("coverage", _CURVES, draw, text, heard))
     return Section("targets", heading, drawings, missing)
 
 
@@ -234,42 +226,32 @@ def _explain_leveling(methods: Sequence[str]) -> str:
     )
 
 
-class _SharpConfusion:
-    """A confusion matrix of a method with cells that stay sharp at any size."""
-
-    def __init__(self, display: Any, method: str) -> None:
-        self.display, self.method = display, method
-
-    def plot(self, ax: Any) -> None:
-        self.display.plot(ax)
-        ax.set_xlabel(f"answer of {escape_label(self.method)}")
-        for image in ax.images:
-            image.set_interpolation("none")
+def _draw_curves(name: str, curves: Mapping[str, Curve], metric: str, ours: str, text: str) -> Drawing:
+    """Draw the curves of the featured methods."""
+    label, featured = METRIC_INFO[metric].label, choose_featured(curves, ours)
+    some = curves[featured[0]].openness
+    ends = (f"{n} from {format_number(curves[n].mean[0])} to {format_number(curves[n].mean[-1])}" for n in featured)
+    heard = f"{label} against openness from {100 * some[0]:.2f} to {100 * some[-1]:.2f} %: {', '.join(ends)}."
+    draw = partial(draw_openness, curves=curves, metric=metric, methods=featured, ours=ours)
+    return _draw_figure(name, _CURVES, draw, text, heard)
 
 
 def _draw_figure(
     name: str,
     size: tuple[float, float],
-    display: Any,
+    draw: Callable[[Any], object],
     text: str,
     heard: str,
     *,
     whole: bool = False,
     wide: bool = False,
 ) -> Drawing:
+    """Draw into the axes of a new figure, or into the ``whole`` figure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    display.plot(figure if whole else figure.add_subplot())
+    draw(figure if whole else figure.add_subplot())
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=_DPI, facecolor="white", metadata={"Software": None})
     svg = render_inline_svg(figure, f"figure-{name}", heard)
     return Drawing(f"figure-{name}", svg, text, size[0], wide, picture.getvalue())
-
-
-def _describe_curves(curves: Mapping[str, Curve], label: str) -> str:
-    """Return the curves in words, for screen readers."""
-    some = next(iter(curves.values()))
-    text = f"{label} against openness from {100 * some.openness[0]:.2f} to {100 * some.openness[-1]:.2f} %: "
-    ends = (f"{name} from {format_number(c.mean[0])} to {format_number(c.mean[-1])}" for name, c in curves.items())
-    return text + ", ".join(ends) + "."

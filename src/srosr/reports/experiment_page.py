@@ -35,8 +35,6 @@ from .method_styles import OURS, order_methods
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["write_report"]
-
 # Targets in the table of coverage.
 _TARGETS = 6
 

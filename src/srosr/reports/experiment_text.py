@@ -40,26 +40,6 @@ from .method_styles import OURS, order_methods
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "AHEAD",
-    "BEST",
-    "EVEN",
-    "HEADLINE_METRICS",
-    "Cell",
-    "Column",
-    "MetricRanking",
-    "average_if_several",
-    "build_column",
-    "count_trials",
-    "format_comparison",
-    "order_by_f_measure",
-    "rank_by_metric",
-    "sum_times",
-    "tabulate_times",
-    "warn_of_few_trials",
-    "write_headline",
-]
-
 #: Metrics of the headline and of the first table.
 HEADLINE_METRICS = ("f", "accuracy", "auroc", "oscr")
 BEST, EVEN, AHEAD = "best", "even", "ahead"

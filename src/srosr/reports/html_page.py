@@ -20,8 +20,6 @@ from .._support.plotting import INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "render_inline_svg", "render_page", "use_page_style"]
-
 _NAMESPACE = re.compile(r"\{[^}]*\}")
 _LOCAL = re.compile(r"(url\(|^)#")
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")

@@ -8,20 +8,6 @@ from typing import Any
 
 from .._support.plotting import INK, KNOWN_COLOR
 
-__all__ = [
-    "OURS",
-    "OURS_COLOR",
-    "PAPER_METHODS",
-    "MethodStroke",
-    "assign_strokes",
-    "choose_featured",
-    "escape_label",
-    "is_ours",
-    "label_method",
-    "order_methods",
-    "shorten_names",
-]
-
 #: The method proposed by this library.
 OURS = "calibrated"
 OURS_COLOR = "#c1272d"

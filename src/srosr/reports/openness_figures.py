@@ -1,8 +1,4 @@
-"""Figures of metrics against openness, and rankings at the largest openness.
-
-A display holds numbers: ``from_results`` builds it from the results table of an experiment, and ``plot`` draws it into
-given axes or a new pyplot figure and stores ``ax_`` or ``axes_``, and ``figure_``.
-"""
+"""Figures of metrics against openness, and rankings at the largest openness."""
 
 from __future__ import annotations
 
@@ -12,231 +8,111 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import Array
-from .._support.plotting import INK, PALE, SHADE, make_panels, remove_spines
-from ..experiments import METRIC_INFO, Curve, compute_curves, find_levels, summarize, values_at
+from .._support.plotting import INK, PALE, SHADE, remove_spines
+from ..experiments import METRIC_INFO, Curve, Level, compute_curves, find_levels, summarize, values_at
 from .method_styles import OURS, OURS_COLOR, assign_strokes, choose_featured, escape_label, label_method, shorten_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "OpennessDisplay",
-    "RankingDisplay",
-    "compute_ranking_size",
-    "compute_value_limits",
-    "place_legend_above",
-    "require_curves",
-]
 
 
-class OpennessDisplay:
-    """A metric against openness, one curve per method: means over trials with their 95 % intervals.
+def draw_openness(
+    ax: Axes, curves: Mapping[str, Curve], metric: str, *, methods: Sequence[str] | None = None, ours: str = OURS
+) -> None:
+    """Draw a metric against openness, one curve per method: means over trials with their 95 % intervals.
 
-    Parameters
-    ----------
-    curves : dict of str to Curve
-    metric : str
-    ours : str, default "calibrated"
-        The method drawn in bold over the others.
-    n_trials : int, optional
-        Methods with fewer trials than this are marked; None takes the largest number of any curve.
-
-    Attributes
-    ----------
-    ax_ : Axes
-    figure_ : Figure
+    Our method is drawn in bold over the others; without `methods`, all are drawn or, if they are many, ours and those
+    of the paper.
 
     Examples
     --------
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
-    >>> from srosr.reports.openness_figures import OpennessDisplay
+    >>> from srosr.reports.openness_figures import draw_openness
     >>> from srosr.experiments import Curve
-    >>> one = Curve(np.array([0.1, 0.2]), np.array([0.9, 0.8]), np.array([0.02, 0.03]), 10)
-    >>> d = OpennessDisplay({"calibrated": one}, "f").plot(Figure().add_subplot())
-    >>> d.ax_.get_xlabel(), d.ax_.get_ylabel()
+    >>> ax = Figure().add_subplot()
+    >>> draw_openness(ax, {"calibrated": Curve(np.array([0.1, 0.2]), np.array([0.9, 0.8]), np.zeros(2), 10)}, "f")
+    >>> ax.get_xlabel(), ax.get_ylabel()
     ('openness in %', 'F-measure')
     """
-
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self, compute_curves: Mapping[str, Curve], metric: str, *, ours: str = OURS, n_trials: int | None = None
-    ) -> None:
-        self.curves, self.metric, self.ours = dict(compute_curves), metric, ours
-        self.n_trials = max((c.n_trials for c in self.curves.values()), default=0) if n_trials is None else n_trials
-
-    @classmethod
-    def from_results(
-        cls, results: pd.DataFrame, metric: str, *, methods: Sequence[str] | None = None, ours: str = OURS
-    ) -> OpennessDisplay:
-        """Build the display from a results table.
-
-        Parameters
-        ----------
-        results : DataFrame
-        metric : str
-        methods : sequence of str, optional
-            None takes all or, if they are many, ours and those of the paper.
-        ours : str
-        """
-        found = require_curves(results, metric)
-        chosen = choose_featured(found, ours) if methods is None else list(methods)
-        kept = {name: found[name] for name in chosen if name in found}
-        return cls(kept, metric, ours=ours, n_trials=max(c.n_trials for c in found.values()))
-
-    def plot(self, ax: Axes | None = None) -> OpennessDisplay:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-        """
-        (ax,) = make_panels(ax, 1, (5.6, 4.4), [1.0])
-        looks = assign_strokes(list(self.curves), self.ours)
-        single = all(len(c.openness) == 1 for c in self.curves.values())
-        for position, (name, curve) in enumerate(self.curves.items()):
-            stroke, front = looks[name], 4 if name == self.ours else 3
-            # At a single openness, points are shifted sideways so that they do not overlap.
-            x = 100 * curve.openness + (0.5 * (position - (len(self.curves) - 1) / 2) if single else 0.0)
-            label = escape_label(label_method(name, self.ours, curve.n_trials, self.n_trials))
-            if single:
-                ax.errorbar(
-                    x,
-                    curve.mean,
-                    _compute_whiskers(curve.mean, curve.half_width),
-                    **stroke.line(),
-                    label=label,
-                    zorder=front,
-                )
-            else:
-                ax.plot(x, curve.mean, **stroke.line(), label=label, zorder=front)
-                ax.fill_between(x, curve.low, curve.high, color=stroke.color, alpha=0.13, linewidth=0, zorder=2)
-        remove_spines(ax)
-        ax.grid(color=SHADE, linewidth=0.8)
-        ax.set_axisbelow(True)
-        ax.set_ylim(*compute_value_limits(self.curves.values()))
+    most = max(c.n_trials for c in curves.values())
+    chosen = choose_featured(curves, ours) if methods is None else methods
+    drawn = {name: curves[name] for name in chosen if name in curves}
+    looks = assign_strokes(list(drawn), ours)
+    single = all(len(c.openness) == 1 for c in drawn.values())
+    for position, (name, curve) in enumerate(drawn.items()):
+        stroke, front = looks[name], 4 if name == ours else 3
+        # At a single openness, points are shifted sideways so that they do not overlap.
+        x = 100 * curve.openness + (0.5 * (position - (len(drawn) - 1) / 2) if single else 0.0)
+        line: dict[str, Any] = stroke.line() | {"zorder": front}
+        line["label"] = escape_label(label_method(name, ours, curve.n_trials, most))
         if single:
-            ax.set_xticks([100 * c.openness[0] for c in self.curves.values()][:1])
-            ax.margins(x=0.2)
-        ax.set_xlabel("openness in %")
-        ax.set_ylabel(METRIC_INFO[self.metric].label)
-        place_legend_above(ax)
-        self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
-        return self
+            ax.errorbar(x, curve.mean, _compute_whiskers(curve.mean, curve.half_width), **line)
+        else:
+            ax.plot(x, curve.mean, **line)
+            ax.fill_between(x, curve.low, curve.high, color=stroke.color, alpha=0.13, linewidth=0, zorder=2)
+    draw_grid(ax)
+    ax.set_ylim(*compute_value_limits(drawn.values()))
+    if single:
+        ax.set_xticks([100 * c.openness[0] for c in drawn.values()][:1])
+        ax.margins(x=0.2)
+    ax.set_xlabel("openness in %")
+    ax.set_ylabel(METRIC_INFO[metric].label)
+    place_legend_above(ax)
 
 
-class RankingDisplay:
-    """Bars of a metric at one openness, best at the top, with 95 % intervals; our method is highlighted.
+def compute_ranking(results: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, Level]:
+    """Return the summary of the methods at the largest openness, best first, and that openness."""
+    steps = find_levels(results, metric)
+    if not steps:
+        raise ValueError(f"results has no value of the metric {metric!r}.")
+    return sort_summary(summarize(values_at(results, metric, steps[-1])), metric), steps[-1]
 
-    Parameters
-    ----------
-    methods : sequence of str
-    mean, half_width : ndarray (n_methods,)
-    n : ndarray of int (n_methods,)
-        Number of trials of each method.
-    metric : str
-    openness : float
-        The openness of the values.
-    ours : str
 
-    Attributes
-    ----------
-    ax_ : Axes
-    figure_ : Figure
-    """
+def sort_summary(summary: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return a table of :func:`summarize` with the best method first, equal ones by name."""
+    return summary.sort_index().sort_values("mean", ascending=METRIC_INFO[metric].better < 0, kind="stable")
 
-    ax_: Axes
-    figure_: Figure
 
-    def __init__(
-        self,
-        methods: Sequence[str],
-        mean: Array,
-        half_width: Array,
-        n: Any,
-        *,
-        metric: str,
-        openness: float,
-        ours: str = OURS,
-    ) -> None:
-        sign = METRIC_INFO[metric].better or 1
-        order = sorted(range(len(methods)), key=lambda i: (-sign * mean[i], methods[i]))
-        self.methods = [methods[i] for i in order]
-        self.mean, self.half_width, self.n = (np.asarray(v)[order] for v in (mean, half_width, n))
-        self.metric, self.openness, self.ours = metric, openness, ours
-
-    @classmethod
-    def from_results(cls, results: pd.DataFrame, metric: str, *, ours: str = OURS) -> RankingDisplay:
-        """Build the display from a results table, at the largest openness.
-
-        Parameters
-        ----------
-        results : DataFrame
-        metric : str
-        ours : str
-        """
-        steps = find_levels(results, metric)
-        if not steps:
-            raise ValueError(f"results has no value of the metric {metric!r}.")
-        found = summarize(values_at(results, metric, steps[-1]))
-        return cls(
-            [str(name) for name in found.index], found["mean"].to_numpy(), found["half_width"].to_numpy(),
-            found["n"].to_numpy(), metric=metric, openness=steps[-1].openness, ours=ours,
+def draw_ranking(ax: Axes, summary: pd.DataFrame, metric: str, openness: float, *, ours: str = OURS) -> None:
+    """Draw bars of a metric at one openness, from the top, with 95 % intervals; our method is highlighted."""
+    methods = [str(name) for name in summary.index]
+    mean, half_width, counts = (summary[name].to_numpy() for name in ("mean", "half_width", "n"))
+    # Random scores have an AUROC of one half.
+    start = 0.5 if metric == "auroc" else 0.0
+    places = np.arange(len(methods))
+    is_ours = np.array([name == ours for name in methods])
+    ax.barh(places, mean - start, left=start, color=np.where(is_ours, OURS_COLOR, PALE).tolist(), height=0.68, zorder=2)
+    whiskers = _compute_whiskers(mean, half_width)
+    known = np.isfinite(half_width)
+    ax.errorbar(
+        mean[known], places[known], xerr=whiskers[:, known], fmt="none", ecolor=INK, elinewidth=1.1, capsize=2.5,
+        zorder=3,
+    )  # fmt: skip
+    for place, value, half in zip(places, mean, whiskers[1], strict=True):
+        ax.annotate(
+            f"{value:.3f}", (max(value + half, start), place), xytext=(5, 0), textcoords="offset points", va="center",
+            fontsize="small", color=INK,
         )  # fmt: skip
-
-    def plot(self, ax: Axes | None = None) -> RankingDisplay:
-        """Draw the bars.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-        """
-        (ax,) = make_panels(ax, 1, compute_ranking_size(len(self.methods)), [1.0])
-        # Random scores have an AUROC of one half.
-        start = 0.5 if self.metric == "auroc" else 0.0
-        places = np.arange(len(self.methods))
-        is_ours = np.array([name == self.ours for name in self.methods])
-        colors = np.where(is_ours, OURS_COLOR, PALE).tolist()
-        ax.barh(places, self.mean - start, left=start, color=colors, height=0.68, zorder=2)
-        whiskers = _compute_whiskers(self.mean, self.half_width)
-        known = np.isfinite(self.half_width)
-        ax.errorbar(
-            self.mean[known], places[known], xerr=whiskers[:, known], fmt="none", ecolor=INK, elinewidth=1.1,
-            capsize=2.5, zorder=3,
-        )  # fmt: skip
-        for place, mean, half in zip(places, self.mean, whiskers[1], strict=True):
-            ax.annotate(
-                f"{mean:.3f}", (max(mean + half, start), place), xytext=(5, 0), textcoords="offset points",
-                va="center", fontsize="small", color=INK,
-            )  # fmt: skip
-        most = int(np.max(self.n)) if len(self.n) else 0
-        names = [
-            escape_label(label_method(name, self.ours, int(n), most))
-            for name, n in zip(shorten_names(self.methods, 22), self.n, strict=True)
-        ]
-        ax.set_yticks(places, names)
-        for label, ours in zip(ax.get_yticklabels(), is_ours, strict=True):
-            label.set_fontweight("bold" if ours else "normal")
-        ax.set_ylim(len(places) - 0.4, -0.6)
-        # Room for the numbers beside the bars.
-        low = min(start, float(np.min(self.mean - whiskers[0]))) if len(self.mean) else start
-        high = max(start, float(np.max(self.mean + whiskers[1]))) if len(self.mean) else 1.0
-        ax.set_xlim(low, low + max(high - low, 0.1) * 1.16)
-        ax.set_xticks([tick for tick in ax.get_xticks() if low <= tick <= min(ax.get_xlim()[1], 1.0)])
-        remove_spines(ax)
-        ax.spines["left"].set_visible(False)
-        ax.tick_params(axis="y", length=0)
-        ax.axvline(start, color=INK, linewidth=0.8, zorder=4)
-        ax.grid(axis="x", color=SHADE, linewidth=0.8)
-        ax.set_axisbelow(True)
-        metric = METRIC_INFO[self.metric]
-        ax.set_xlabel(f"{metric.label} at openness {100 * self.openness:.2f} %")
-        self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
-        return self
+    labels = [
+        escape_label(label_method(name, ours, int(n), int(counts.max())))
+        for name, n in zip(shorten_names(methods, 22), counts, strict=True)
+    ]
+    ax.set_yticks(places, labels)
+    for label, bold in zip(ax.get_yticklabels(), is_ours, strict=True):
+        label.set_fontweight("bold" if bold else "normal")
+    ax.set_ylim(len(places) - 0.4, -0.6)
+    # Room for the numbers beside the bars.
+    low = min(start, float(np.min(mean - whiskers[0])))
+    high = max(start, float(np.max(mean + whiskers[1])))
+    ax.set_xlim(low, low + max(high - low, 0.1) * 1.16)
+    ax.set_xticks([tick for tick in ax.get_xticks() if low <= tick <= min(ax.get_xlim()[1], 1.0)])
+    draw_grid(ax, axis="x")
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.axvline(start, color=INK, linewidth=0.8, zorder=4)
+    ax.set_xlabel(f"{METRIC_INFO[metric].label} at openness {100 * openness:.2f} %")
 
 
 # -- what the figures share -----------------------------------------------------------------------------------
@@ -248,6 +124,13 @@ def require_curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:
     if not found:
         raise ValueError(f"results has no value of the metric {metric!r}.")
     return found
+
+
+def draw_grid(ax: Axes, *, axis: Any = "both", width: float = 0.8) -> None:
+    """Draw a pale grid behind the data, and no lines at the top and right."""
+    remove_spines(ax)
+    ax.grid(axis=axis, color=SHADE, linewidth=width)
+    ax.set_axisbelow(True)
 
 
 def compute_value_limits(drawn: Iterable[Curve]) -> tuple[float, float]:

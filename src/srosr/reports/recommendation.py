@@ -35,8 +35,6 @@ from ..rivals import SparseRejection
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CRITERIA", "PairedComparison", "Recommendation", "Standing", "describe_rule", "rank_standings", "recommend"]
-
 #: Metrics that methods can be ranked by; larger is better. The first is the default: it measures both classification
 #: and rejection and does not depend on a threshold.
 CRITERIA = ("oscr", "auroc", "f", "accuracy")

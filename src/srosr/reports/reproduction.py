@@ -32,8 +32,6 @@ from ..experiments import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reproduction", "choose_methods", "reproduce", "run_trial_task"]
-
 #: Version of the records; folders of another version cannot be resumed.
 FORMAT = 2
 #: Path of the methods in the identity: methods may be added, but not changed.

@@ -26,20 +26,6 @@ from ..exceptions import SROSRWarning
 from ..scoring import SIMULATED_EVERY, HeldOutScores, draw_folds, draw_left_out_classes
 from .distances import squared_distances
 
-__all__ = [
-    "COSTS",
-    "N_FOLDS",
-    "ComparingClassifier",
-    "CrossFittedClassifier",
-    "Learned",
-    "Model",
-    "SamplesOfClasses",
-    "Shape",
-    "Tuned",
-    "check_cost",
-    "find_folds",
-]
-
 Shape: TypeAlias = tuple[int, ...] | list[tuple[int, ...]]
 #: Parameters that were chosen or given, by name.
 Tuned: TypeAlias = dict[str, Any]

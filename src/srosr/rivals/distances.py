@@ -6,8 +6,6 @@ import numpy as np
 
 from .._support.array_types import Array
 
-__all__ = ["squared_distances"]
-
 # Squared distances below this share of the squared lengths lose digits in a matrix product.
 _CLOSE = 1e-6
 # Pairs whose differences are computed at once.

@@ -14,8 +14,6 @@ from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Shape, Tuned
 
-__all__ = ["EVM", "find_cover"]
-
 #: The authors' program adds this to the mirrored distances, in the unit of the features.
 SHIFT = 1.0
 #: The unknown score at which probabilities of the released form reach zero; none before it is larger, because shapes

@@ -26,24 +26,6 @@ from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, Learned, Model, Shape, Tuned, check_cost, find_folds
 
-__all__ = [
-    "GAMMA_FACTORS",
-    "KernelMachineClassifier",
-    "KernelMachines",
-    "check_gamma",
-    "choose_parameters",
-    "collect_machines",
-    "compute_kernel",
-    "compute_scale",
-    "count_correct",
-    "extract_kernel",
-    "fit_lowest_tails",
-    "fit_one_vs_rest",
-    "pick_class",
-    "read_tail",
-    "resolve_gamma",
-]
-
 #: Factors of the scale of γ that cross-validation chooses from.
 GAMMA_FACTORS = (0.25, 1.0, 4.0)
 #: The width of the margin, from −1 to 1: how far beyond the most extreme score a tail ends.

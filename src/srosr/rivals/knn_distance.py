@@ -11,8 +11,6 @@ from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
 from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Tuned
 
-__all__ = ["KNNDistance"]
-
 # Squared distances that differ by less than this share are equal: they are right to about nine digits.
 _EQUAL = 1e-9
 

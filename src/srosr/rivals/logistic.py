@@ -20,8 +20,6 @@ from .._support.array_types import Array, IntArray
 from .cross_fitted import COSTS, N_FOLDS, CrossFittedClassifier, Model, Shape, Tuned, check_cost, find_folds
 from .span_coordinates import project_to_span
 
-__all__ = ["LogisticClassifier", "Logits", "choose_penalty", "fit_logistic"]
-
 #: C if no sample can be held out.
 DEFAULT_PENALTY = 1.0
 # Largest entry of the gradient of the mean loss at the end: a hundredth of scikit-learn's default, which stops visibly

@@ -13,8 +13,6 @@ from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
 from .distances import squared_distances
 from .span_coordinates import project_to_span
 
-__all__ = ["Mahalanobis"]
-
 #: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8
 

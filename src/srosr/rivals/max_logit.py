@@ -9,8 +9,6 @@ from .._support.array_types import Array, IntArray
 from .cross_fitted import Learned, Model, Tuned
 from .logistic import LogisticClassifier, Logits, fit_logistic
 
-__all__ = ["MaxLogit"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MaxLogit(LogisticClassifier):

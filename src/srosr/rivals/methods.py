@@ -16,8 +16,6 @@ from .pisvm import PISVM
 from .sparse_rejection import NaiveRejection, RatioRejection, SCIRejection
 from .wsvm import WSVM
 
-__all__ = ["RIVALS", "method_name", "open_set_methods"]
-
 # Parameters that tell methods of one class apart.
 _DISTINGUISHING = ("rule", "score_by", "form")
 

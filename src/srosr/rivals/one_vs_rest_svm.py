@@ -23,8 +23,6 @@ from .kernel_machines import (
     pick_class,
 )
 
-__all__ = ["OneVsRestSVM", "fit_calibrated"]
-
 
 def fit_calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, Array, Array]:
     r"""Fit a machine to all samples, and sigmoids :math:`1/(1 + \exp(af + b))` to held-out decision values.

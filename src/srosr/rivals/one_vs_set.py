@@ -12,8 +12,6 @@ from .._support.parameter_checks import check_finite, check_positive
 from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost
 from .kernel_machines import choose_parameters, count_correct, fit_one_vs_rest
 
-__all__ = ["OneVsSet", "place_planes"]
-
 #: Thickness of the thinnest slab, in decision values.
 THINNEST = 1e-4
 # Planes are moved outward by this share of their place, so that rounding leaves the samples on them inside.

@@ -15,8 +15,6 @@ from .cross_fitted import Learned, Model, Shape, Tuned
 from .distances import squared_distances
 from .logistic import LogisticClassifier, Logits, fit_logistic
 
-__all__ = ["OpenMax"]
-
 # The scale of a tail without samples, small enough for a model file.
 _ENDLESS = 1e99
 

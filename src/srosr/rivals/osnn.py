@@ -10,8 +10,6 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Tuned
 
-__all__ = ["OSNN"]
-
 
 @dataclass(frozen=True, eq=False)
 class NearestOfClass(SamplesOfClasses):

@@ -13,9 +13,6 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .cross_fitted import N_FOLDS, Model, Shape, Tuned, find_folds
 from .kernel_machines import KernelMachineClassifier, KernelMachines, compute_kernel
 
-__all__ = ["PairwiseSVM", "couple_probabilities", "extract_pair_weights", "fit_sigmoids"]
-
-
 #: Pairwise probabilities are kept this far from 0 and 1, as LIBSVM does.
 LEAST = 1e-7
 # Most steps of Newton's method for a sigmoid, which usually needs ten, and most halvings of a step.

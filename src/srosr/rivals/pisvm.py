@@ -21,8 +21,6 @@ from .kernel_machines import (
     read_tail,
 )
 
-__all__ = ["PISVM"]
-
 
 @dataclass(frozen=True, eq=False)
 class InclusionMachines(KernelMachines):

@@ -6,8 +6,6 @@ import numpy as np
 
 from .._support.array_types import Array
 
-__all__ = ["project_to_span"]
-
 
 def project_to_span(X: Array) -> tuple[Array, Array | None]:
     r"""Express samples in an orthonormal basis of their span, if there are fewer samples than features.

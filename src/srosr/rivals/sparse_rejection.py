@@ -29,8 +29,6 @@ from ..scoring import (
     draw_left_out_classes,
 )
 
-__all__ = ["NaiveRejection", "RatioRejection", "SCIRejection", "SparseRejection"]
-
 #: Share of each class that is held out in simulated openness.
 HOLDOUT = 0.2
 

@@ -25,8 +25,6 @@ from .kernel_machines import (
     resolve_gamma,
 )
 
-__all__ = ["WSVM"]
-
 
 @dataclass(frozen=True, eq=False)
 class WeibullMachines(KernelMachines):
