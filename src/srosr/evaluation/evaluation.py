@@ -32,19 +32,9 @@ class UnexpectedLabel(ValueError):
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """The counts of the samples of one label.
+    """The counts of the samples of one label; for an unknown label, a rejection is right and anything else wrong.
 
-    Attributes
-    ----------
-    label : str
-    known : bool
-        Whether it is a class of the model.
-    samples, right, rejected, wrong : int
-        For an unknown label, a rejection is right and anything else wrong.
-    mistaken_for : str or None
-        The most frequent wrong answer.
-    mistaken : int
-        Its count.
+    ``mistaken_for`` is the most frequent wrong answer, ``mistaken`` its count.
     """
 
     label: str
@@ -59,18 +49,10 @@ class ClassCounts:
 
 @dataclass(frozen=True)
 class ThresholdEffect:
-    """The effect of a threshold on the unknown score.
+    """The effect of a threshold on the unknown score, in shares of the known and of the unknown samples.
 
-    Attributes
-    ----------
-    threshold : float or None
-        None if each class has its own threshold or the threshold is not finite.
-    known_rejected, recognized : float or None
-        Shares of the known samples that are rejected, and accepted as their class.
-    unknown_rejected : float or None
-        Share of the unknown samples that are rejected.
-    target : float or None
-        The share of known samples that may be rejected; None for the model's own threshold.
+    ``threshold`` is None if each class has its own or it is not finite, ``target`` (the share of known samples that may
+    be rejected) for the model's own threshold.
     """
 
     threshold: float | None
@@ -324,13 +306,8 @@ def _finite_or_none(value: float) -> float | None:
 class EvaluationCollector:
     """A collector of decisions and labels, batch by batch, that keeps numbers only.
 
-    Parameters
-    ----------
-    classes : ndarray (n_classes,)
-        ``classes_`` of the model.
-    unknown : sequence of str, optional
-        The unknown labels; any other label that is not a class is then an error. By default every label that is not a
-        class is unknown.
+    With ``unknown``, any other label that is not a class is an error; without, every label that is not a class is
+    unknown.
     """
 
     classes: AnyArray
@@ -358,21 +335,10 @@ class EvaluationCollector:
     def add(
         self, labels: AnyArray, decisions: Decisions, rows: IntArray | None = None, files: Sequence[str] | None = None
     ) -> None:
-        """Add a batch.
+        """Add a batch of decisions and labels.
 
-        Parameters
-        ----------
-        labels : ndarray of str (n_samples,)
-        decisions : Decisions
-        rows : ndarray of int (n_samples,), optional
-            Rows of the samples in their file; by default they are counted.
-        files : sequence of str, optional
-            File names of the samples, given with all batches or none.
-
-        Raises
-        ------
-        UnexpectedLabel
-            If a label is neither a class nor unknown.
+        Rows of the samples in their file are counted if they are not given; file names are given with all batches or
+        none. Raises UnexpectedLabel if a label is neither a class nor unknown.
         """
         if len(labels) != len(decisions):
             raise ValueError(f"there are {len(labels)} labels for {len(decisions)} decisions; give one per sample.")

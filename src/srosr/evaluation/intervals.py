@@ -32,15 +32,10 @@ class Interval(NamedTuple):
 
 
 def wilson(successes: int, n: int) -> Interval:
-    r"""Return Wilson's 95 % interval of a share.
+    r"""Return Wilson's 95 % interval of a share, the successes among n > 0 samples.
 
     .. math::
         \frac{\hat p + \frac{z^2}{2n} \pm z\sqrt{\frac{\hat p(1-\hat p)}{n} + \frac{z^2}{4n^2}}}{1 + \frac{z^2}{n}}
-
-    Parameters
-    ----------
-    successes, n : int
-        n is at least 1.
 
     References
     ----------
@@ -64,16 +59,9 @@ def bootstrap(
 ) -> dict[str, Interval]:
     """Return 95 % intervals of metrics, from the percentiles of resamples.
 
-    There are none for fewer than ten known or one to nine unknown samples, and none for a metric that is the same in
-    every resample, which says too little about its uncertainty.
-
-    Parameters
-    ----------
-    measure : callable
-        Returns metrics by name, given the weight of each sample.
-    unknown : ndarray of bool (n_samples,)
-        Which samples are unknown.
-    seed : int
+    ``measure`` returns metrics by name, given the weight of each sample. There are no intervals for fewer than ten
+    known or one to nine unknown samples, and none for a metric that is the same in every resample, which says too
+    little about its uncertainty.
     """
     strata = [rows for rows in (np.flatnonzero(~unknown), np.flatnonzero(unknown)) if len(rows)]
     if unknown.all() or min(map(len, strata)) < LEAST:

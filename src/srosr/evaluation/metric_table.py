@@ -93,16 +93,8 @@ def compute_measures(
 ) -> dict[str, Measure]:
     """Return all metrics of predictions.
 
-    Parameters
-    ----------
-    true, answered, candidate : ndarray of int (n_samples,)
-        Class numbers; −1 in `true` for unknown samples, in `answered` for rejected ones.
-    score : ndarray (n_samples,)
-        Unknown scores without NaN.
-    n_classes, n_unknown_labels : int
-        Numbers of classes of the model and of other labels.
-    seed : int
-        Seed of the resamples for intervals.
+    Class numbers are −1 in `true` for unknown samples and in `answered` for rejected ones; scores have no NaN. The seed
+    is that of the resamples for intervals.
     """
     unknown = true == NONE
     shares = _count_shares(true, answered, candidate)

@@ -51,14 +51,7 @@ class ComparisonProtocol(Protocol):
     standardize: bool = False
 
     def deal_groups(self, dataset: Dataset, round: int, seed: int = 0) -> list[IntArray]:
-        """Return the class numbers of each group of a round; small classes are spread evenly.
-
-        Parameters
-        ----------
-        dataset : Dataset
-        round, seed : int
-            The random numbers depend on these alone.
-        """
+        """Return the class numbers of each group of a round; small classes are spread evenly."""
         rng = np.random.default_rng([seed, round, 2])
         able, small = _split_by_size(dataset)
         dealt = np.concatenate([rng.permutation(able), rng.permutation(small)])
@@ -150,27 +143,10 @@ def plan_comparison(
 ) -> ComparisonProtocol:
     """Return the protocol that compares all methods on a data set, each with its default parameters.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    file : str
-        Path from which workers read the data set.
-    folds : int, optional
-        None takes the number of classes, at most five.
-    rounds : int, optional
-        None takes the fewest rounds that give ten trials and can separate the methods.
-    test_share : float
-        Share of the samples of a known class that are for testing.
-    target_rejection : float
-        Share of known samples that the threshold of every method may reject.
-    standardize : bool
-    methods : iterable of str, optional
-        Methods that will run, which determine the number of rounds; None takes all.
-
-    Raises
-    ------
-    ProtocolError
-        If there are too few classes.
+    Workers read the data set from ``file``. By default there are as many ``folds`` as classes, at most five, and the
+    fewest ``rounds`` that give ten trials and can separate the ``methods`` that will run (None: all). ``test_share`` is
+    the share of the samples of a known class that are for testing, ``target_rejection`` the share of known samples that
+    the threshold of every method may reject. Raises ProtocolError if there are too few classes.
     """
     able, small = _split_by_size(dataset)
     folds = choose_folds(len(able)) if folds is None else folds

@@ -65,8 +65,7 @@ class DaskCluster:
     ValueError
         If the address is neither.
     ClusterError
-        On entering: Dask is not installed, the scheduler does not answer, there are no workers, or they have another
-        version of this library.
+        On entering, if there is no cluster with workers of this version of the library.
     """
 
     def __init__(self, address: str) -> None:
@@ -181,16 +180,11 @@ class DaskCluster:
                 self._versions.append(answer)
 
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Run the tasks and yield each result as soon as it arrives.
+        """Run the tasks and yield each result as soon as it arrives, as :meth:`LocalProcesses.run` does.
 
-        Parameters and yields are those of :meth:`LocalProcesses.run`; the workers must be able to import the function.
-        A task that too many workers died of is a `LostTask`.
-
-        Raises
-        ------
-        ClusterError
-            If the scheduler or all workers are lost, the workers cannot load the function, or one of them lacks what
-            all tasks need.
+        The workers must be able to import the function. A task that too many workers died of is a `LostTask`. Raises
+        ClusterError if the scheduler or all workers are lost, or if a worker cannot load the function or lacks what all
+        tasks need.
         """
         run_name = f"srosr-{uuid.uuid4().hex}"
         call = pickle_function(function)

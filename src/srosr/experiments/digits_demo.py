@@ -131,24 +131,9 @@ class DemoResult:
 
 
 def choose_digits(seed: int, known: Sequence[int] | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Divide the ten digits into known and unknown ones.
+    """Return the known and the unknown digits, both sorted; without ``known``, the seed draws six known ones.
 
-    Parameters
-    ----------
-    seed : int
-        Draws six known digits where `known` is None.
-    known : sequence of int, optional
-        The known digits, two to nine of them.
-
-    Returns
-    -------
-    known, unknown : tuple of int
-        Both sorted.
-
-    Raises
-    ------
-    ValueError
-        If a number is not a digit or is repeated, or if there are too few or too many.
+    Raises ValueError if a number is not a digit or is repeated, or if there are too few or too many.
 
     Examples
     --------
@@ -175,18 +160,7 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
 
     A :class:`SROSRClassifier` with default parameters is fitted to 60 % of the samples of the known digits and to no
     unknown sample. The paper's rule and SCI, on the same codes and with thresholds that reject the same share of the
-    same held-out samples, are for comparison.
-
-    Parameters
-    ----------
-    seed : int, default=0
-        Determines the known digits, the split and the cross-tests.
-    known : sequence of int, optional
-        The known digits, instead of six drawn by the seed.
-
-    Returns
-    -------
-    DemoResult
+    same held-out samples, are for comparison. The seed determines the known digits, the split and the cross-tests.
     """
     known_digits, unknown_digits = choose_digits(seed, known)
     digits = load_digits()

@@ -78,25 +78,11 @@ class LocalProcesses:
         return []
 
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Run the tasks and yield each result as soon as it arrives.
+        """Run the tasks and yield the index and the result of each as soon as it arrives.
 
-        Parameters
-        ----------
-        function : callable
-            Takes one task; defined at the top level of a module.
-        tasks : sequence
-            Objects that can be pickled.
-
-        Yields
-        ------
-        index, result : int, object
-            The index of the task in ``tasks`` and the value of the function, or a `LostTask` if the function raised or
-            its process died twice.
-
-        Raises
-        ------
-        ExecutorError
-            If no worker can start, none can load the function, or one lacks what all tasks need.
+        The function is defined at the top level of a module and takes one task; the result is a `LostTask` if it raised
+        or its process died twice. Raises ExecutorError if no worker can start, none can load the function, or one lacks
+        what all tasks need.
         """
         call = pickle_function(function)
         waiting = deque(range(len(tasks)))

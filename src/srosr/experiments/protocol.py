@@ -168,16 +168,8 @@ class Trial:
     ) -> Trial:
         """Return a trial with shuffled training samples.
 
-        Parameters
-        ----------
-        known : sequence of (ndarray of int, ndarray of int)
-            Training and test rows of each known class.
-        unknown : sequence of ndarray of int
-            Test rows of each unknown class.
-        classes : (ndarray of int, ndarray of int)
-            Numbers of the known and of the unknown classes.
-        levels : tuple of int
-        rng : Generator
+        ``known`` has the training and test rows of each known class, ``unknown`` the test rows of each unknown class,
+        and ``classes`` the numbers of the known and of the unknown classes.
         """
         sizes = [[len(part) for part in parts] for parts in (*zip(*known, strict=True), unknown)]
         train, test = (np.concatenate(parts) for parts in zip(*known, strict=True))

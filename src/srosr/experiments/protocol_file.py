@@ -68,16 +68,7 @@ def load_protocol(name: str | Path) -> Protocol:
 def parse_protocol(content: dict[str, Any], name: str, folder: Path | None = None, file: str = "protocol") -> Protocol:
     """Return the protocol that a parsed TOML file describes.
 
-    Parameters
-    ----------
-    content : dict
-        As :mod:`tomllib` returns it.
-    name : str
-        Name of the experiment.
-    folder : Path, optional
-        Folder to which the path ``[data] file`` is relative.
-    file : str
-        Name of the file in messages.
+    ``[data] file`` is relative to ``folder``; messages call the file ``file``.
     """
     return _Reader(file).read_protocol(content, name, folder)
 

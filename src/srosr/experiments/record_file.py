@@ -25,29 +25,15 @@ class DamagedFile(ValueError):
 def encode(content: dict[str, Any]) -> bytes:
     """Return the bytes of a file.
 
-    Parameters
-    ----------
-    content : dict
-        None, bool, int, float (with NaN and infinities), str, and lists and dicts (with str keys) of them. Tuples count
-        as lists, NumPy's numbers and arrays as Python's.
-
-    Raises
-    ------
-    TypeError
-        If it contains anything else.
+    The content is None, bool, int, float (with NaN and infinities), str, and lists and dicts (with str keys) of them;
+    tuples count as lists, NumPy's numbers and arrays as Python's. Raises TypeError for anything else.
     """
     text = _format_canonically(_convert_to_json(content))
     return f'{{"sha256":"{_digest(text)}","content":{text}}}\n'.encode("ascii")
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """Return the content that :func:`encode` was given.
-
-    Raises
-    ------
-    DamagedFile
-        If any bit has changed.
-    """
+    """Return the content that :func:`encode` was given; raise DamagedFile if any bit has changed."""
     try:
         file = json.loads(data.decode("ascii"), parse_constant=_reject_constant)
         content, digest = file["content"], file["sha256"]

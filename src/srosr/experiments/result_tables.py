@@ -95,19 +95,8 @@ def build_results_table(
 ) -> pd.DataFrame:
     """Return one row per trial, number of unknown classes, method and metric, in this order.
 
-    Parameters
-    ----------
-    experiment : str
-        Name for the first column.
-    records : iterable of dict
-        With "trial", "method" and "values", a list of [n_unknown, openness, metric, value] that is empty for failures.
-    methods, metrics : sequence of str
-        In the order of the table.
-
-    Raises
-    ------
-    ValueError
-        If a record has another method or metric, or occurs twice.
+    ``values`` of a record is a list of [n_unknown, openness, metric, value], empty for failures; methods and metrics
+    are in the order given. Raises ValueError if a record has another method or metric, or occurs twice.
     """
     method_rank, metric_rank = _rank_names(methods, "methods"), _rank_names(metrics, "metrics")
     rows: dict[tuple[int, int, int, int], tuple[Any, ...]] = {}
@@ -128,11 +117,7 @@ def build_results_table(
 def build_coverage_table(experiment: str, records: Records, methods: Sequence[str]) -> pd.DataFrame:
     """Return the results of thresholds for target rates: one row per trial, method and target.
 
-    Parameters
-    ----------
-    experiment, records, methods :
-        As for :func:`build_results_table`; "coverage" of a record is a list of [target, known_rejected,
-        unknown_rejected, f, accuracy].
+    ``coverage`` of a record is a list of [target, known_rejected, unknown_rejected, f, accuracy].
     """
     rows = []
     for record in _sort_records(records, methods):
@@ -141,15 +126,7 @@ def build_coverage_table(experiment: str, records: Records, methods: Sequence[st
 
 
 def build_times_table(experiment: str, times: Records, methods: Sequence[str]) -> pd.DataFrame:
-    """Return the times in seconds: one row per trial and method.
-
-    Parameters
-    ----------
-    experiment, methods :
-        As for :func:`build_results_table`.
-    times : iterable of dict
-        With "trial", "method", "fit", "predict", "measure" and "coding"; missing times become NaN.
-    """
+    """Return the times in seconds: one row per trial and method; missing times become NaN."""
     rows = []
     for one in _sort_records(times, methods):
         seconds = tuple(one.get(kind) for kind in ("fit", "predict", "measure", "coding"))
@@ -158,13 +135,7 @@ def build_times_table(experiment: str, times: Records, methods: Sequence[str]) -
 
 
 def build_failures_table(experiment: str, records: Records, methods: Sequence[str]) -> pd.DataFrame:
-    """Return the failures and their reasons: one row per trial and method.
-
-    Parameters
-    ----------
-    experiment, records, methods :
-        As for :func:`build_results_table`; "error" of a record is None or the reason.
-    """
+    """Return the failures and their reasons: one row per trial and method."""
     failed = [record for record in _sort_records(records, methods) if record["error"] is not None]
     return _build_frame(
         "failures", [(experiment, record["trial"], record["method"], record["error"]) for record in failed]
@@ -179,23 +150,9 @@ def write_tables(
     methods: Sequence[str],
     metrics: Sequence[str],
 ) -> dict[str, pd.DataFrame]:
-    """Write all tables as CSV, and results and times as Parquet too.
+    """Write all tables as CSV, and results and times as Parquet too; return them by the names in :data:`TABLES`.
 
-    Parameters
-    ----------
-    folder : path
-    experiment, records, times, methods, metrics :
-        As for :func:`build_results_table` and :func:`build_times_table`.
-
-    Returns
-    -------
-    tables : dict of str to DataFrame
-        The tables, by the names in :data:`TABLES`.
-
-    Raises
-    ------
-    ResultsFolderError
-        If a file cannot be written.
+    Raises ResultsFolderError if a file cannot be written.
     """
     records = list(records)
     tables = {
@@ -212,26 +169,12 @@ def write_tables(
 
 
 def read_results(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read the table of results.
-
-    Parameters
-    ----------
-    path : path
-        The folder of a run, or a file ``results.parquet`` or ``results.csv``.
-    """
+    """Read the table of results from the folder of a run, or from its ``results.parquet`` or ``results.csv``."""
     return read_table(path, "results")
 
 
 def read_table(path: str | os.PathLike[str], name: str) -> pd.DataFrame:
-    """Read a table that :func:`write_tables` wrote.
-
-    Parameters
-    ----------
-    path : path
-        The folder of a run, or one ``.parquet`` or ``.csv`` file.
-    name : str
-        A name in :data:`TABLES`.
-    """
+    """Read a table of :func:`write_tables` from the folder of a run or from one ``.parquet`` or ``.csv`` file."""
     file = Path(path)
     if file.is_dir():
         file = file / f"{name}.{'parquet' if name in _PARQUET else 'csv'}"

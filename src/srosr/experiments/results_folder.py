@@ -226,17 +226,8 @@ class ResultsFolder:
     def write(self, record: dict[str, Any], times: dict[str, Any]) -> None:
         """Write the record and the times of one method on one trial.
 
-        Parameters
-        ----------
-        record : dict
-            Has "trial", "method" and "error" (None, or the reason of a failure).
-        times : dict
-            Has the same "trial" and "method".
-
-        Raises
-        ------
-        ResultsFolderError
-            If the record cannot be written. All other records are kept.
+        Both have "trial" and "method", the record also "error" (None, or the reason of a failure). Raises
+        ResultsFolderError if they cannot be written; all other records are kept.
         """
         self._check_entered()
         trial, method = record["trial"], record["method"]
@@ -263,14 +254,7 @@ class ResultsFolder:
         return {method for method in self._list_methods("trials", trial) if self.record(trial, method) is not None}
 
     def records(self, methods: Sequence[str], trials: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the records, trial by trial, methods in the order given.
-
-        Parameters
-        ----------
-        methods : sequence of str
-        trials : iterable of int, optional
-            None takes all.
-        """
+        """Yield the records, trial by trial (None: of all trials), methods in the order given."""
         return self._read_all("trials", methods, trials)
 
     def times(self, methods: Sequence[str], trials: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:

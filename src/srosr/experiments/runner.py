@@ -59,16 +59,9 @@ def make_executor(jobs: int = 1, cluster: str | None = None) -> Executor:
 
 @dataclass(frozen=True)
 class TrialTask:
-    """One trial and its methods.
+    """One trial and its methods, of which a worker gets those that are missing.
 
-    Attributes
-    ----------
-    trial : int
-        Number of the trial.
-    methods : tuple of str
-        Methods to run; a worker gets those that are missing.
-    payload : object
-        Anything else that the function needs. It is pickled with each task, so it should be small.
+    The payload is what else the function needs. It is pickled with each task, so it should be small.
     """
 
     trial: int
@@ -86,17 +79,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """Counts of records, one per trial and method.
-
-    Attributes
-    ----------
-    n_done : int
-        Records of this run, including failures.
-    n_skipped : int
-        Records that existed before.
-    failures : tuple of Failure
-        Failures of this run, by trial.
-    """
+    """Counts of records, one per trial and method, of this run and of earlier ones, and the failures of this run."""
 
     n_done: int
     n_skipped: int
@@ -114,10 +97,8 @@ def run_trials(
 
     Parameters
     ----------
-    folder : ResultsFolder
-        Entered.
-    executor : Executor
-        Entered.
+    folder, executor : ResultsFolder, Executor
+        Both entered.
     function : callable
         Maps a task to a list of (record, times), one for each of its methods. The record of a method must not depend
         on the other methods of the task. If the function raises or its process dies, each of its methods fails with
@@ -127,10 +108,6 @@ def run_trials(
     on_progress : callable, optional
         Called with the number of finished trials, the number of all trials, and the seconds since the start; first
         with the trials that existed before and zero seconds.
-
-    Returns
-    -------
-    summary : Summary
 
     Raises
     ------

@@ -60,20 +60,9 @@ class MeanInterval:
 
 
 def mean_interval(values: Any, confidence: float = 0.95) -> MeanInterval:
-    r"""Return the mean of values with Student's confidence interval.
+    r"""Return the mean of values (NaN is ignored) with Student's confidence interval.
 
     .. math:: \bar v \pm t_{n-1}\left(\tfrac{1+c}{2}\right) \frac{s}{\sqrt n}
-
-    Parameters
-    ----------
-    values : array-like
-        NaN is ignored.
-    confidence : float in (0, 1), default 0.95
-
-    Returns
-    -------
-    interval : Interval
-        A single value has neither a standard error nor a half width (NaN); two values have no half width.
 
     Examples
     --------
@@ -97,29 +86,14 @@ def mean_interval(values: Any, confidence: float = 0.95) -> MeanInterval:
 
 
 def find_levels(results: pd.DataFrame, metric: str) -> list[Level]:
-    """Return the levels of openness at which a metric has values, in rising order.
-
-    Parameters
-    ----------
-    results : DataFrame
-        With the columns trial, n_unknown, openness, method, metric and value.
-    metric : str
-    """
+    """Return the levels of openness at which a metric has values, in rising order."""
     rows = _select_metric(results, metric)
     found = rows.loc[rows["value"].notna(), ["openness", "n_unknown"]].drop_duplicates()
     return sorted(Level(float(o), int(n)) for o, n in zip(found["openness"], found["n_unknown"], strict=True))
 
 
 def values_at(results: pd.DataFrame, metric: str, level: Level) -> pd.DataFrame:
-    """Return the values of a metric at one level of openness, with a row per trial and a column per method.
-
-    Parameters
-    ----------
-    results : DataFrame
-    metric : str
-    level : Level
-        From :func:`find_levels`.
-    """
+    """Return the values of a metric at one level of openness, with a row per trial and a column per method."""
     rows = _select_metric(results, metric)
     return _pivot_trials(rows[(rows["openness"] == level.openness) & (rows["n_unknown"] == level.n_unknown)])
 
@@ -129,11 +103,6 @@ def average_over_levels(results: pd.DataFrame, metric: str) -> pd.DataFrame:
 
     If a method lacks a level that other methods have in a trial, its mean is NaN, since means over different levels
     cannot be compared.
-
-    Parameters
-    ----------
-    results : DataFrame
-    metric : str
     """
     each = [values_at(results, metric, level) for level in find_levels(results, metric)]
     if not each:
@@ -151,12 +120,7 @@ def average_over_levels(results: pd.DataFrame, metric: str) -> pd.DataFrame:
 class Curve:
     """A metric of one method against openness.
 
-    Attributes
-    ----------
-    openness, mean, half_width : ndarray (n_levels,)
-        The half width of the 95 % interval is NaN for fewer than three trials.
-    n_trials : int
-        Number of trials with a value at any level.
+    The half width of the 95 % interval is NaN for fewer than three trials; ``n_trials`` have a value at any level.
     """
 
     openness: Array
@@ -176,13 +140,7 @@ class Curve:
 
 
 def compute_curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:
-    """Return the curve of a metric against openness for every method that has a value, in alphabetical order.
-
-    Parameters
-    ----------
-    results : DataFrame
-    metric : str
-    """
+    """Return the curve of a metric against openness for every method that has a value, in alphabetical order."""
     steps = find_levels(results, metric)
     openness = np.array([step.openness for step in steps])
     summaries = [summarize(values_at(results, metric, step)) for step in steps]
@@ -220,17 +178,9 @@ def _pivot_trials(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarize(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean, standard error and interval of each method.
+    """Return n, mean, standard_error and half_width of the 95 % interval of each method.
 
-    Parameters
-    ----------
-    values : DataFrame
-        A row per trial, a column per method.
-
-    Returns
-    -------
-    summary : DataFrame
-        By method: n, mean, standard_error and half_width of the 95 % interval. Methods without values are left out.
+    ``values`` has a row per trial and a column per method; methods without values are left out.
     """
     import pandas as pd
 
@@ -241,14 +191,7 @@ def summarize(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_differences(values: pd.DataFrame, reference: str) -> pd.DataFrame:
-    r"""Return the paired differences between one method and every other.
-
-    Parameters
-    ----------
-    values : DataFrame
-        A row per trial, a column per method.
-    reference : str
-        The method that is compared with the others.
+    """Return the paired differences between one method and every other.
 
     Returns
     -------
@@ -287,18 +230,10 @@ def _pair_differences(values: pd.DataFrame, reference: str, other: str) -> Array
 
 
 def compare_methods(values: pd.DataFrame, reference: str) -> pd.DataFrame:
-    r"""Compare one method with every other by paired tests.
+    """Compare one method with every other by paired tests.
 
-    Parameters
-    ----------
-    values, reference :
-        As for :func:`paired_differences`.
-
-    Returns
-    -------
-    comparison : DataFrame
-        The table of :func:`paired_differences` with the p-value ``p`` of Wilcoxon's signed-rank test and ``p_holm``,
-        which is corrected for the number of methods.
+    The table of :func:`paired_differences` has two more columns: the p-value ``p`` of Wilcoxon's signed-rank test, and
+    ``p_holm``, which is corrected for the number of methods.
 
     References
     ----------
@@ -323,10 +258,7 @@ def compare_methods(values: pd.DataFrame, reference: str) -> pd.DataFrame:
 def signed_rank_p(difference: Any) -> float:
     """Return the two-sided p-value of Wilcoxon's signed-rank test.
 
-    Parameters
-    ----------
-    difference : array-like (n,)
-        Zeros are left out, as Wilcoxon did; if nothing is left, the p-value is 1.
+    Zeros are left out, as Wilcoxon did; if nothing is left, the p-value is 1.
     """
     kept = np.asarray(difference, dtype=np.float64)
     kept = kept[kept != 0]
@@ -339,10 +271,6 @@ def holm(p: Any) -> Array:
     r"""Return p-values with Holm's correction, which controls the chance of any false positive among all comparisons.
 
     .. math:: \tilde p_{(i)} = \max_{j \le i} \min\{1, (m - j + 1)\, p_{(j)}\}
-
-    Parameters
-    ----------
-    p : array-like (m,)
 
     Examples
     --------

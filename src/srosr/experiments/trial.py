@@ -57,15 +57,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings that all trials of a run share.
-
-    Attributes
-    ----------
-    protocol : Protocol
-    seed : int
-    fingerprint : str
-        Fingerprint of the data set, by which workers detect different data.
-    """
+    """The settings that all trials of a run share; workers detect different data by the fingerprint."""
 
     protocol: Protocol
     seed: int
@@ -75,18 +67,7 @@ class RunSettings:
 def run_trial(work: RunSettings, number: int, methods: tuple[str, ...]) -> list[tuple[Record, Record]]:
     """Return the record and the times of each method on one trial. A failure does not affect the other methods.
 
-    Parameters
-    ----------
-    work : RunSettings
-    number : int
-        Number of the trial.
-    methods : tuple of str
-        Names of methods of the protocol.
-
-    Raises
-    ------
-    UnfitWorkerError
-        If this machine does not have the data set of the run.
+    Raises UnfitWorkerError if this machine does not have the data set of the run.
     """
     protocol = work.protocol
     dataset = _load_dataset(protocol, work.fingerprint)

@@ -36,10 +36,7 @@ RESERVED_PARAMETERS = ("random_state", "n_jobs", "verbose", "unknown_label")
 def make_classifier(setting: MethodSetting, seed: int) -> OpenSetClassifier:
     """Return the unfitted classifier of a setting, with one thread, samples of unit length, and a seed.
 
-    Raises
-    ------
-    ValueError
-        If the method lacks a parameter.
+    Raises ValueError if the method lacks a parameter.
     """
     clf = open_set_methods()[setting.method]
     there = clf.get_params()
@@ -87,16 +84,7 @@ def group_by_fit(settings: Iterable[MethodSetting]) -> list[list[MethodSetting]]
 
 @dataclass(frozen=True, eq=False)
 class MethodPredictions:
-    """The predictions of a method for the test samples.
-
-    Attributes
-    ----------
-    candidate : ndarray
-        The best known class of each sample.
-    score : ndarray
-        The unknown score of each sample.
-    rejected : ndarray of bool
-    """
+    """The predictions of a method for the test samples: best known class, unknown score, and whether it is rejected."""
 
     candidate: AnyArray
     score: Array
@@ -104,12 +92,7 @@ class MethodPredictions:
 
 
 class TrialSamples:
-    """The test samples of a trial, with a cache of their evidence for methods that use the same codes.
-
-    Parameters
-    ----------
-    X : ndarray (n_samples, n_features)
-    """
+    """The test samples of a trial, with a cache of their evidence for methods that use the same codes."""
 
     def __init__(self, X: Array) -> None:
         self.X = X
@@ -136,14 +119,7 @@ class TrialSamples:
 
 
 class FittedMethod:
-    """A fitted method and its predictions for the test samples.
-
-    Parameters
-    ----------
-    setting : MethodSetting
-    clf : OpenSetClassifier
-        Fitted.
-    """
+    """A fitted method and its predictions for the test samples."""
 
     def __init__(self, setting: MethodSetting, clf: OpenSetClassifier) -> None:
         self.setting, self.clf = setting, clf
@@ -190,18 +166,9 @@ class FittedMethod:
 def fit_group(
     settings: list[MethodSetting], X: Array, y: IntArray, seed: int, openness: float
 ) -> Iterator[FittedMethod]:
-    """Yield the fitted methods of settings that share a fit.
+    """Yield the fitted methods of settings that share a fit, which are a group of :func:`group_by_fit`.
 
-    Parameters
-    ----------
-    settings : list of MethodSetting
-        A group from :func:`group_by_fit`.
-    X, y : ndarray
-        Training samples.
-    seed : int
-        Seed of the methods' random numbers.
-    openness : float
-        Initial openness of the methods that follow it.
+    ``openness`` is the initial one of the methods that follow it.
     """
     first: OpenSetClassifier | None = None
     for setting in settings:

@@ -35,13 +35,7 @@ class UnfitWorkerError(RuntimeError):
 
 @dataclass(frozen=True)
 class LostTask:
-    """The place holder for the result of a task that raised or whose worker died.
-
-    Attributes
-    ----------
-    reason : str
-        One line.
-    """
+    """The place holder for the result of a task that raised or whose worker died; the reason is one line."""
 
     reason: str
 
@@ -50,14 +44,8 @@ class LostTask:
 class UnfitWorker:
     """The place holder for the result of a task whose worker raised `UnfitWorkerError`.
 
-    Executors end the run with an `ExecutorError`: a worker that fails at once would take task after task.
-
-    Attributes
-    ----------
-    reason : str
-        What is missing and what to do, in one line.
-    worker : str
-        The host name of the worker, or the executor's own name for it.
+    Executors end the run with an `ExecutorError`: a worker that fails at once would take task after task. ``worker`` is
+    its host name, or the executor's own name for it.
     """
 
     reason: str

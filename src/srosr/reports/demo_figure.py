@@ -26,16 +26,10 @@ _FARTHEST = 6.0
 
 
 def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
-    """Draw the demonstration and write it to `path` atomically.
+    """Draw the demonstration and write it to `path` atomically; the suffix determines the format (png, pdf or svg).
 
     From top to bottom: unknown scores of known and unknown digits with the threshold; a few samples with their codes
     and residuals; the errors that the recognizer has learned; and the explanation of one rejection.
-
-    Parameters
-    ----------
-    result : DemoResult
-    path : path-like
-        Its suffix determines the format: png, pdf or svg.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg

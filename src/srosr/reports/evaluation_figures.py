@@ -269,15 +269,7 @@ def draw_panel(found: Evaluation, name: str) -> Iterator[Figure]:
 
 
 def draw_evaluation(found: Evaluation, *, file_format: str = "png", title: str = "") -> bytes:
-    """Draw all panels in one figure and return the bytes of a file.
-
-    Parameters
-    ----------
-    found : Evaluation
-    file_format : {"png", "pdf", "svg"}
-    title : str
-        Title of the figure.
-    """
+    """Draw all panels in one figure and return the bytes of a png, pdf or svg file."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

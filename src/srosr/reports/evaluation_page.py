@@ -40,17 +40,7 @@ _WIDE = ("scores", "confusion")
 def render_evaluation(
     found: Evaluation, *, title: str, facts: Sequence[tuple[str, str]], notes: Sequence[str] = ()
 ) -> bytes:
-    """Return the page of an evaluation.
-
-    Parameters
-    ----------
-    found : Evaluation
-    title : str
-    facts : sequence of (name, text)
-        About model and data.
-    notes : sequence of str
-        Warnings for the reader.
-    """
+    """Return the page of an evaluation, with facts about model and data, and notes that warn the reader."""
     measures = found.measures.values()
     effects = [found.now, *found.threshold_effects] if found.threshold_effects else []
     page: dict[str, Any] = {

@@ -85,13 +85,7 @@ def describe_results(found: Evaluation) -> list[str]:
 def find_remarks(found: Evaluation, unknown: Sequence[str] | None, source: str) -> list[str]:
     """Return warnings that the user needs to interpret the numbers.
 
-    Parameters
-    ----------
-    found : Evaluation
-    unknown : sequence of str or None
-        Labels that were declared unknown.
-    source : str
-        Name of the data.
+    ``unknown`` are the labels that were declared unknown, if any; ``source`` is the name of the data.
     """
     remarks = []
     if not found.n_known:

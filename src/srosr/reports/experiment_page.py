@@ -68,15 +68,11 @@ def write_report(
     Parameters
     ----------
     path : path-like
-        Such as ``report.html``; its folder is created.
-    title : str
-        Title of the experiment.
-    about : str
-        Its description; an empty line begins a new paragraph.
-    source : str
-        The data and their origin.
+        Its folder is created.
+    title, about, source : str
+        About the experiment and its data; an empty line in `about` begins a new paragraph.
     settings : sequence of (name, value)
-        Settings of the experiment. A dict is written as ``name = value`` pairs.
+        A dict is written as ``name = value`` pairs.
     results, coverage, times, failures : DataFrame
         The tables of the experiment.
     portraits : dict of str to dict
@@ -85,17 +81,13 @@ def write_report(
         Versions by name for each part of the run; equal ones are shown once.
     asked : dict of str to int
         Number of trials that were requested of each method; if one is missing, the report says that it is incomplete.
-    started, finished : datetime or str, optional
-    elapsed : float, optional
-        Seconds.
-    notes : sequence of str
-        Notes on the run.
-    advice : sequence of str
-        Paragraphs of a recommendation, at the top of the report.
+    started, finished, elapsed : optional
+        Of the run; elapsed in seconds.
+    notes, advice : sequence of str
+        Notes on the run, and paragraphs of a recommendation, which is at the top.
     opening : str, optional
         Description of the only level of openness, instead of its number.
     method_settings : dict of str to dict or str, optional
-        Settings of each method.
     ours : str, default "calibrated"
         The method that is compared with all others; if it was not requested, the one with the best F-measure is.
     figures : path-like, optional

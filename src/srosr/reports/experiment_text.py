@@ -94,16 +94,10 @@ class MetricRanking:
 
 
 def rank_by_metric(values: pd.DataFrame, better: int, ours: str | None = OURS) -> MetricRanking | None:
-    """Rank methods by one metric; return None if there is no value.
+    """Rank methods by one metric, with a row of values per trial; return None if there is no value.
 
-    Parameters
-    ----------
-    values : DataFrame
-        A row per trial, a column per method.
-    better : {1, -1}
-        Whether larger or smaller values are better.
-    ours : str, optional
-        Of several equally good methods, the one that others are compared with.
+    ``better`` is 1 if larger values are better, -1 if smaller ones are. Of several equally good methods, the others are
+    compared with ``ours``.
     """
     values = better * values[sorted(values.columns)]
     summary = summarize(values).sort_values("mean", ascending=False, kind="stable")
@@ -129,14 +123,7 @@ def rank_by_metric(values: pd.DataFrame, better: int, ours: str | None = OURS) -
 def build_column(values: pd.DataFrame, metric: str, label: str, trials: dict[str, int]) -> Column:
     """Return a column of a table: mean and half width of each method, with marks for best, even and ahead.
 
-    Parameters
-    ----------
-    values : DataFrame
-        A row per trial, a column per method.
-    metric : str
-    label : str
-    trials : dict of str to int
-        Number of trials of each method; a cell with fewer has a remark.
+    A cell with fewer trials than its method has (``trials``) has a remark.
     """
     better = METRIC_INFO.get(metric, Metric(metric, 0)).better
     ranking = rank_by_metric(values, better or 1)
@@ -163,14 +150,7 @@ def build_column(values: pd.DataFrame, metric: str, label: str, trials: dict[str
 
 
 def write_headline(results: pd.DataFrame, ours: str | None = OURS) -> list[tuple[str, str]]:
-    """Return a (metric, sentence) pair for each main metric at the largest openness.
-
-    Parameters
-    ----------
-    results : DataFrame
-    ours : str, optional
-        A method whose rank is always stated.
-    """
+    """Return a (metric, sentence) pair for each main metric at the largest openness, with the rank of ours."""
     said = []
     for metric in HEADLINE_METRICS:
         steps = find_levels(results, metric)
@@ -295,17 +275,8 @@ def warn_of_few_trials(most: int) -> str:
 def format_comparison(values: pd.DataFrame, ours: str) -> dict[str, dict[str, Any]]:
     """Return the comparison of our method with each other one, as text.
 
-    Parameters
-    ----------
-    values : DataFrame
-        A row per trial, a column per method.
-    ours : str
-
-    Returns
-    -------
-    cells : dict of str to dict
-        By method: difference, p, p_holm, outcomes (won/tied/lost) and n; verdict is "▲" or "▼" if the corrected
-        p-value is below 0.05 and ours is above or below, otherwise "".
+    By method: difference, p, p_holm, outcomes (won/tied/lost) and n; verdict is "▲" or "▼" if the corrected p-value is
+    below 0.05 and ours is above or below, otherwise "".
     """
     if ours not in values.columns or values[ours].notna().sum() == 0:
         return {}
@@ -352,11 +323,6 @@ def sum_times(times: pd.DataFrame) -> tuple[float, float]:
 
     Rows without the time of a fit, because the fit failed or its process died, do not count. The share is NaN if there
     is no time at all.
-
-    Parameters
-    ----------
-    times : DataFrame
-        With the columns fit_seconds, predict_seconds, measure_seconds and coding_seconds.
     """
     whole = times[times["fit_seconds"].notna()]
     spent = sum(float(whole[f"{kind}_seconds"].sum()) for kind in ("fit", "predict", "measure"))
@@ -365,14 +331,7 @@ def sum_times(times: pd.DataFrame) -> tuple[float, float]:
 
 
 def tabulate_times(times: pd.DataFrame, methods: Sequence[str]) -> dict[str, Any]:
-    """Return mean seconds per trial and the share of coding of each method that has times, as text.
-
-    Parameters
-    ----------
-    times : DataFrame
-    methods : sequence of str
-        In the order of the rows.
-    """
+    """Return mean seconds per trial and the share of coding of each method that has times, as text."""
     rows = []
     for name in methods:
         own = times[(times["method"] == name) & times["fit_seconds"].notna()]

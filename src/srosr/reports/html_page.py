@@ -71,18 +71,9 @@ def use_page_style(**settings: Any) -> Iterator[None]:
 def render_inline_svg(figure: Figure, name: str, label: str) -> str:
     """Return the ``<svg>`` element of a figure, always the same bytes, with text as outlines and ids of its own.
 
-    Parameters
-    ----------
-    figure : Figure
-    name : str
-        Prefix of every id, so that figures of one page do not refer to each other's parts: letters, digits and hyphens.
-    label : str
-        Description of the figure for screen readers.
-
-    Returns
-    -------
-    svg : str
-        Without width and height: it fills its container and keeps the proportions of the figure.
+    The name is the prefix of every id, so that figures of one page do not refer to each other's parts; the label
+    describes the figure for screen readers. Without width and height, the element fills its container and keeps its
+    proportions.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise ValueError(f"name must be lower-case letters, digits and hyphens, beginning with a letter; got {name!r}.")

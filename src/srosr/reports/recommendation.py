@@ -48,15 +48,8 @@ FEW_CLASSES = 6
 class Standing:
     """The results of a method.
 
-    Attributes
-    ----------
-    method : str
-    n_trials : int
-        Number of trials with a value of the metric that methods are ranked by.
-    values : dict of str to Interval
-        Means by metric, over these trials.
-    fit_seconds, predict_seconds : float
-        Means over trials, as if the method ran alone; NaN if no time was recorded.
+    ``n_trials`` have a value of the metric that methods are ranked by; ``values`` are means by metric over these
+    trials, and the seconds means over trials as if the method ran alone, NaN if no time was recorded.
     """
 
     method: str
@@ -84,23 +77,10 @@ class PairedComparison:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to take.
+    """What to take: the method, ranked by the metric ``by``, and why.
 
-    Attributes
-    ----------
-    method : str
-        The method that is recommended.
-    by : str
-        The metric, one of `CRITERIA`.
-    n_trials : int
-    rivals : tuple of PairedComparison
-        It against each other method that finished every trial, the nearest first.
-    unfinished : tuple of str
-        Methods that failed in a trial, and are not recommended.
-    sentences : tuple of str
-        The recommendation, and its evidence.
-    cautions : tuple of str
-        Why it may not hold.
+    ``rivals`` are the other methods that finished every trial, the nearest first; ``unfinished`` ones failed in a trial
+    and are not recommended. ``sentences`` hold the evidence, ``cautions`` why it may not hold.
     """
 
     method: str
@@ -126,13 +106,8 @@ def rank_standings(
 ) -> list[Standing]:
     """Return the results of all methods, highest mean first.
 
-    Parameters
-    ----------
-    results, times : DataFrame
-        Tables of an experiment with one level of openness per trial.
-    settings : iterable of MethodSetting
-        Settings of the methods, which determine the fits that they share.
-    by : str
+    The tables are those of an experiment with one level of openness per trial; the settings determine which fits are
+    shared.
     """
     there = results[results["value"].notna()]
     seconds = _estimate_solo_times(times, list(settings))
@@ -156,15 +131,8 @@ def recommend(
 ) -> Recommendation | None:
     """Return the recommended method, or None if no method finished a trial.
 
-    Parameters
-    ----------
-    results : DataFrame
-    ranking : sequence of Standing
-        From :func:`rank_standings`, by the same metric.
-    by : str
-        One of `CRITERIA`.
-    n_classes, folds : int, optional
-        Classes and folds of the comparison, for the cautions.
+    The ranking is that of :func:`rank_standings` by the same metric, one of `CRITERIA`; classes and folds of the
+    comparison are for the cautions.
 
     Examples
     --------

@@ -215,14 +215,7 @@ class EVM(ComparingClassifier):
 
 
 def fit_margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
-    """Fit Weibull distributions to the smallest nonzero half distances of each row; return the shortest tail too.
-
-    Parameters
-    ----------
-    squared : ndarray (n_own, n_others)
-        Squared distances.
-    tail_size : int
-    """
+    """Fit Weibull distributions to the smallest nonzero half distances of each row; return the shortest tail too."""
     squared = np.where(squared > 0.0, squared, np.inf)
     size = min(tail_size, squared.shape[1])
     tails = 0.5 * np.sqrt(np.sort(np.partition(squared, size - 1, axis=1)[:, :size], axis=1))
@@ -238,11 +231,7 @@ def fit_margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
 def fit_mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array]:
     """Fit Weibull distributions to the smallest half distances of each row, mirrored at one beyond the largest.
 
-    Returns
-    -------
-    fits : Weibull
-    ends : ndarray (n_own,)
-        One plus the largest half distance of each tail.
+    The ends are one plus the largest half distance of each tail.
     """
     size = min(tail_size, squared.shape[1])
     tails = 0.5 * np.sqrt(np.sort(np.partition(squared, size - 1, axis=1)[:, :size], axis=1))
@@ -251,17 +240,9 @@ def fit_mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array
 
 
 def find_cover(covers: AnyArray) -> IntArray:
-    """Find few points that cover all, greedily: next is the one that covers most of those not yet covered.
+    """Return few rows that cover all columns, greedily: next is the one that covers most of those not yet covered.
 
-    Parameters
-    ----------
-    covers : ndarray of bool (n, n)
-        Which points (columns) each point (row) covers; the diagonal counts as True.
-
-    Returns
-    -------
-    chosen : ndarray of int
-        Rows, sorted.
+    Every point covers itself, whatever the diagonal.
 
     Examples
     --------

@@ -66,21 +66,9 @@ def extract_kernel(squared: Array, rows: IntArray, columns: IntArray, gamma: flo
 
 
 def fit_one_vs_rest(kernel: Array, members: IntArray, C: float) -> tuple[Array, Array]:
-    """Fit a machine for each class against the rest.
+    """Fit a machine for each class against the rest; return weights (n_classes, n) and intercepts.
 
-    Parameters
-    ----------
-    kernel : ndarray (n, n)
-    members : ndarray of int (n,)
-        Classes, numbered from 0 without gaps.
-    C : float
-        The cost of errors.
-
-    Returns
-    -------
-    weights : ndarray (n_classes, n)
-        Zero except for support vectors, positive for those of the class.
-    intercepts : ndarray (n_classes,)
+    Weights are zero except for support vectors, positive for those of the class.
     """
     classes = range(int(members.max()) + 1)
     return collect_machines((SVC(C=C, kernel="precomputed").fit(kernel, members == k) for k in classes), len(members))
@@ -220,15 +208,7 @@ def resolve_gamma(gamma: float | str, scale: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class KernelMachines(Model):
-    """Base of the models made of machines with a radial basis function.
-
-    Attributes
-    ----------
-    weights : ndarray (n_machines, n_columns)
-        Weights of the support vectors.
-    intercepts : ndarray (n_machines,)
-    gamma : float
-    """
+    """Base of the models made of machines with a radial basis function."""
 
     weights: Array
     intercepts: Array
