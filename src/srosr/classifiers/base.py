@@ -43,8 +43,6 @@ from ..thresholds import (
     use_fixed_threshold,
 )
 
-__all__ = ["Decisions", "OpenSetClassifier", "RawPrediction"]
-
 #: The value of ``threshold`` for the threshold of the paper that a method comes from.
 ORIGINAL = "original"
 

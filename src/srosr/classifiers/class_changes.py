@@ -24,8 +24,6 @@ from ..scoring import (
     rescale_fusion,
 )
 
-__all__ = ["append_class", "append_labels", "check_new_label", "move_cross_tests", "update_calibration"]
-
 #: The three passes of a calibration: known, simulated and held out.
 CrossTests: TypeAlias = tuple[CrossTest, CrossTest, CrossTest]
 

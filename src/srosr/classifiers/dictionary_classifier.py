@@ -17,8 +17,6 @@ from ..dictionary import Dictionary, Queries
 from ..evidence import Evidence, build_evidence
 from .base import OpenSetClassifier, RawPrediction
 
-__all__ = ["DEFAULT_PROBLEM", "DictionaryClassifier"]
-
 #: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.02)
 # Similarities to the atoms held at once during prediction, in bytes.

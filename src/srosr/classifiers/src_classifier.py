@@ -17,8 +17,6 @@ from ..coding import Codes, Lasso, Problem, problem_names, sparse_encode
 from ..dictionary import Dictionary, Queries, wrap_queries
 from ..evidence import class_residuals
 
-__all__ = ["SRCClassifier"]
-
 #: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.05)
 # Similarities to the atoms held at once during prediction, in bytes.

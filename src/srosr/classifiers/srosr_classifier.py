@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from ..inspection import Explanation
     from ..tails import TailDiagnostics
 
-__all__ = ["SROSRClassifier"]
-
 RULES = ("calibrated", "paper", "matched")
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
     from ..tables import ReadOptions
 
-__all__ = ["add_class"]
-
 
 @click.command("add-class")
 @click.argument("model", type=click.Path(path_type=Path))

@@ -15,8 +15,6 @@ import click
 
 from .. import __version__
 
-__all__ = ["main"]
-
 #: Commands in the order of their use, with their lines in the list of commands. Each is a function in a module of its
 #: name, with underscores for hyphens.
 COMMANDS = {

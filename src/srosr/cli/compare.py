@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..tables import ReadOptions
     from .comparison_data import ComparisonData
 
-__all__ = ["compare"]
-
 CRITERIA = ("oscr", "auroc", "f", "accuracy")
 #: Short names of the metrics; the table shows the one that methods are ranked by and two more.
 HEADINGS = {"oscr": "OSCR", "auroc": "AUROC", "f": "F", "accuracy": "accuracy"}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ..datasets import Dataset
     from ..tables import ReadOptions
 
-__all__ = ["ComparisonData", "read_comparison_data"]
-
 #: Default numbers of samples per class and in all; with these a comparison of all methods takes minutes.
 PER_CLASS, IN_ALL = 200, 4000
 #: Default least number of samples per class, however many classes there are.

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = [
-    "err",
-    "jobs_option",
-    "json_option",
-    "out",
-    "percent",
-    "print_facts",
-    "print_json",
-    "progress",
-    "quiet_option",
-    "seed_option",
-    "show_warnings",
-    "silence_stdout",
-]
-
 # Names, paths and labels are printed as they are, brackets included.
 _PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 

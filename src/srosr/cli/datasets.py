@@ -12,8 +12,6 @@ from .console import json_option
 if TYPE_CHECKING:
     from ..datasets import Dataset
 
-__all__ = ["datasets"]
-
 
 @click.command()
 @click.argument("name", required=False)

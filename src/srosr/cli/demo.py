@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ..experiments import DemoResult
 
-__all__ = ["demo"]
-
 _RULES = {"calibrated": "calibrated", "paper": "paper's, same codes", "SCI": "SCI alone"}
 _CAPTION = "thresholds set to reject {0.target_rejection:.0%} of known samples; no unknown sample was used"
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["InputError", "convert_errors", "end_sentence", "escape_unprintable"]
-
 
 def escape_unprintable(text: str) -> str:
     """Return a text in one line, with line breaks, control characters and lone surrogates as Python escapes them."""

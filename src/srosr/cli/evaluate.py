@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..evaluation import Evaluation
     from ..tables import ReadOptions, RowSource
 
-__all__ = ["evaluate"]
-
 #: Largest number of labels in a list, and of lines in a table; the report has all.
 _MOST_NAMES, _MOST_LINES = 12, 20
 _WIDE = 240

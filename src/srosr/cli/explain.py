@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..inspection import Explanation
     from ..tables import ReadOptions, RowSource
 
-__all__ = ["explain"]
-
 #: Largest number of training pictures that are named.
 _MOST_PICTURES = 6
 

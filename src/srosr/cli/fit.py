@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ..inspection import ModelSummary
     from ..tables import FeatureRecipe, Overview, ReadOptions
 
-__all__ = ["fit"]
-
 #: Below this accuracy on held-out samples, and below this rejection rate of simulated unknowns, advice is given.
 POOR_ACCURACY, POOR_REJECTION = 0.8, 0.5
 #: From so many samples on, a class for each sample is an error.

@@ -12,8 +12,6 @@ from .console import json_option
 if TYPE_CHECKING:
     from ..inspection import ModelSummary
 
-__all__ = ["info"]
-
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
     from ..tables import ReadOptions, Rows, RowSource
 
-__all__ = [
-    "SMALL_PICTURE",
-    "USUAL_SHAPE",
-    "FeatureOptions",
-    "check_options",
-    "choose_batch_size",
-    "choose_shape",
-    "compute_column_scale",
-    "data_options",
-    "feature_options",
-    "format_notes",
-    "is_picture_data",
-    "name_columns",
-    "open_for_model",
-    "open_labeled",
-    "prepare_features",
-    "read_batches",
-]
-
 #: Pictures of at most so many pixels keep their size if all have the same; others are scaled to the second.
 SMALL_PICTURE, USUAL_SHAPE = 64 * 64, (32, 32)
 _LARGEST_SIDE = 512

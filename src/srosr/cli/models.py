@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier, SROSRClassifier
     from ..inspection import ModelSummary
 
-__all__ = [
-    "classes_fact",
-    "held_out_facts",
-    "load_model",
-    "load_srosr_classifier",
-    "output_option",
-    "save_changed_model",
-]
-
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Where to write the changed model.  [the model file itself]"
 )

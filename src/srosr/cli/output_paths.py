@@ -8,8 +8,6 @@ from pathlib import Path
 from .._support.messages import join_names
 from .errors import InputError
 
-__all__ = ["FIGURE_FORMATS", "cannot_write", "check_figure_path", "check_model_path", "check_output_path"]
-
 FIGURE_FORMATS = ("png", "pdf", "svg")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
     from ..tables import ReadOptions, RowSource
 
-__all__ = ["predict"]
-
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))

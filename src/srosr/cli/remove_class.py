@@ -10,8 +10,6 @@ from .console import json_option
 from .errors import InputError
 from .models import output_option
 
-__all__ = ["remove_class"]
-
 
 @click.command("remove-class")
 @click.argument("model", type=click.Path(path_type=Path))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..experiments import Protocol
     from ..reports import Cell, Reproduction
 
-__all__ = ["reproduce"]
-
 #: The paper's experiments, and substitutes for the last if its pictures are not available.
 FOUR = ("yaleb", "mnist", "uiuc", "caltech256")
 SUBSTITUTES = ("caltech101", "caltech256-clip")

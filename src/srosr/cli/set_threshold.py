@@ -14,8 +14,6 @@ from .models import output_option
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
 
-__all__ = ["set_threshold"]
-
 
 @click.command("set-threshold")
 @click.argument("model", type=click.Path(path_type=Path))

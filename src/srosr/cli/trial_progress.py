@@ -15,8 +15,6 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["prepare_folder", "stop", "trial_progress"]
-
 
 @contextmanager
 def prepare_folder(folder: Path) -> Iterator[None]:

@@ -13,8 +13,6 @@ from typing import IO
 from .._support.atomic_files import make_folder, open_folder_atomically
 from ..features import is_picture
 
-__all__ = ["unpack_pictures"]
-
 
 def unpack_pictures(archive: Path, top: str, target: Path) -> None:
     """Unpack the pictures ``…/top/class/name`` of an archive to ``target/class/name``.

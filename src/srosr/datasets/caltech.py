@@ -15,8 +15,6 @@ from .archives import unpack_pictures
 from .dataset import Dataset
 from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, raise_as_dataset_error
 
-__all__ = ["load_caltech101", "load_caltech256"]
-
 COUNTS_FILE = DataFile(
     "caltech101",
     {"caltech101_dsift_spm_counts.npz": None},

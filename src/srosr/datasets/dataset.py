@@ -12,8 +12,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
 
-__all__ = ["Dataset", "DatasetError", "DatasetNotFound"]
-
 #: Kinds of number (NumPy's letters) a sample can be made of: truth values, integers, floating point numbers.
 _NUMBERS = "buif"
 

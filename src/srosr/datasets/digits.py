@@ -6,8 +6,6 @@ import numpy as np
 
 from .dataset import Dataset
 
-__all__ = ["load_digits_bundled"]
-
 
 def load_digits_bundled(*, download: bool = True) -> Dataset:
     """Load handwritten digits: 1797 pictures of 8×8 pixels with values 0..16; they come with scikit-learn.

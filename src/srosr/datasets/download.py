@@ -12,8 +12,6 @@ from typing import Any
 from .._support.atomic_files import make_folder, open_atomically
 from .dataset import DatasetError
 
-__all__ = ["TIMEOUT", "download", "has_checksum"]
-
 #: Seconds to wait for a connection, and for the next bytes.
 TIMEOUT = (15.0, 60.0)
 _CHUNK = 1 << 18

@@ -16,17 +16,6 @@ from .dataset import Dataset, DatasetError, DatasetNotFound
 from .download import download as download_file
 from .download import has_checksum
 
-__all__ = [
-    "DataFile",
-    "cache_folder",
-    "check_fingerprint",
-    "data_folder",
-    "find_file",
-    "find_folder",
-    "find_or_fetch",
-    "raise_as_dataset_error",
-]
-
 T = TypeVar("T")
 
 #: Error numbers that say nothing about the content of a file.

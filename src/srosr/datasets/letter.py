@@ -13,8 +13,6 @@ from ..tables import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_or_fetch
 
-__all__ = ["load_letter"]
-
 # The SHA-256 of letter-recognition.data is the one UCIData.jl and others publish for the file at UCI.
 FILE = DataFile(
     "letter",

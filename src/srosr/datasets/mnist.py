@@ -12,8 +12,6 @@ from .._support.array_types import AnyArray
 from .dataset import Dataset, DatasetError
 from .fetch import DataFile, check_fingerprint, find_or_fetch
 
-__all__ = ["load_mnist"]
-
 
 def _file(name: str, md5: str) -> DataFile:
     homes = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")

@@ -16,8 +16,6 @@ from .uiuc import load_uiuc_attributes
 from .usps import load_usps
 from .yaleb_orl_coil20 import load_coil20, load_orl, load_yaleb
 
-__all__ = ["DATASETS", "load_dataset"]
-
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "digits": load_digits_bundled,
     "yaleb": load_yaleb,

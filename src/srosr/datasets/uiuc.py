@@ -13,8 +13,6 @@ from ..tables import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_or_fetch
 
-__all__ = ["load_uiuc_attributes"]
-
 # No checksum of the archive is published; its content is checked by the fingerprint.
 FILE = DataFile(
     "uiuc_attributes",

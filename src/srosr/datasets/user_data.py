@@ -15,8 +15,6 @@ from ..tables import ReadError, number_classes, open_plain_csv, open_rows, read_
 from .dataset import Dataset, DatasetError
 from .fetch import raise_as_dataset_error
 
-__all__ = ["list_pictures", "read_dataset"]
-
 _LABEL_COLUMNS = ("label", "class", "y")
 _PART_COLUMN = "part"
 

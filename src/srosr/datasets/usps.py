@@ -12,8 +12,6 @@ from ..tables import read_mat, read_npz
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_file, find_or_fetch
 
-__all__ = ["load_usps"]
-
 _DIGITS = tuple("0123456789")
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 

@@ -15,8 +15,6 @@ from ..tables import read_mat, read_npz
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_or_fetch
 
-__all__ = ["load_coil20", "load_orl", "load_yaleb"]
-
 _HOME = "http://www.cad.zju.edu.cn/home/dengcai/Data/"
 
 YALEB_FILE = DataFile(

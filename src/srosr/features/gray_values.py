@@ -14,8 +14,6 @@ from .._support.parameter_checks import check_count
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["read_picture", "to_gray"]
-
 # The value of white in modes of more than eight bits. Pillow before version 11 opens 16-bit PNG files as "I".
 _WHITE = {"I": 65535.0, "I;16": 65535.0, "I;16B": 65535.0, "I;16L": 65535.0, "I;16N": 65535.0, "F": 1.0}
 _NO_PILLOW = 'Reading pictures needs Pillow: install it with pip install "srosr[images]".'

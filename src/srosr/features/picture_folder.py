@@ -9,8 +9,6 @@ import numpy as np
 
 from .._support.array_types import IntArray
 
-__all__ = ["PICTURE_SUFFIXES", "is_picture", "list_pictures"]
-
 #: Suffixes of the files that are taken for pictures, in lower case.
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"})
 

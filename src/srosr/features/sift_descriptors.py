@@ -16,8 +16,6 @@ from .._support.array_types import Array
 from .._support.parameter_checks import check_count
 from .gray_values import to_gray
 
-__all__ = ["dense_sift"]
-
 Descriptors: TypeAlias = npt.NDArray[np.float32]
 
 #: Cells along a side of a patch, and orientations of a cell.

@@ -20,8 +20,6 @@ from .._support.threads import ThreadPool, one_blas_thread
 from .gray_values import read_picture, to_gray
 from .sift_descriptors import N_CELLS, Descriptors, dense_sift
 
-__all__ = ["SpatialPyramid", "pyramid_of_counts"]
-
 # Descriptors compared with all words at once, and descriptors in a step of k-means.
 _BLOCK = 4096
 

@@ -23,8 +23,6 @@ from .explanation_text import describe_explanation
 if TYPE_CHECKING:
     from ..classifiers import SROSRClassifier
 
-__all__ = ["Explanation", "explain"]
-
 #: Number of atoms of a code whose features are kept for figures.
 N_PICTURES = 8
 _MATCHED, _NONMATCHED = EVIDENCE.index("matched"), EVIDENCE.index("nonmatched")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..classifiers import SROSRClassifier
 
-__all__ = ["ExplanationDisplay"]
-
 #: Most classes drawn; of more, those that matter most.
 MAX_CLASSES = 15
 # Training samples shown as pictures, two by two, and letters of the class name below one.

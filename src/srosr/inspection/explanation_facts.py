@@ -11,8 +11,6 @@ import numpy as np
 
 from .._support.array_types import Array
 
-__all__ = ["ExplanationFacts", "UsedAtom", "WeighedEvidence", "to_plain"]
-
 
 @dataclass(frozen=True)
 class WeighedEvidence:

@@ -8,8 +8,6 @@ from typing import Any
 from .._support.messages import join_names
 from .explanation_facts import ExplanationFacts, WeighedEvidence
 
-__all__ = ["NAMES", "PHRASES", "describe_decision", "describe_explanation", "format_apart"]
-
 #: Short names of the evidence, for the axis of a figure.
 NAMES = {
     "matched": "error of the best class",

@@ -19,8 +19,6 @@ from ..model_selection import unwrap_classifier
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OSCRDisplay", "OpenSetConfusionDisplay"]
-
 # Curves in one figure differ in color and, for color-blind readers and gray prints, in dashes.
 _STROKES: tuple[tuple[str, Any], ...] = (
     (KNOWN_COLOR, "-"),

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from ..classifiers import SROSRClassifier
 
-__all__ = ["ErrorHistogramDisplay", "NonMatchedDisplay", "TailDisplay"]
-
 _NONMATCHED = EVIDENCE.index("nonmatched")
 _DASHES = (0, (4, 2))
 

@@ -12,8 +12,6 @@ from .._support.unknown_label import format_label
 from ..classifiers import DictionaryClassifier, OpenSetClassifier
 from ..rivals import method_name
 
-__all__ = ["HeldOutSummary", "ModelSummary", "format_threshold", "summarize_model"]
-
 
 @dataclass(frozen=True)
 class HeldOutSummary:

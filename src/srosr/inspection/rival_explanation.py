@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["RivalExplanation", "explain_rival"]
-
 # Most classes in the text, and in the figure.
 _NAMED, _DRAWN = 3, 15
 

@@ -13,21 +13,6 @@ from ..coding import PROBLEMS, Problem
 from ..dictionary import Dictionary
 from ..thresholds import Threshold
 
-__all__ = [
-    "LARGEST",
-    "check",
-    "check_count",
-    "get_arrays",
-    "get_dictionary_arrays",
-    "get_problem_state",
-    "get_settings",
-    "restore_decision",
-    "restore_dictionary",
-    "restore_parameters",
-    "restore_problem",
-    "to_python",
-]
-
 #: No model of ours has numbers beyond this: their sums and products would not be finite.
 LARGEST = 1e100
 _DICTIONARY_PARAMETERS = ("kernel", "normalize", "gamma", "degree", "coef0")

@@ -14,18 +14,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 
-__all__ = [
-    "DTYPES",
-    "DTYPE_NAMES",
-    "InvalidContent",
-    "check_json_value",
-    "check_shape",
-    "decode_array",
-    "dump_json",
-    "encode_array",
-    "parse_json",
-]
-
 _MAX_DEPTH = 32
 _MAX_DIMENSIONS = 32
 _MAX_BITS = 1024

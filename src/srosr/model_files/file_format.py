@@ -53,8 +53,6 @@ from .encoding import (
     parse_json,
 )
 
-__all__ = ["FORMAT_VERSION", "UPGRADES", "ModelState", "raise_as_model_file_error", "read_model", "write_model"]
-
 #: The version of the format that is written. All versions up to it are read.
 FORMAT_VERSION = 2
 

@@ -28,8 +28,6 @@ from .classifier_state import (
 )
 from .file_format import ModelState
 
-__all__ = ["KINDS", "get_state", "restore"]
-
 #: Classifiers by their names in files.
 KINDS: dict[str, type[OpenSetClassifier]] = {rival.__name__: rival for rival in RIVALS}
 # Arrays of models that do not hold floating-point numbers.

@@ -12,8 +12,6 @@ from ..tables import FeatureRecipe
 from . import rival_state, srosr_state
 from .file_format import ModelState, raise_as_model_file_error, read_model, write_model
 
-__all__ = ["load", "save"]
-
 
 def save(clf: OpenSetClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a model file."""

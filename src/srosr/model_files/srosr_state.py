@@ -29,8 +29,6 @@ from .classifier_state import (
 )
 from .file_format import ModelState
 
-__all__ = ["KIND", "get_state", "restore"]
-
 KIND = "SROSRClassifier"
 # No scale of ours is below this.
 _SMALLEST = 1e-100

@@ -19,8 +19,6 @@ from .label_file import GivenLabels
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 
-__all__ = ["open_arrays"]
-
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18
 _SAMPLES = "X"

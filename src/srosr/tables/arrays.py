@@ -20,8 +20,6 @@ from .._support.array_types import AnyArray
 from .input_file import InputFile
 from .matlab import list_mat, read_mat
 
-__all__ = ["MatArrays", "NamedArrays", "NpyHeader", "NpzArrays", "read_array", "read_header", "read_npz", "read_rows"]
-
 _CHUNK = 2**20
 #: An array that unpacks to more than so many bytes, and to more than so many times its size, is taken for an attack.
 _LARGE, _DENSE = 256 * 1024**2, 200

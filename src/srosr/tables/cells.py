@@ -10,17 +10,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 
-__all__ = [
-    "MISSING",
-    "NotAClass",
-    "convert_labels",
-    "is_number",
-    "parse_label_column",
-    "parse_labels",
-    "quote_for_shell",
-    "to_number",
-]
-
 #: Texts that stand for a missing value.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 _MISSING = frozenset(MISSING)

@@ -8,8 +8,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 
-__all__ = ["ClassSampler", "number_classes"]
-
 
 class ClassSampler:
     """Draws at most ``most`` samples of each class from batches of any number of samples.

@@ -9,8 +9,6 @@ from .._support.messages import count_of, did_you_mean, join_names, quote_names
 from .read_options import ReadOptions
 from .row_source import ReadError
 
-__all__ = ["LABEL_NAMES", "Roles", "assign_roles", "check_number"]
-
 #: Names by which a column or array of labels is known, in any case.
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 

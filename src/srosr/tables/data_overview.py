@@ -12,8 +12,6 @@ import numpy as np
 from .._support.array_types import AnyArray, Array
 from .._support.messages import join_names, list_names
 
-__all__ = ["Overview", "make_overview"]
-
 #: A column dominates, which is worth a remark, if its spread is more than this many times the median spread.
 UNEVEN = 20.0
 #: A class with fewer samples gets no tails of its own.

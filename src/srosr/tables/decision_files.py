@@ -15,8 +15,6 @@ from .._support.array_types import AnyArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
 
-__all__ = ["FORMATS", "DecisionWriter", "find_format"]
-
 #: Formats by file suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
 RECOGNIZED, REJECTED = "recognized", "rejected"

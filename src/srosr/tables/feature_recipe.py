@@ -18,8 +18,6 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from ..features import SpatialPyramid, read_picture
 
-__all__ = ["THUMBNAIL", "FeatureRecipe", "compute_scale", "make_thumbnail", "resize_picture"]
-
 #: Side of the small copies of training pictures.
 THUMBNAIL = 64
 KINDS = ("table", "pixels", "pyramid")

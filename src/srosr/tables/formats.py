@@ -12,8 +12,6 @@ from .input_file import InputFile
 from .read_options import ReadOptions
 from .row_source import ReadError, RowSource
 
-__all__ = ["ENDINGS", "open_rows"]
-
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
 _ARRAYS = (".npz", ".npy", ".mat")

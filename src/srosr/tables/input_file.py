@@ -12,8 +12,6 @@ from typing import BinaryIO
 
 from .row_source import ReadError
 
-__all__ = ["InputFile", "raise_as_read_error"]
-
 
 class InputFile:
     """A regular file that exists, can be opened and is not empty.

@@ -11,8 +11,6 @@ from .cells import NotAClass, convert_labels, parse_label_column
 from .input_file import InputFile, raise_as_read_error
 from .row_source import ReadError
 
-__all__ = ["GivenLabels", "read_label_file"]
-
 
 class GivenLabels(NamedTuple):
     """Labels from a separate file, None where one is missing, and the path of that file."""

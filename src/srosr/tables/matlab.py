@@ -24,8 +24,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 
-__all__ = ["list_mat", "read_mat"]
-
 _COMPRESSED, _MATRIX = 15, 14
 #: Types of stored numbers, and classes of arrays, by their code.
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

@@ -19,8 +19,6 @@ from .label_file import GivenLabels
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 
-__all__ = ["ParquetRows"]
-
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18
 #: Name that pandas gives the column of an unnamed row index.

@@ -14,8 +14,6 @@ from ..features import is_picture, list_pictures
 from .read_options import ReadOptions
 from .row_source import Block, ReadError, Rows, RowSource
 
-__all__ = ["PictureSource", "list_labeled_pictures", "open_pictures", "read_pictures"]
-
 Features = Callable[[Sequence[Path]], Array]
 # Pictures read at a time: large ones take much memory.
 _AT_A_TIME = 32

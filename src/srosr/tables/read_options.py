@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ReadOptions"]
-
 
 @dataclass(frozen=True)
 class ReadOptions:

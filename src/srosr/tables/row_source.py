@@ -11,8 +11,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 
-__all__ = ["Block", "ReadError", "RowSource", "Rows"]
-
 
 class ReadError(ValueError):
     """A file cannot be read as a table of samples.

@@ -16,8 +16,6 @@ import numpy as np
 from .._support.array_types import AnyArray
 from .row_source import ReadError
 
-__all__ = ["SEPARATORS", "TextBlock", "count_lines", "cut_into_blocks", "find_line_ends", "read_first_line"]
-
 #: Characters that may stand between values, in the order of preference.
 SEPARATORS = b"\t;|,"
 _BLOCK = 2 * 1024**2

@@ -31,8 +31,6 @@ from .read_options import ReadOptions
 from .row_source import Block, ReadError, RowSource
 from .text_blocks import SEPARATORS, TextBlock, count_lines, cut_into_blocks, read_first_line
 
-__all__ = ["TextRows", "open_plain_csv"]
-
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+\Z")
 #: How many rows are read to tell columns of text from columns of numbers.
 _N_FIRST_ROWS = 1000

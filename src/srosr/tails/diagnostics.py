@@ -17,8 +17,6 @@ from .._support.parameter_checks import check_count
 from .gpd import GPDTail, _check_numbers, _sort_errors, fit_tail
 from .gpd_likelihood import maximize_likelihood
 
-__all__ = ["TailDiagnostics", "qq_points", "tail_diagnostics"]
-
 
 @dataclass(frozen=True, eq=False)
 class TailDiagnostics:

@@ -24,8 +24,6 @@ import numpy as np
 from .._support.array_types import Array
 from .gpd import GPDTail, _sort_errors, _warn, fit_tail
 
-__all__ = ["SplicedDistribution"]
-
 # Knots of the body: enough for steps of 0.2 % in probability, few enough for a small file.
 _MAX_KNOTS = 512
 

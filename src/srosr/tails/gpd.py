@@ -21,8 +21,6 @@ from .._support.parameter_checks import check_tail_size
 from ..exceptions import TailWarning
 from .gpd_likelihood import maximize_likelihood, measure_cramer_von_mises
 
-__all__ = ["GPDTail", "fit_gpd", "fit_tail"]
-
 # From this many different excesses on the shape is estimated; with fewer the tail is exponential.
 _MIN_EXCESSES = 10
 # Shares that tail_size="auto" tries, largest first.

@@ -14,8 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["MAX_XI", "maximize_likelihood", "measure_cramer_von_mises"]
-
 # Distributions of a larger shape have no moment even of order 1/10: such fits come from excesses that are rounding.
 MAX_XI = 10.0
 _STEP = 0.35

@@ -14,8 +14,6 @@ import numpy as np
 
 from .._support.array_types import Array
 
-__all__ = ["MAX_SHAPE", "MIN_VALUES", "Weibull", "fit_weibull"]
-
 # Largest shape of a fit: such a distribution goes from F = 0.01 to F = 0.99 within 6e-6 of its scale, a step for any
 # use, while the rounding of x, times the shape, still changes log(-log(1 - F)) by no more than about 1e-10.
 MAX_SHAPE = 1e6
