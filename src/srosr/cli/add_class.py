@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import json_option
-from .errors import InputError
-from .input_data import data_options
-from .models import output_option
+from .._support.messages import join_names
+from .console import json_option, show_warnings
+from .errors import InputError, convert_errors
+from .input_data import data_options, is_picture_data, open_for_model, prepare_features
+from .models import load_srosr_classifier, output_option, save_changed_model
+from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
@@ -40,11 +42,6 @@ def add_class(
       srosr add-class model.srosr flowers.csv --label species --name tulip -o larger.srosr
       srosr add-class model.srosr photos/tulips --name tulip
     """
-    from .console import show_warnings
-    from .errors import convert_errors
-    from .models import load_srosr_classifier, save_changed_model
-    from .output_paths import check_model_path
-
     if output is not None:
         check_model_path(output, data)
     clf = load_srosr_classifier(model, "add-class")
@@ -83,9 +80,6 @@ def _convert_label(name: str, clf: OpenSetClassifier, model: Path) -> Any:
 def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions) -> tuple[Any, Any]:
     """Return the samples of the new class, and names and thumbnails of pictures."""
     import numpy as np
-
-    from .._support.messages import join_names
-    from .input_data import is_picture_data, open_for_model, prepare_features
 
     chosen = options.label is not None or options.labels_file is not None
     source = open_for_model(clf, data, options, "required" if chosen else "optional")

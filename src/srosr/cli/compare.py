@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import jobs_option, json_option, quiet_option, seed_option
-from .errors import InputError
+from .._support.atomic_files import write_atomically
+from .._support.messages import choose_from, join_names
+from .._support.number_format import format_number, format_seconds
+from .comparison_data import read_comparison_data
+from .console import err, jobs_option, json_option, out, print_json, quiet_option, seed_option
+from .errors import InputError, convert_errors
 from .input_data import FeatureOptions, data_options, feature_options
+from .trial_progress import prepare_folder, stop, trial_progress
 
 if TYPE_CHECKING:
     from ..experiments import ComparisonProtocol
@@ -103,10 +110,6 @@ def compare(
     """
     from ..datasets import DatasetError
     from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, plan_comparison
-    from .comparison_data import read_comparison_data
-    from .console import err
-    from .errors import convert_errors
-    from .trial_progress import stop
 
     out = out or Path("srosr-compare-standardized" if features.standardize else "srosr-compare")
     wanted = _parse_methods(methods)
@@ -133,8 +136,6 @@ def compare(
     ranking, advice = _rank_and_recommend(protocol, found, outcome.tables, by)
     command = None if advice is None else fit(advice.method)
     if as_json:
-        from .console import print_json
-
         print_json(_to_dict(protocol, found, outcome, ranking, advice, notes, by, command))
     elif not quiet:
         _print_results(protocol, outcome, ranking, advice, by, command)
@@ -144,7 +145,6 @@ def compare(
 
 def _parse_methods(methods: str | None) -> list[str] | None:
     """Return the methods asked for; raise if there is an unknown one, or only one."""
-    from .._support.messages import choose_from
     from ..rivals import open_set_methods
 
     if methods is None:
@@ -163,7 +163,6 @@ def _note_small_classes(found: ComparisonData) -> list[str]:
     """Return a note on the classes that are too small to be known."""
     import numpy as np
 
-    from .._support.messages import join_names
     from ..experiments import LEAST_SAMPLES
 
     sizes = np.bincount(found.dataset.y)
@@ -191,8 +190,6 @@ def _run_trials(
     """Run the trials that are missing; the copy of the samples that workers read exists while they run."""
     from ..experiments import make_executor
     from ..reports import reproduce
-    from .console import err
-    from .trial_progress import prepare_folder, trial_progress
 
     def advise(tables: dict[str, Any]) -> list[str]:
         from ..reports import describe_rule
@@ -223,11 +220,7 @@ def _run_trials(
 
 
 def _write_samples(file: Path, found: ComparisonData) -> None:
-    from io import BytesIO
-
     import numpy as np
-
-    from .._support.atomic_files import write_atomically
 
     data, content = found.dataset, BytesIO()
     np.savez(content, X=data.X, y=data.y, class_names=np.array(data.class_names))
@@ -265,7 +258,6 @@ def _print_results(
     fit: str | None,
 ) -> None:
     from ..reports import describe_rule
-    from .console import out
 
     console = out()
     if advice is None:
@@ -295,8 +287,6 @@ def _tabulate(
 ) -> Any:
     from rich import box
     from rich.table import Table
-
-    from .._support.number_format import format_number
 
     words = protocol.merge_levels(outcome.tables["results"])[1]
     n = advice.n_trials
@@ -330,8 +320,6 @@ def _tabulate(
 
 
 def _format_seconds(value: float) -> str:
-    from .._support.number_format import format_number, format_seconds
-
     return format_number(value) if not value >= 10 else format_seconds(value)
 
 
@@ -347,8 +335,6 @@ def _fit_command(
     method: str,
 ) -> str:
     """Return the command that fits the method to the same data."""
-    import shlex
-
     words = ["srosr", "fit", data]
     for option, value in (
         ("--label", options.label),
@@ -385,8 +371,6 @@ def _to_dict(
     fit: str | None,
 ) -> dict[str, Any]:
     """Return all results as a JSON-serializable dict."""
-    from dataclasses import asdict
-
     from ..reports import describe_rule
 
     data = found.dataset

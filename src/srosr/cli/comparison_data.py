@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._support.messages import count_of
+from .console import progress
 from .errors import InputError
 from .input_data import (
     SMALL_PICTURE,
@@ -89,7 +90,6 @@ def _read_table(
 ) -> ComparisonData:
     from ..datasets import Dataset
     from ..tables import ClassSampler, make_overview, number_classes
-    from .console import progress
 
     source = open_labeled(data, options)
     drawn = ClassSampler(PER_CLASS if most is None else most, seed)
@@ -120,7 +120,6 @@ def _read_pictures(
 
     from ..datasets import Dataset
     from ..tables import ClassSampler, ReadError, list_labeled_pictures, number_classes, read_pictures, resize_picture
-    from .console import progress
 
     kind, shape = features.kind, features.shape
     if not Path(data).is_dir():

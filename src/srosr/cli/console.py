@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,8 +73,6 @@ def print_json(value: Any) -> None:
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Print facts, one per line, each a name and a value; on a terminal long values are folded."""
-    from textwrap import wrap
-
     from rich.text import Text
 
     console = out()
@@ -117,8 +117,6 @@ def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[C
 @contextmanager
 def show_warnings(shown: bool = True) -> Iterator[None]:
     """Print each warning of the library as one line on standard error, without a place in the source."""
-    import warnings
-
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import json_option
+from .._support.atomic_files import make_folder, write_atomically
+from .._support.messages import choose_from, count_of, list_names
+from .console import err, json_option, out, print_facts, print_json
+from .errors import InputError, convert_errors
+from .output_paths import check_output_path
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -40,10 +44,7 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
       srosr datasets usps --fetch       download it first
       srosr datasets digits --export .  known.csv and new.csv, to try srosr with
     """
-    from .._support.messages import choose_from, count_of, list_names
     from ..datasets import DATASETS, DatasetError, DatasetNotFound, load_dataset
-    from .console import err, print_facts, print_json
-    from .errors import InputError
 
     if name is None:
         if fetch or export is not None:
@@ -89,7 +90,6 @@ def _print_list(names: list[str], as_json: bool) -> None:
     from rich.table import Table
 
     from ..datasets import DatasetError, DatasetNotFound, load_dataset
-    from .console import err, out, print_json
 
     found: list[dict[str, object]] = []
     with err().status("Looking for data sets …"):
@@ -138,10 +138,6 @@ def _export(data: Dataset, folder: Path) -> dict[Path, int]:
     """Write two tables, one to fit and one to predict; return the number of rows of each."""
     import numpy as np
     from pandas import DataFrame
-
-    from .._support.atomic_files import make_folder, write_atomically
-    from .errors import InputError, convert_errors
-    from .output_paths import check_output_path
 
     if data.pictures:
         raise InputError(f"{data.name} holds pictures, which --export cannot write to tables.")

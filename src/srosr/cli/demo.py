@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,8 +73,6 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
             raise cannot_write("the figure", out, error.strerror or str(error), "--out") from None
 
     if as_json:
-        import json
-
         click.echo(json.dumps(result.summary() | {"figure": str(out)}, indent=2))
     else:
         console = Console()

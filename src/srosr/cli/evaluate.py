@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import jobs_option, json_option, quiet_option, seed_option
-from .errors import InputError
-from .input_data import data_options
+from .._support.atomic_files import write_atomically
+from .._support.messages import count_of, list_names
+from .console import err, jobs_option, json_option, out, print_facts, print_json, progress, quiet_option, seed_option
+from .errors import InputError, convert_errors
+from .input_data import data_options, open_for_model, read_batches
+from .models import load_model
+from .output_paths import cannot_write, check_figure_path
+from .trial_progress import prepare_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,15 +82,8 @@ def evaluate(
       srosr evaluate model.srosr photos/ --figure scores.pdf
       srosr evaluate model.srosr test.npz --json | jq .metrics.auroc.value
     """
-    from .._support.messages import count_of
     from ..experiments import ResultsFolderError
     from ..reports import find_remarks
-    from .console import print_json
-    from .errors import convert_errors
-    from .input_data import open_for_model
-    from .models import load_model
-    from .output_paths import check_figure_path
-    from .trial_progress import prepare_folder
 
     if figure is not None:
         check_figure_path(figure, "--figure", data, model)
@@ -114,8 +114,6 @@ def _evaluate(
 ) -> Evaluation:
     """Predict batch by batch, keeping four numbers per row."""
     from ..evaluation import EvaluationCollector, UnexpectedLabel
-    from .console import progress
-    from .input_data import read_batches
 
     try:
         collector = EvaluationCollector(clf.classes_, unknown)
@@ -137,8 +135,6 @@ def _evaluate(
 
 
 def _describe(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, Any]:
-    import math
-
     from ..rivals import method_name
 
     values = clf.thresholds_.tolist()
@@ -161,8 +157,6 @@ def _render_files(
     found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier, out: Path | None, figure: Path | None
 ) -> dict[Path, bytes]:
     """Return the content of all files, before any is written."""
-    import json
-
     if out is None and figure is None:
         return {}
     from ..reports import draw_evaluation
@@ -191,9 +185,6 @@ def _render_files(
 
 def _write_files(files: Mapping[Path, bytes]) -> None:
     """Write all files; after an error remove those that are new."""
-    from .._support.atomic_files import write_atomically
-    from .output_paths import cannot_write
-
     new = [path for path in files if not path.exists()]
     for path, content in files.items():
         try:
@@ -207,8 +198,6 @@ def _write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def _describe_evaluation(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) -> list[tuple[str, str]]:
-    from .._support.messages import list_names
-
     facts = [
         ("model", whole["model"]),
         ("method", whole["method"]),
@@ -233,8 +222,6 @@ def _describe_threshold(whole: Mapping[str, Any]) -> str:
 
 def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
     """Return the numbers of known and unknown samples, and the unknown labels."""
-    from .._support.messages import count_of, list_names
-
     n_classes = sum(line.samples > 0 for line in found.class_counts if line.known)
     of = f" of {count_of(n_classes, 'class', 'classes')}" if n_classes else ""
     labels = f": {list_names(found.unknown_labels, _MOST_NAMES)}" if found.unknown_labels else ""
@@ -249,8 +236,6 @@ def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
 
 def _wide_console() -> Console:
     """Return standard output as a console, so wide that no line of a table is folded in a file or a pipe."""
-    from .console import out
-
     console = out()
     if not console.is_terminal:
         console.width = max(console.width, _WIDE)
@@ -261,7 +246,6 @@ def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]
     from rich.table import Table
 
     from ..reports import describe_results, format_interval, format_value
-    from .console import err, print_facts
 
     console = _wide_console()
     for note in notes:
@@ -315,8 +299,6 @@ def _print_classes(found: Evaluation) -> None:
 
 
 def _print_files(files: Mapping[Path, bytes]) -> None:
-    from .console import out
-
     kinds = {"report.html": "Report", "evaluation.json": "Numbers"}
     for path in files:
         out().print(f"{kinds.get(path.name, 'Figure')}: {path}")

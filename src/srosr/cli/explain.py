@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import json_option
-from .errors import InputError
-from .input_data import data_options
+from .._support.atomic_files import write_atomically
+from .._support.messages import did_you_mean
+from .console import json_option, print_facts, print_json
+from .console import out as stdout
+from .errors import InputError, convert_errors
+from .input_data import data_options, is_picture_data, open_for_model, read_batches
+from .models import load_model
+from .output_paths import cannot_write, check_figure_path
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
@@ -59,13 +65,6 @@ def explain(
       srosr explain model.srosr photo.jpg
       srosr explain model.srosr new.csv --row 17 --json --no-figure
     """
-    from .console import out as stdout
-    from .console import print_json
-    from .errors import convert_errors
-    from .input_data import is_picture_data, open_for_model
-    from .models import load_model
-    from .output_paths import cannot_write, check_figure_path
-
     if row is not None and name is not None:
         raise InputError("--row and --file exclude each other: give one of them.")
     if not no_figure:
@@ -86,11 +85,7 @@ def explain(
         explanation = explain_rival(clf, X)
     pictures = _read_thumbnails(clf, source, number, explanation)
     if not no_figure:
-        from io import BytesIO
-
         from matplotlib import rc_context, use
-
-        from .._support.atomic_files import write_atomically
 
         use("agg")
         content = BytesIO()
@@ -128,9 +123,7 @@ def _number_as_in_file(explanation: Explanation, clf: OpenSetClassifier) -> Expl
 
 def _find_row(clf: OpenSetClassifier, source: RowSource, row: int | None, name: str | None) -> tuple[int, Any]:
     """Return the number of the row asked for, and its features as the classifier takes them."""
-    from .._support.messages import did_you_mean
     from ..tables import PictureSource
-    from .input_data import read_batches
 
     if name is not None:
         if not isinstance(source, PictureSource):
@@ -173,9 +166,6 @@ def _read_thumbnails(clf: OpenSetClassifier, source: RowSource, number: int, exp
 
 
 def _print_picture_names(names: Any, explanation: Explanation) -> None:
-    from .console import out as stdout
-    from .console import print_facts
-
     facts: list[tuple[str, str]] = []
     for atom in explanation.atoms[:_MOST_PICTURES]:
         facts.append((f"row {atom.row}", f"{names[atom.row]}  {atom.coefficient:+.2f}".replace("-", "−")))

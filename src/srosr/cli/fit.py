@@ -8,9 +8,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from .console import jobs_option, json_option, quiet_option, seed_option
-from .errors import InputError, end_sentence
-from .input_data import FeatureOptions, data_options, feature_options
+from .._support.messages import choose_from, count_of, list_names
+from .console import (
+    err,
+    jobs_option,
+    json_option,
+    out,
+    print_facts,
+    print_json,
+    progress,
+    quiet_option,
+    seed_option,
+    show_warnings,
+)
+from .errors import InputError, convert_errors, end_sentence, escape_unprintable
+from .input_data import (
+    FeatureOptions,
+    check_options,
+    choose_shape,
+    compute_column_scale,
+    data_options,
+    feature_options,
+    format_notes,
+    is_picture_data,
+    name_columns,
+    open_labeled,
+)
+from .models import held_out_facts
+from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
@@ -76,10 +101,6 @@ def fit(
       srosr fit faces/ --features pixels --size 48x42
     """
     from ..inspection import summarize_model
-    from .console import err, print_json, show_warnings
-    from .errors import convert_errors
-    from .input_data import check_options, is_picture_data
-    from .output_paths import check_model_path
 
     check_model_path(output, data)
     clf = _make_classifier(settings)
@@ -107,9 +128,6 @@ def fit(
     if as_json:
         print_json({"model": str(output), "data": training.found.to_dict(), **summary.to_dict()})
     elif not quiet:
-        from .console import out, print_facts
-        from .models import held_out_facts
-
         print_facts(held_out_facts(summary))
         for note in _advise(summary, data):
             out().print(f"Note: {note}", style="yellow")
@@ -138,7 +156,6 @@ def _advise(summary: ModelSummary, data: str) -> list[str]:
 
 def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
     """Return the classifier that the options ask for, checked before any data are read."""
-    from .._support.messages import choose_from
     from ..coding import BPDN, Lasso
     from ..rivals import open_set_methods
 
@@ -198,8 +215,6 @@ class _Training(NamedTuple):
 
 def _check_classes(data: str, training: _Training) -> None:
     """Raise if the labels cannot be classes."""
-    from .errors import escape_unprintable
-
     classes, label = training.found.classes, training.recipe.label
     for name in classes:
         if escape_unprintable(name) != name:
@@ -217,7 +232,6 @@ def _read_table(data: str, options: ReadOptions, standardize: bool) -> _Training
     import numpy as np
 
     from ..tables import FeatureRecipe, make_overview
-    from .input_data import compute_column_scale, format_notes, name_columns, open_labeled
 
     source = open_labeled(data, options)
     rows = source.read()
@@ -238,8 +252,6 @@ def _read_pictures(
     import numpy as np
 
     from ..tables import FeatureRecipe, ReadError, list_labeled_pictures, make_overview, make_thumbnail, read_pictures
-    from .console import progress
-    from .input_data import choose_shape
 
     paths, classes, names = list_labeled_pictures(data)
     with progress("Reading pictures", unit="pictures", shown=speaks) as update:
@@ -268,7 +280,6 @@ def _read_pictures(
 
 def _fit_pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
     from ..features import SpatialPyramid
-    from .console import err
 
     pyramid = SpatialPyramid(n_jobs=settings["jobs"] or -1, random_state=settings["seed"])
     with err().status("Learning visual words …"):
@@ -290,9 +301,6 @@ def _fit_pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
 
 def _print_data(training: _Training) -> None:
     """Print what was found in the data, before the classifier is fitted."""
-    from .._support.messages import count_of, list_names
-    from .console import out, print_facts
-
     recipe, found = training.recipe, training.found
     facts: list[tuple[str, str]] = []
     facts.append(("samples", f"{found.samples:,}"))

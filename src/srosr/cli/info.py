@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import json_option
+from .._support.messages import list_names
+from .console import json_option, print_facts, print_json
+from .models import classes_fact, held_out_facts, load_model
 
 if TYPE_CHECKING:
     from ..inspection import ModelSummary
@@ -25,8 +27,6 @@ def info(model: Path, as_json: bool) -> None:
       srosr info model.srosr --json
     """
     from ..inspection import summarize_model
-    from .console import print_facts, print_json
-    from .models import held_out_facts, load_model
 
     summary = summarize_model(load_model(model))
     size = model.stat().st_size
@@ -38,8 +38,6 @@ def info(model: Path, as_json: bool) -> None:
 
 def _describe_model(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
     """Return method, coding, classes and features."""
-    from .models import classes_fact
-
     coding = [("coding", f"{summary.problem}, kernel {summary.kernel}")] if summary.problem is not None else []
     return [
         ("method", f"{summary.method} ({summary.estimator})"),
@@ -52,8 +50,6 @@ def _describe_model(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
 
 
 def _describe_features(summary: ModelSummary) -> str:
-    from .._support.messages import list_names
-
     recipe, names = summary.feature_recipe, summary.feature_names
     if recipe is not None and recipe["kind"] == "pixels":
         return f"{summary.features:,}: gray values of pictures at {recipe['shape'][0]} × {recipe['shape'][1]} pixels"

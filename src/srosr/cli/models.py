@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .errors import InputError
+from .._support.messages import list_names
+from .console import out, percent, print_facts, print_json
+from .errors import InputError, convert_errors
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier, SROSRClassifier
@@ -21,7 +23,6 @@ output_option = click.option(
 def load_model(path: Path) -> OpenSetClassifier:
     """Load the model in a file."""
     from ..model_files import load
-    from .errors import convert_errors
 
     with convert_errors():
         if not path.exists():
@@ -48,8 +49,6 @@ def load_srosr_classifier(path: Path, command: str) -> SROSRClassifier:
 def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None, as_json: bool) -> None:
     """Save a changed model, over the old one without ``output``, and print its facts."""
     from ..inspection import summarize_model
-    from .console import out, print_facts, print_json
-    from .errors import convert_errors
 
     target = model if output is None else output
     with convert_errors():
@@ -64,7 +63,6 @@ def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None,
 
 def classes_fact(summary: ModelSummary) -> tuple[str, str]:
     """Return the classes, with the number of their samples if the model keeps them."""
-    from .._support.messages import list_names
     from .._support.unknown_label import format_label
 
     sizes = summary.class_sizes or {}
@@ -76,7 +74,6 @@ def classes_fact(summary: ModelSummary) -> tuple[str, str]:
 def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     """Return the threshold, and how held-out samples and simulated unknowns were classified."""
     from ..inspection import format_threshold
-    from .console import percent
 
     held = summary.held_out
     facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]

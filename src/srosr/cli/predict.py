@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from .console import jobs_option, quiet_option
-from .errors import InputError
-from .input_data import data_options
+from .._support.atomic_files import open_atomically
+from .._support.messages import count_of
+from .console import err, jobs_option, progress, quiet_option
+from .errors import InputError, convert_errors
+from .input_data import data_options, open_for_model, read_batches
+from .models import load_model
+from .output_paths import check_output_path
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
@@ -49,10 +53,6 @@ def predict(
       srosr predict model.srosr photos/ --json
     """
     from ..tables import find_format
-    from .errors import convert_errors
-    from .input_data import open_for_model
-    from .models import load_model
-    from .output_paths import check_output_path
 
     kind = "jsonl" if as_json else "csv"
     if output is not None:
@@ -71,9 +71,6 @@ def predict(
         with _open_output(output) as stream:
             n, rejected = _write_decisions(clf, source, stream, kind, shown=not quiet)
     if output is not None and not quiet:
-        from .._support.messages import count_of
-        from .console import err
-
         left_out = f"; {count_of(source.dropped, 'row')} left out" if source.dropped else ""
         err().print(
             f"{count_of(n, 'row')}: {n - rejected:,} recognized, {rejected:,} rejected{left_out}. Decisions: {output}"
@@ -82,8 +79,6 @@ def predict(
 
 @contextmanager
 def _open_output(output: Path | None) -> Iterator[BinaryIO]:
-    from .._support.atomic_files import open_atomically
-
     if output is None:
         if sys.stdout is None:
             raise InputError("standard output is closed: give a file for the decisions with -o.")
@@ -99,8 +94,6 @@ def _write_decisions(
 ) -> tuple[int, int]:
     """Write decisions batch by batch; return the numbers of rows and of rejected rows."""
     from ..tables import DecisionWriter
-    from .console import progress
-    from .input_data import read_batches
 
     writer = None
     n = rejected = 0

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
-from .console import json_option
+from .._support.messages import did_you_mean, join_names
+from .console import json_option, show_warnings
 from .errors import InputError
-from .models import output_option
+from .models import load_srosr_classifier, output_option, save_changed_model
+from .output_paths import check_model_path
 
 
 @click.command("remove-class")
@@ -25,11 +27,7 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
       srosr remove-class model.srosr setosa
       srosr remove-class model.srosr setosa -o without.srosr
     """
-    from .._support.messages import did_you_mean, join_names
     from .._support.unknown_label import format_label
-    from .console import show_warnings
-    from .models import load_srosr_classifier, save_changed_model
-    from .output_paths import check_model_path
 
     if output is not None:
         check_model_path(output)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import jobs_option, json_option, seed_option
+from .._support.number_format import format_duration
+from .console import jobs_option, json_option, print_json, seed_option
 from .errors import InputError
+from .trial_progress import prepare_folder, stop, trial_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,8 +77,6 @@ def reproduce(
       srosr reproduce --list
     """
     from rich.console import Console
-
-    from .console import print_json
 
     # Titles, names and paths are printed as they are, brackets included.
     plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
@@ -156,7 +156,6 @@ def _run_experiment(
     from ..datasets import DatasetError, DatasetNotFound
     from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, make_executor
     from ..reports import reproduce as run
-    from .trial_progress import prepare_folder, stop, trial_progress
 
     folder = out / protocol.name
     try:
@@ -212,7 +211,6 @@ def _to_dict(protocol: Protocol, outcome: Reproduction) -> dict[str, Any]:
 
 def _print_results(console: Console, protocol: Protocol, outcome: Reproduction) -> None:
     """Print the table at the largest openness, failures, times, and the path of the report."""
-    from .._support.number_format import format_duration
     from ..reports import sum_times
 
     _print_table(console, protocol, outcome)
@@ -268,7 +266,6 @@ def _print_list(console: Console, as_json: bool) -> None:
     from rich.table import Table
 
     from ..experiments import list_protocols, load_protocol
-    from .console import print_json
 
     table = Table(header_style="bold")
     for heading in ("name", "what", "known", "unknown", "openness", "trials"):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import json_option
+from .console import json_option, show_warnings
 from .errors import InputError
-from .models import output_option
+from .models import load_model, output_option, save_changed_model
+from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
@@ -52,10 +53,6 @@ def set_threshold(
       srosr set-threshold model.srosr --threshold 0.98
       srosr set-threshold model.srosr --threshold risk --risk-weight 5
     """
-    from .console import show_warnings
-    from .models import load_model, save_changed_model
-    from .output_paths import check_model_path
-
     if (threshold is None) == (target_rejection is None):
         raise InputError("give either --target-rejection SHARE or --threshold VALUE.")
     if output is not None:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .._support.atomic_files import make_folder
+from .._support.number_format import format_duration
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 @contextmanager
 def prepare_folder(folder: Path) -> Iterator[None]:
     """Make a folder and check that it is writable, before any work; after an error remove it if it is new and empty."""
-    from .._support.atomic_files import make_folder
     from ..experiments import name_file_in_errors
 
     made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -48,8 +50,6 @@ def stop(err: Console, folder: Path) -> click.exceptions.Exit:
 def trial_progress(err: Console, name: str) -> Iterator[Callable[[int, int, float], None]]:
     """Show trials done and time left: a bar on a terminal, lines elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from .._support.number_format import format_duration
 
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .._support.messages import join_names
-from ..features import list_pictures
+from ..features import list_pictures as list_pictures
 from ..tables import ReadError, number_classes, open_plain_csv, open_rows, read_npz
 from .dataset import Dataset, DatasetError
 from .fetch import raise_as_dataset_error
