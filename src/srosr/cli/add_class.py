@@ -10,7 +10,7 @@ import click
 
 from .._support.messages import join_names
 from .console import json_option, show_warnings
-from .errors import InputError, convert_errors
+from .errors import InputError, convert_errors, name_errors
 from .input_data import data_options, is_picture_data, open_for_model, prepare_features
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
@@ -49,11 +49,8 @@ def add_class(
         X, files = _read_samples(clf, data, name, options)
     label = _convert_label(name, clf, model)
     recipe = clf.feature_recipe_
-    with show_warnings():
-        try:
-            clf.add_class(X, label, recalibrate="all" if recalibrate else "new")
-        except ValueError as error:
-            raise InputError(f"{data}: {error}") from None
+    with show_warnings(), name_errors(data):
+        clf.add_class(X, label, recalibrate="all" if recalibrate else "new")
     if recipe is not None and files is not None:
         clf.feature_recipe_ = recipe.add_pictures(*files)
     save_changed_model(clf, model, output, as_json)

@@ -328,11 +328,7 @@ def _get_target_rejection(protocol: ComparisonProtocol) -> float:
 
 
 def _fit_command(
-    data: str,
-    options: ReadOptions,
-    features: FeatureOptions,
-    protocol: ComparisonProtocol,
-    method: str,
+    data: str, options: ReadOptions, features: FeatureOptions, protocol: ComparisonProtocol, method: str
 ) -> str:
     """Return the command that fits the method to the same data."""
     words = ["srosr", "fit", data]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from .input_data import (
     compute_column_scale,
     format_notes,
     is_picture_data,
-    open_labeled,
 )
 
 if TYPE_CHECKING:
@@ -34,50 +33,18 @@ _BATCH = 4096
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """Samples, and notes on them for the user.
-
-    Attributes
-    ----------
-    dataset : Dataset
-        Rows of numbers, or paths of pictures whose features are learned in each trial.
-    n_seen : int
-        Number of samples in DATA.
-    label : str or None
-        The column, or array, that the classes came from.
-    notes : list of str
-        A sentence each.
-    """
+    """Samples (numbers, or paths of pictures), their number in DATA, where the classes came from, and notes."""
 
     dataset: Dataset
     n_seen: int
-    label: str | None = None
-    notes: list[str] = field(default_factory=list)
+    label: str | None
+    notes: list[str]
 
 
 def read_comparison_data(
-    data: str,
-    options: ReadOptions,
-    features: FeatureOptions,
-    *,
-    most: int | None,
-    seed: int,
-    shown: bool = True,
+    data: str, options: ReadOptions, features: FeatureOptions, *, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
-    """Read DATA.
-
-    Parameters
-    ----------
-    data : str
-        A table, ``-`` for standard input, or a folder of pictures.
-    options : ReadOptions
-    features : FeatureOptions
-    most : int or None
-        Largest number of samples per class; None: 200, fewer if there are many classes.
-    seed : int
-        Of the random choice of samples.
-    shown : bool
-        Whether progress is shown on a terminal.
-    """
+    """Read a table, standard input or a folder of pictures; at most ``most`` samples of a class, drawn by the seed."""
     check_options(data, options)
     features.check(data)
     if is_picture_data(data):
@@ -89,9 +56,9 @@ def _read_table(
     data: str, options: ReadOptions, standardize: bool, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
     from ..datasets import Dataset
-    from ..tables import ClassSampler, make_overview, number_classes
+    from ..tables import ClassSampler, make_overview, number_classes, open_rows
 
-    source = open_labeled(data, options)
+    source = open_rows(data, options, labels="required")
     drawn = ClassSampler(PER_CLASS if most is None else most, seed)
     with progress("Reading", shown=shown) as update:
         for rows in source.batches(_BATCH):

@@ -65,7 +65,7 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
         if as_json:
             print_json({file.stem: {"file": str(file), "rows": n} for file, n in files.items()})
         else:
-            print_facts([(str(file), f"{count_of(n, 'row')}") for file, n in files.items()])
+            print_facts([(str(file), count_of(n, "row")) for file, n in files.items()])
         return
     parts = [] if data.part is None else sorted(set(data.part.tolist()))
     if as_json:
@@ -74,15 +74,12 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
             "pictures": data.pictures, "classes": list(data.class_names), "parts": parts, "source": data.source,
         })  # fmt: skip
         return
-    facts: list[tuple[str, str]] = []
     what = "pictures" if data.pictures else f"{data.X.shape[1]:,} features each"
-    facts.append(("samples", f"{len(data.y):,}, {what}"))
-    named = list_names(data.class_names, 12)
-    facts.append(("classes", f"{count_of(len(data.class_names), 'class', 'classes')}: {named}"))
-    if parts:
-        facts.append(("parts", list_names(parts)))
-    facts.append(("source", data.source))
-    print_facts(facts)
+    classes = f"{count_of(len(data.class_names), 'class', 'classes')}: {list_names(data.class_names, 12)}"
+    some_parts = [("parts", list_names(parts))] if parts else []
+    print_facts([
+        ("samples", f"{len(data.y):,}, {what}"), ("classes", classes), *some_parts, ("source", data.source)
+    ])  # fmt: skip
 
 
 def _print_list(names: list[str], as_json: bool) -> None:
@@ -101,13 +98,9 @@ def _print_list(names: list[str], as_json: bool) -> None:
             except DatasetError as error:
                 found.append({"name": name, "available": False, "damaged": " ".join(str(error).split())})
             else:
-                features = None if data.pictures else int(data.X.shape[1])
-                one: dict[str, object] = {
-                    "samples": len(data.y),
-                    "features": features,
-                    "classes": len(data.class_names),
-                }
-                found.append({"name": name, "available": True, **one})
+                n_features = None if data.pictures else int(data.X.shape[1])
+                sizes = {"samples": len(data.y), "features": n_features, "classes": len(data.class_names)}
+                found.append({"name": name, "available": True, **sizes})
     if as_json:
         print_json(found)
         return
@@ -120,12 +113,8 @@ def _print_list(names: list[str], as_json: bool) -> None:
         here = bool(line["available"])
         numbers = [line.get(key) for key in ("samples", "features", "classes")]
         cells = ["" if not here else "pictures" if n is None else f"{n:,}" for n in numbers]
-        table.add_row(
-            str(line["name"]),
-            *cells,
-            "yes" if here else "damaged" if "damaged" in line else "no",
-            style="" if here else "dim",
-        )
+        state = "yes" if here else "damaged" if "damaged" in line else "no"
+        table.add_row(str(line["name"]), *cells, state, style="" if here else "dim")
     out().print(table)
     if not all(line["available"] for line in found):
         out().print("srosr datasets NAME --fetch downloads one that is not available.", style="dim")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import seed_option
-from .errors import InputError
+from .errors import InputError, name_errors
 from .output_paths import cannot_write, check_figure_path
 
 if TYPE_CHECKING:
@@ -60,10 +60,8 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
     from ..experiments import choose_digits, run_demo
     from ..reports import plot_demo
 
-    try:
+    with name_errors(f"--known {known}"):
         choose_digits(seed, digits)
-    except ValueError as error:
-        raise InputError(f"--known {known}: {error}") from None
 
     with Console(stderr=True).status("Fitting and predicting digits (the first run also compiles the solver) …"):
         result = run_demo(seed, digits)
@@ -76,7 +74,7 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
         click.echo(json.dumps(result.summary() | {"figure": str(out)}, indent=2))
     else:
         console = Console()
-        for part in _render(result):
+        for part in (_tabulate_digits(result), _tabulate_rules(result), _summarize(result)):
             console.print(part)
         console.print(f"Figure: {out}", highlight=False, soft_wrap=True, markup=False)
 
@@ -90,11 +88,6 @@ def _parse_digits(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _render(result: DemoResult) -> list[RenderableType]:
-    """Return a table of digits, one of rules, and a summary."""
-    return [_tabulate_digits(result), _tabulate_rules(result), _summarize(result)]
-
-
 def _tabulate_digits(result: DemoResult) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
@@ -102,13 +95,8 @@ def _tabulate_digits(result: DemoResult) -> RenderableType:
     def count(n: int, style: str) -> Text:
         return Text(str(n), style=style if n else "dim")
 
-    known = ", ".join(map(str, result.known))
-    table = Table(
-        title=f"Known digits: {known}",
-        title_style="bold",
-        title_justify="left",
-        header_style="bold",
-    )
+    title = f"Known digits: {', '.join(map(str, result.known))}"
+    table = Table(title=title, title_style="bold", title_justify="left", header_style="bold")
     table.add_column("digit")
     for heading in ("samples", "recognized", "rejected", "wrong"):
         table.add_column(heading, justify="right")
@@ -121,16 +109,10 @@ def _tabulate_digits(result: DemoResult) -> RenderableType:
                 count(tally.rejected, "yellow" if name == "known" else "green"),
                 count(tally.wrong, "red"),
             )
-        right, refused, wrong = (sum(getattr(t, f) for t in tallies) for f in ("right", "rejected", "wrong"))
-        table.add_row(
-            f"all {name}",
-            str(sum(t.samples for t in tallies)),
-            str(right) if name == "known" else "–",
-            str(refused),
-            str(wrong),
-            style="bold",
-            end_section=True,
-        )
+        sums = [str(sum(getattr(t, f) for t in tallies)) for f in ("samples", "right", "rejected", "wrong")]
+        if name == "unknown":
+            sums[1] = "–"
+        table.add_row(f"all {name}", *sums, style="bold", end_section=True)
     return table
 
 
@@ -162,11 +144,7 @@ def _summarize(result: DemoResult) -> RenderableType:
     for row in (
         ("closed-set accuracy", f"{result.closed_set_accuracy:.1%}", "of known samples, without rejection"),
         ("worst duality gap", f"{result.worst_gap:.1e}", f"over {result.n_test:,} codes, {result.problem}"),
-        (
-            "time to fit",
-            f"{result.seconds_fit:.1f} s",
-            f"{result.n_train} samples; the first run also compiles",
-        ),
+        ("time to fit", f"{result.seconds_fit:.1f} s", f"{result.n_train} samples; the first run also compiles"),
         ("time to predict", f"{result.seconds_recognize:.1f} s", f"{result.n_test:,} samples"),
     ):
         summary.add_row(*row)

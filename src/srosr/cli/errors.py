@@ -32,6 +32,15 @@ class InputError(click.ClickException):
 
 
 @contextmanager
+def name_errors(what: object, kind: type[Exception] = ValueError) -> Iterator[None]:
+    """Turn errors of a kind into :class:`InputError` with the name of the option or file at fault before the text."""
+    try:
+        yield
+    except kind as error:
+        raise InputError(f"{what}: {end_sentence(error)}") from None
+
+
+@contextmanager
 def convert_errors(*kinds: type[Exception]) -> Iterator[None]:
     """Turn errors of files, and of the given kinds, into :class:`InputError` with the same text."""
     from ..exceptions import ModelFileError

@@ -13,8 +13,9 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of, list_names
-from .console import err, jobs_option, json_option, out, print_facts, print_json, progress, quiet_option, seed_option
-from .errors import InputError, convert_errors
+from .console import err, jobs_option, json_option, print_facts, print_json, progress, quiet_option, seed_option
+from .console import out as stdout
+from .errors import convert_errors, name_errors
 from .input_data import data_options, open_for_model, read_batches
 from .models import load_model
 from .output_paths import cannot_write, check_figure_path
@@ -100,13 +101,15 @@ def evaluate(
         if source.dropped:
             notes.append(f"{count_of(source.dropped, 'row')} of {source.name} left out.")
         whole = _describe(clf, model, source) | {"notes": notes} | found.as_dict()
-        files = _render_files(found, whole, clf, out, figure)
+        files = _render_files(found, whole, out, figure)
         _write_files(files)
     if as_json:
         print_json(whole | {"files": [str(path) for path in files]})
     elif not quiet:
         _print_results(found, notes, whole)
-        _print_files(files)
+        kinds = {"report.html": "Report", "evaluation.json": "Numbers"}
+        for path in files:
+            stdout().print(f"{kinds.get(path.name, 'Figure')}: {path}")
 
 
 def _evaluate(
@@ -115,19 +118,15 @@ def _evaluate(
     """Predict batch by batch, keeping four numbers per row."""
     from ..evaluation import EvaluationCollector, UnexpectedLabel
 
-    try:
+    with name_errors("--unknown", UnexpectedLabel):
         collector = EvaluationCollector(clf.classes_, unknown)
-    except UnexpectedLabel as error:
-        raise InputError(f"--unknown: {error}") from None
     n = 0
     with progress("Evaluating", shown=shown) as update:
         for rows, X in read_batches(clf, source):
             assert rows.labels is not None
             # Labels are checked first, so that a misspelled one is reported before its batch is predicted.
-            try:
+            with name_errors(source.name, UnexpectedLabel):
                 collector.check(rows.labels, rows.numbers)
-            except UnexpectedLabel as error:
-                raise InputError(f"{source.name}: {error}") from None
             collector.add(rows.labels, clf.decide(X), rows.numbers, rows.kept.get("file"))
             n += len(rows.labels)
             update(n, source.fraction)
@@ -154,15 +153,14 @@ def _describe(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[st
 
 
 def _render_files(
-    found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier, out: Path | None, figure: Path | None
+    found: Evaluation, whole: Mapping[str, Any], out: Path | None, figure: Path | None
 ) -> dict[Path, bytes]:
     """Return the content of all files, before any is written."""
     if out is None and figure is None:
         return {}
     from ..reports import draw_evaluation
 
-    paths = (Path(whole["model"]), Path(whole["data"]))
-    names = [path.name.encode("utf-8", "backslashreplace").decode() for path in paths]
+    names = [Path(whole[key]).name.encode("utf-8", "backslashreplace").decode() for key in ("model", "data")]
     files = {}
     if figure is not None:
         files[figure] = draw_evaluation(
@@ -171,13 +169,19 @@ def _render_files(
     if out is not None:
         from ..reports import render_evaluation
 
+        facts = [
+            *((name, whole[name]) for name in ("model", "method", "data")),
+            *_describe_samples(found),
+            ("threshold", _describe_threshold(whole)),
+            ("classes", f"{len(found.names):,}: {list_names(found.names, _MOST_NAMES)}"),
+        ]
         text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         files[out / "evaluation.json"] = text.encode("utf-8", "backslashreplace")
         files[out / "figure.png"] = draw_evaluation(found, title=" on ".join(names))
         files[out / "report.html"] = render_evaluation(
             found,
             title="How well {} does on {}".format(*names),
-            facts=_describe_evaluation(found, whole, clf),
+            facts=[(name, text) for name, text in facts if text],
             notes=whole["notes"],
         )
     return files
@@ -197,27 +201,13 @@ def _write_files(files: Mapping[Path, bytes]) -> None:
             raise
 
 
-def _describe_evaluation(found: Evaluation, whole: Mapping[str, Any], clf: OpenSetClassifier) -> list[tuple[str, str]]:
-    facts = [
-        ("model", whole["model"]),
-        ("method", whole["method"]),
-        ("data", whole["data"]),
-        *_describe_samples(found),
-        ("threshold", _describe_threshold(whole)),
-        ("classes", f"{len(found.names):,}: {list_names(found.names, _MOST_NAMES)}"),
-    ]
-    return [(name, text) for name, text in facts if text]
-
-
 def _describe_threshold(whole: Mapping[str, Any]) -> str:
     from ..inspection import format_threshold
-
-    if whole["class_thresholds"] is not None:
-        known = [value for value in whole["class_thresholds"] if value is not None]
-        return f"{format_threshold(known)} on the unknown score: {whole['threshold_from']}"
     from ..reports import format_score
 
-    return f"{format_score(whole['threshold'])} on the unknown score: {whole['threshold_from']}"
+    values = whole["class_thresholds"]
+    text = format_threshold([v for v in values if v is not None]) if values else format_score(whole["threshold"])
+    return f"{text} on the unknown score: {whole['threshold_from']}"
 
 
 def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
@@ -225,10 +215,7 @@ def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
     n_classes = sum(line.samples > 0 for line in found.class_counts if line.known)
     of = f" of {count_of(n_classes, 'class', 'classes')}" if n_classes else ""
     labels = f": {list_names(found.unknown_labels, _MOST_NAMES)}" if found.unknown_labels else ""
-    return [
-        ("known", f"{found.n_known:,} samples" + of),
-        ("unknown", f"{found.n_unknown:,} samples{labels}"),
-    ]
+    return [("known", f"{found.n_known:,} samples" + of), ("unknown", f"{found.n_unknown:,} samples{labels}")]
 
 
 # -- output -----------------------------------------------------------------------------------------------
@@ -236,7 +223,7 @@ def _describe_samples(found: Evaluation) -> list[tuple[str, str]]:
 
 def _wide_console() -> Console:
     """Return standard output as a console, so wide that no line of a table is folded in a file or a pipe."""
-    console = out()
+    console = stdout()
     if not console.is_terminal:
         console.width = max(console.width, _WIDE)
     return console
@@ -285,20 +272,10 @@ def _print_classes(found: Evaluation) -> None:
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("most often predicted as", overflow="fold")
         for line in shown:
-            counts = (
-                (line.samples, line.right, line.rejected, line.wrong)
-                if known
-                else (line.samples, line.rejected, line.wrong)
-            )
+            counts = (line.samples, *([line.right] if known else []), line.rejected, line.wrong)
             mistaken = f"{line.mistaken_for} ({line.mistaken:,})" if line.mistaken else ""
             table.add_row(line.label, *(f"{n:,}" for n in counts), mistaken)
         console.print(table)
         if len(lines) > len(shown):
             console.print(f"… and {len(lines) - len(shown):,} with fewer mistakes; --json has all", style="dim")
         console.print()
-
-
-def _print_files(files: Mapping[Path, bytes]) -> None:
-    kinds = {"report.html": "Report", "evaluation.json": "Numbers"}
-    for path in files:
-        out().print(f"{kinds.get(path.name, 'Figure')}: {path}")

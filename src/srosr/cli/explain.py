@@ -166,10 +166,9 @@ def _read_thumbnails(clf: OpenSetClassifier, source: RowSource, number: int, exp
 
 
 def _print_picture_names(names: Any, explanation: Explanation) -> None:
-    facts: list[tuple[str, str]] = []
-    for atom in explanation.atoms[:_MOST_PICTURES]:
-        facts.append((f"row {atom.row}", f"{names[atom.row]}  {atom.coefficient:+.2f}".replace("-", "−")))
-    console = stdout()
     if explanation.atoms:
-        console.print("Training pictures it is reconstructed from:")
-        print_facts(facts)
+        stdout().print("Training pictures it is reconstructed from:")
+        print_facts([
+            (f"row {atom.row}", f"{names[atom.row]}  {atom.coefficient:+.2f}".replace("-", "−"))
+            for atom in explanation.atoms[:_MOST_PICTURES]
+        ])  # fmt: skip

@@ -21,7 +21,7 @@ from .console import (
     seed_option,
     show_warnings,
 )
-from .errors import InputError, convert_errors, end_sentence, escape_unprintable
+from .errors import InputError, convert_errors, end_sentence, escape_unprintable, name_errors
 from .input_data import (
     FeatureOptions,
     check_options,
@@ -32,7 +32,6 @@ from .input_data import (
     format_notes,
     is_picture_data,
     name_columns,
-    open_labeled,
 )
 from .models import held_out_facts
 from .output_paths import check_model_path
@@ -73,13 +72,7 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 @json_option
 @quiet_option
 def fit(
-    data: str,
-    output: Path,
-    options: ReadOptions,
-    features: FeatureOptions,
-    as_json: bool,
-    quiet: bool,
-    **settings: Any,
+    data: str, output: Path, options: ReadOptions, features: FeatureOptions, as_json: bool, quiet: bool, **settings: Any
 ) -> None:
     """Learn known classes from labeled samples and write a model file.
 
@@ -115,11 +108,9 @@ def fit(
     if speaks:
         _print_data(training)
     _check_classes(data, training)
-    with show_warnings(speaks), err().status("Fitting (the first run also compiles the solver) …"):
-        try:
-            clf.fit(training.X, training.labels)
-        except ValueError as error:
-            raise InputError(f"{data}: {end_sentence(error)}") from None
+    status = err().status("Fitting (the first run also compiles the solver) …")
+    with show_warnings(speaks), status, name_errors(data):
+        clf.fit(training.X, training.labels)
     recipe = training.recipe
     clf.feature_recipe_ = recipe if hasattr(clf, "training_rows_") else replace(recipe, rows=None)
     with convert_errors():
@@ -166,24 +157,19 @@ def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
     there = clf.get_params(deep=False)
     if settings["alpha"] is not None and settings["epsilon"] is not None:
         raise InputError("--alpha and --epsilon are two ways to code a sample: give one of them.")
-    chosen: dict[str, Any] = {"random_state": settings["seed"]}
-    try:
+    chosen: dict[str, Any] = {"random_state": settings["seed"]} if "random_state" in there else {}
+    with name_errors("--alpha, --epsilon"):
         if settings["alpha"] is not None:
             chosen["problem"] = Lasso(settings["alpha"])
         if settings["epsilon"] is not None:
             chosen["problem"] = BPDN(settings["epsilon"])
-    except ValueError as error:
-        raise InputError(f"--alpha, --epsilon: {end_sentence(error)}") from None
     for key in ("kernel", "gamma", "target_rejection", "unknown_label"):
         if settings[key] is not None:
             chosen[key] = settings[key]
     if "n_jobs" in there:
         chosen["n_jobs"] = settings["jobs"] or -1
-    for key in list(chosen):
+    for key in chosen:
         if key not in there:
-            if key == "random_state":
-                del chosen[key]
-                continue
             option = "--alpha and --epsilon" if key == "problem" else f"--{key.replace('_', '-')}"
             raise InputError(f"{option}: --method {name} has no such parameter.")
     clf.set_params(**chosen)
@@ -231,9 +217,9 @@ def _check_classes(data: str, training: _Training) -> None:
 def _read_table(data: str, options: ReadOptions, standardize: bool) -> _Training:
     import numpy as np
 
-    from ..tables import FeatureRecipe, make_overview
+    from ..tables import FeatureRecipe, make_overview, open_rows
 
-    source = open_labeled(data, options)
+    source = open_rows(data, options, labels="required")
     rows = source.read()
     labels = np.asarray(rows.labels).astype(str)
     found = make_overview(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
@@ -302,8 +288,7 @@ def _fit_pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
 def _print_data(training: _Training) -> None:
     """Print what was found in the data, before the classifier is fitted."""
     recipe, found = training.recipe, training.found
-    facts: list[tuple[str, str]] = []
-    facts.append(("samples", f"{found.samples:,}"))
+    facts = [("samples", f"{found.samples:,}")]
     if recipe.kind == "pixels":
         assert recipe.shape is not None
         facts.append(("features", f"{found.features:,}: gray values at {recipe.shape[0]} × {recipe.shape[1]} pixels"))
@@ -311,8 +296,7 @@ def _print_data(training: _Training) -> None:
         facts.append(("features", f"{found.features:,}: spatial pyramids of {recipe.pyramid.n_words} visual words"))  # type: ignore[union-attr]
     else:
         scaled = ", standardized" if recipe.center is not None else ""
-        names = training.columns
-        named = f": {list_names(names, 6)}" if names else ""
+        named = f": {list_names(training.columns, 6)}" if training.columns else ""
         facts.append(("features", f"{found.features:,}{named}{scaled}"))
     where = "" if recipe.label is None else f" (from {recipe.label!r})"
     named = list_names((f"{name} {n:,}" for name, n in found.classes.items()), 12)

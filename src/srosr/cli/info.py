@@ -33,20 +33,16 @@ def info(model: Path, as_json: bool) -> None:
     if as_json:
         print_json({"model": str(model), "bytes": size, **summary.to_dict()})
         return
-    print_facts([*_describe_model(summary, size), *held_out_facts(summary)])
-
-
-def _describe_model(summary: ModelSummary, size: int) -> list[tuple[str, str]]:
-    """Return method, coding, classes and features."""
     coding = [("coding", f"{summary.problem}, kernel {summary.kernel}")] if summary.problem is not None else []
-    return [
+    print_facts([
         ("method", f"{summary.method} ({summary.estimator})"),
         *coding,
         classes_fact(summary),
         ("unknown label", str(summary.unknown_label)),
         ("features", _describe_features(summary)),
         ("file", f"{size / 1e6:.1f} MB"),
-    ]
+        *held_out_facts(summary),
+    ])  # fmt: skip
 
 
 def _describe_features(summary: ModelSummary) -> str:

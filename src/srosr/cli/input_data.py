@@ -107,14 +107,7 @@ _FEATURES = (
 def data_options(*, labels: bool = True, model: bool = False, keep: bool = False) -> Callable[[Any], Any]:
     """Add the options that describe DATA; the command gets them as one :class:`ReadOptions`, ``options``.
 
-    Parameters
-    ----------
-    labels : bool
-        Whether classes are read.
-    model : bool
-        Whether there is a model whose features must be found.
-    keep : bool
-        Whether columns can be copied to the output.
+    They differ by whether classes are read, features of a model must be found, and columns can be kept.
     """
 
     def build(given: dict[str, Any]) -> ReadOptions:
@@ -187,29 +180,14 @@ def choose_shape(shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
 # -- the samples -------------------------------------------------------------------------------------------
 
 
-def open_labeled(data: str, options: ReadOptions) -> RowSource:
-    """Open a table, or arrays, with a class for every sample."""
-    from ..tables import open_rows
-
-    return open_rows(data, options, labels="required")
-
-
 def open_for_model(
     clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"] = "no"
 ) -> RowSource:
     """Open samples with the features that a model was fitted to, not yet scaled (see :func:`read_batches`).
 
-    Parameters
-    ----------
-    clf : OpenSetClassifier
-        As it was loaded.
-    data : str
-        A table, ``-`` for standard input, a folder of pictures, or one picture.
-    options : ReadOptions
-    labels : {"no", "optional", "required"}
-        Whether classes are wanted. Unless the user names a column it is the one that the model was fitted to.
+    Unless the user names a column, labels are read from the one that the model was fitted to.
     """
-    from ..tables import open_pictures, open_rows
+    from ..tables import PictureSource, open_rows
 
     recipe = clf.feature_recipe_
     check_options(data, options)
@@ -221,7 +199,7 @@ def open_for_model(
             raise InputError(
                 f"{data} holds pictures, but the model was fitted to a table of {clf.n_features_in_} features."
             )
-        return open_pictures(data, recipe.compute_features, clf.n_features_in_, replace(options, labels=labels))
+        return PictureSource(data, recipe.compute_features, clf.n_features_in_, replace(options, labels=labels))
     if of_pictures:
         raise InputError(
             f"{data} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."

@@ -8,7 +8,7 @@ import click
 
 from .._support.messages import did_you_mean, join_names
 from .console import json_option, show_warnings
-from .errors import InputError
+from .errors import InputError, name_errors
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
 
@@ -36,9 +36,6 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
     if label not in classes:
         guess = did_you_mean(label, classes)
         raise InputError(f"{model} has no class {label}{guess}; its classes are {join_names(classes, 20)}.")
-    with show_warnings():
-        try:
-            clf.remove_class(classes[label], recalibrate="all" if recalibrate else "none")
-        except ValueError as error:
-            raise InputError(f"{model}: {error}") from None
+    with show_warnings(), name_errors(model):
+        clf.remove_class(classes[label], recalibrate="all" if recalibrate else "none")
     save_changed_model(clf, model, output, as_json)

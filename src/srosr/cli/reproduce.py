@@ -10,7 +10,7 @@ import click
 
 from .._support.number_format import format_duration
 from .console import jobs_option, json_option, print_json, seed_option
-from .errors import InputError
+from .errors import InputError, name_errors
 from .trial_progress import prepare_folder, stop, trial_progress
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def reproduce(
     """
     from rich.console import Console
 
+    from ..experiments import make_executor
+
     # Titles, names and paths are printed as they are, brackets included.
     plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
     console, err = Console(**plain), Console(stderr=True, **plain)
@@ -86,11 +88,12 @@ def reproduce(
         return
     if not names:
         raise InputError("name an experiment, such as yaleb, or all; srosr reproduce --list lists them.")
-    protocols = _load_protocols(names, methods)
+    wanted = None if methods is None else _split_methods(methods)
+    protocols = _load_protocols(names, wanted)
     if cluster is not None and jobs is not None:
         raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
-    _check_cluster(cluster)
-    wanted = None if methods is None else _split_methods(methods)
+    with name_errors("--cluster"):
+        make_executor(1, cluster)
     failed, results = False, []
     for protocol in protocols:
         optional = "all" in names and protocol.name in SUBSTITUTES and protocol.name not in names
@@ -106,7 +109,7 @@ def reproduce(
         raise click.exceptions.Exit(1)
 
 
-def _load_protocols(names: tuple[str, ...], methods: str | None) -> list[Protocol]:
+def _load_protocols(names: tuple[str, ...], methods: list[str] | None) -> list[Protocol]:
     """Return the protocols asked for, read and checked before anything runs."""
     from ..experiments import ProtocolError, load_protocol
     from ..reports import choose_methods
@@ -115,7 +118,7 @@ def _load_protocols(names: tuple[str, ...], methods: str | None) -> list[Protoco
     try:
         protocols = [load_protocol(name) for name in dict.fromkeys(asked)]
         for protocol in protocols:
-            choose_methods(protocol, None if methods is None else _split_methods(methods))
+            choose_methods(protocol, methods)
     except ProtocolError as error:
         raise InputError(str(error)) from None
     twice = {p.name for p in protocols if [q.name for q in protocols].count(p.name) > 1}
@@ -129,15 +132,6 @@ def _split_methods(methods: str) -> list[str]:
     if not parts:
         raise InputError("--methods is empty: give methods separated by commas, as in calibrated,paper.")
     return parts
-
-
-def _check_cluster(cluster: str | None) -> None:
-    from ..experiments import make_executor
-
-    try:
-        make_executor(1, cluster)
-    except ValueError as error:
-        raise InputError(f"--cluster: {error}") from None
 
 
 def _run_experiment(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from .console import json_option, show_warnings
-from .errors import InputError
+from .errors import InputError, name_errors
 from .models import load_model, output_option, save_changed_model
 from .output_paths import check_model_path
 
@@ -59,20 +60,15 @@ def set_threshold(
         check_model_path(output)
     value: float | str | None = threshold
     if threshold is not None:
-        try:
+        with suppress(ValueError):
             value = float(threshold)
-        except ValueError:
-            value = threshold
     clf = load_model(model)
     if threshold is not None:
         _check_threshold(value, clf, model)
-    with show_warnings():
-        try:
-            clf.set_threshold(
-                value, target_rejection=target_rejection, per_class=per_class or None, risk_weight=risk_weight
-            )
-        except ValueError as error:
-            raise InputError(f"{model}: {error}") from None
+    with show_warnings(), name_errors(model):
+        clf.set_threshold(
+            value, target_rejection=target_rejection, per_class=per_class or None, risk_weight=risk_weight
+        )
     save_changed_model(clf, model, output, as_json)
 
 

@@ -13,7 +13,6 @@ from .formats import open_rows as open_rows
 from .matlab import read_mat as read_mat
 from .picture_rows import PictureSource as PictureSource
 from .picture_rows import list_labeled_pictures as list_labeled_pictures
-from .picture_rows import open_pictures as open_pictures
 from .picture_rows import read_pictures as read_pictures
 from .read_options import ReadOptions as ReadOptions
 from .row_source import ReadError as ReadError

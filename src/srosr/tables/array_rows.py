@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import BinaryIO
 
 import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.messages import did_you_mean, join_names, quote_names
-from .arrays import MatArrays, NamedArrays, NpyHeader, NpzArrays, read_header, read_rows
+from .arrays import MatArrays, NamedArrays, NpzArrays, read_header, read_rows
 from .cells import NotAClass, convert_labels
 from .columns import LABEL_NAMES, check_number
 from .input_file import InputFile, raise_as_read_error
-from .label_file import GivenLabels
 from .read_options import ReadOptions
-from .row_source import Block, ReadError, RowSource
+from .row_source import Block, GivenLabels, ReadError, RowSource
 
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18
@@ -38,8 +35,7 @@ def open_arrays(file: InputFile, options: ReadOptions, given: _Given) -> RowSour
     if small.endswith(".npy"):
         return NpyRows(file, options, given)
     with raise_as_read_error(file.name):
-        arrays: NamedArrays = NpzArrays(file) if small.endswith(".npz") else MatArrays(file)
-        return HeldRows(file, arrays, options, given)
+        return HeldRows(file, NpzArrays(file) if small.endswith(".npz") else MatArrays(file), options, given)
 
 
 class ArrayRows(RowSource):
@@ -68,14 +64,12 @@ class ArrayRows(RowSource):
             check_number(name, shape[1], options.n_features, in_columns=False)
         super().__init__(
             name,
-            feature_names=None,
-            n_features=shape[1],
-            label=given.path if given else label,
-            label_title=f"the labels of {given.path}" if given else f"array {label!r}",
-            n_rows=shape[0],
-            notes=[],
+            shape[1],
             drop_missing=options.drop_missing,
-            given_labels=given.labels if given else None,
+            label=label,
+            label_kind="array",
+            n_rows=shape[0],
+            given=given,
         )
         self._n_read = 0
 
@@ -85,26 +79,17 @@ class ArrayRows(RowSource):
         return self._n_read / (self.n_rows or 1)
 
     @abstractmethod
-    def _open(self, stack: ExitStack) -> BinaryIO | None:
-        """Open the file if parts are read from it."""
-
-    @abstractmethod
-    def _read_part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
-        """Return some rows and their labels."""
+    def _read_parts(self, size: int) -> Iterator[tuple[AnyArray, AnyArray | None]]:
+        """Yield ``size`` rows at a time, and their labels."""
 
     def _blocks(self) -> Iterator[Block]:
-        self._n_read = 0
-        n_rows = self.n_rows or 0
-        size = max(1, _BLOCK // self.n_features)
-        with ExitStack() as stack, raise_as_read_error(self.name):
-            stream = self._open(stack)
-            for first in range(0, n_rows, size):
-                last = min(first + size, n_rows)
-                rows, labels = self._read_part(stream, first, last)
+        self._n_read = first = 0
+        with raise_as_read_error(self.name):
+            for rows, labels in self._read_parts(max(1, _BLOCK // self.n_features)):
                 with np.errstate(over="ignore"):  # of numbers with more than double precision
                     X = np.ascontiguousarray(rows, dtype=np.float64)
                 yield Block(X, labels, {}, lambda row, first=first: f"row {first + row}")  # type: ignore[misc]
-                self._n_read = last
+                self._n_read = first = first + len(X)
 
 
 class NpyRows(ArrayRows):
@@ -115,17 +100,16 @@ class NpyRows(ArrayRows):
         if options.looks_for_labels and (options.label is not None or options.labels == "required"):
             raise ReadError(f"{file.name} is one array without labels: give them in a file of their own with --labels.")
         with raise_as_read_error(file.name), file.open() as stream:
-            self._header: NpyHeader = read_header(stream, file.size)
+            self._header = read_header(stream, file.size)
         super().__init__(file.name, "", self._header.shape, self._header.dtype, options, None, given)
 
-    def _open(self, stack: ExitStack) -> BinaryIO:
-        return stack.enter_context(self._file.open())
-
-    def _read_part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
-        assert stream is not None
-        rows = read_rows(stream, self._header, first, last)
-        self._file.check_unchanged(stream)
-        return rows, None
+    def _read_parts(self, size: int) -> Iterator[tuple[AnyArray, None]]:
+        n_rows = self._header.shape[0]
+        with self._file.open() as stream:
+            for first in range(0, n_rows, size):
+                rows = read_rows(stream, self._header, first, min(first + size, n_rows))
+                self._file.check_unchanged(stream)
+                yield rows, None
 
 
 class HeldRows(ArrayRows):
@@ -143,15 +127,12 @@ class HeldRows(ArrayRows):
         X = arrays.get(samples)
         super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, options, label, given)
         self._X = X
-        self._labels: AnyArray | None = None
-        if label is not None:
-            self._labels = _read_labels(file.name, arrays, label, X.shape)
+        self._labels = None if label is None else _read_labels(file.name, arrays, label, X.shape)
 
-    def _open(self, stack: ExitStack) -> None:
-        return None
-
-    def _read_part(self, stream: BinaryIO | None, first: int, last: int) -> tuple[AnyArray, AnyArray | None]:
-        return self._X[first:last], None if self._labels is None else self._labels[first:last]
+    def _read_parts(self, size: int) -> Iterator[tuple[AnyArray, AnyArray | None]]:
+        for first in range(0, len(self._X), size):
+            part = slice(first, first + size)
+            yield self._X[part], None if self._labels is None else self._labels[part]
 
 
 def _find_label(file: str, arrays: NamedArrays, samples: str, options: ReadOptions) -> str | None:

@@ -10,9 +10,8 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,13 +41,7 @@ class NpyHeader(NamedTuple):
 
 
 def read_header(stream: IO[bytes], size: int) -> NpyHeader:
-    """Read the header of an npy file of ``size`` bytes.
-
-    Raises
-    ------
-    ValueError
-        If it is not a valid npy file, holds pickled objects, or has another size than its shape needs.
-    """
+    """Read the header of an npy file; raise if it holds pickled objects or does not have ``size`` bytes in all."""
     if stream.read(6) != b"\x93NUMPY":
         raise ValueError("it does not start as an npy file does")
     major, minor = stream.read(2).ljust(2, b"\0")
@@ -111,19 +104,8 @@ def _read_values(stream: IO[bytes], header: NpyHeader, first: int, number: int) 
     return np.frombuffer(content, header.dtype)
 
 
-class NamedArrays(Protocol):
-    """Arrays by name, as npz and mat files hold them. What libraries raise goes to the caller."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the arrays."""
-
-    def get(self, name: str) -> AnyArray:
-        """Read one of the arrays."""
-
-
 class NpzArrays:
-    """The arrays of an npz file."""
+    """The arrays of an npz file. What libraries raise goes to the caller."""
 
     def __init__(self, file: InputFile) -> None:
         self._file = file
@@ -152,13 +134,7 @@ class NpzArrays:
 
 
 def read_npz(path: str | os.PathLike[str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, AnyArray]:
-    """Read some arrays of an npz file; ``optional`` ones only where they are there.
-
-    Raises
-    ------
-    ValueError, zipfile.BadZipFile
-        If it is not an npz file, is damaged, lacks an array or holds pickled objects.
-    """
+    """Read some arrays of an npz file; ``optional`` ones only where they are there."""
     try:
         arrays = NpzArrays(InputFile(os.fspath(path)))
     except zipfile.BadZipFile:
@@ -183,3 +159,6 @@ class MatArrays:
         with self._file.open() as stream:
             self._file.check_unchanged(stream)
         return read_mat(self._path, name)[name]
+
+
+NamedArrays: TypeAlias = NpzArrays | MatArrays

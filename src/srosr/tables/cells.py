@@ -53,11 +53,7 @@ def parse_labels(cells: Sequence[str]) -> list[str | None]:
     """Return labels from distinct cells, None for those that are missing.
 
     A label is the text of the cell, except that a whole number with a point or an exponent loses it: 1.0 becomes 1.
-
-    Raises
-    ------
-    NotAClass
-        If all are numbers and one has a fraction.
+    If all are numbers and one has a fraction, `NotAClass` is raised.
     """
     stripped = [cell.strip() for cell in cells]
     present = [text for text in stripped if text not in _MISSING]
@@ -92,29 +88,15 @@ def parse_label_column(cells: Iterable[str]) -> AnyArray:
 
 
 def convert_labels(values: AnyArray) -> AnyArray:
-    """Return labels from an array of numbers, booleans or texts, as an array of objects.
-
-    Raises
-    ------
-    NotAClass
-        If numbers have fractions.
-    TypeError
-        If it holds something else.
-    UnicodeDecodeError
-        If its bytes are not UTF-8.
-    """
+    """Return labels from an array of numbers, booleans, texts or UTF-8 bytes, as an array of objects."""
     kind = values.dtype.kind
-    if kind == "f":
-        distinct, places = np.unique(values, return_inverse=True)
-        texts: list[str] = ["" if math.isnan(value) else repr(float(value)) for value in distinct]
-    elif kind in "iubU":
-        distinct, places = np.unique(values, return_inverse=True)
-        texts = [str(value) for value in distinct.tolist()]
-    elif kind == "S":
-        distinct, places = np.unique(values, return_inverse=True)
-        texts = [value.decode("utf-8") for value in distinct.tolist()]
-    else:
+    if kind not in "fiubUS":
         raise TypeError(f"labels of the type {values.dtype}")
+    distinct, places = np.unique(values, return_inverse=True)
+    if kind == "f":
+        texts = ["" if math.isnan(value) else repr(float(value)) for value in distinct]
+    else:
+        texts = [value.decode("utf-8") if kind == "S" else str(value) for value in distinct.tolist()]
     found = np.empty(len(texts), dtype=object)
     found[:] = parse_labels(texts)
     return found[places.reshape(len(values))]

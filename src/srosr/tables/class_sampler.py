@@ -13,18 +13,8 @@ class ClassSampler:
     """Draws at most ``most`` samples of each class from batches of any number of samples.
 
     Every sample gets a random key, and those with the smallest keys of each class are kept. The result depends on the
-    seed and the order of the samples, not on the size of the batches.
-
-    Parameters
-    ----------
-    most : int
-        Samples to keep of each class.
-    seed : int
-
-    Attributes
-    ----------
-    n_seen : dict of str to int
-        Samples of each class that were added.
+    seed and the order of the samples, not on the size of the batches. ``n_seen`` counts the samples of each class that
+    were added.
 
     Examples
     --------

@@ -32,24 +32,15 @@ def assign_roles(
     numbering: int | None = None,
     named: bool = True,
 ) -> Roles:
-    """Assign a role to each column.
+    """Assign a role to each column of a file by its name; names are all different.
 
-    Parameters
-    ----------
-    file : str
-        The file, for messages.
-    names : sequence of str
-        Names of the columns, all different.
-    options : ReadOptions
-    text_columns : callable
-        Returns the places of the columns of text; called only if the label has to be guessed.
-    numbering : int, optional
-        Place of a row index.
-    named : bool
-        Whether the names are the file's own; if not, features are matched by their number.
+    ``text_columns`` returns the places of the columns of text and is called only if the label has to be guessed,
+    ``numbering`` is the place of a row index. If the names are not the file's own (``named``), features are matched by
+    their number.
     """
     place = {name: number for number, name in enumerate(names) if number != numbering}
-    for option, chosen in (("--ignore", options.ignore), ("--keep", options.keep), ("--label", _one(options.label))):
+    label_names = () if options.label is None else (options.label,)
+    for option, chosen in (("--ignore", options.ignore), ("--keep", options.keep), ("--label", label_names)):
         for name in chosen:
             if name not in place:
                 raise ReadError(_absent(file, name, option, list(place)))
@@ -70,10 +61,6 @@ def assign_roles(
         hint = ": put a comma, semicolon, tab or | between values" if len(names) == 1 else ""
         raise ReadError(f"{file} has no column of numbers left for the features{hint}.")
     return Roles(features, label if options.looks_for_labels else None, kept, notes)
-
-
-def _one(name: str | None) -> tuple[str, ...]:
-    return () if name is None else (name,)
 
 
 def _absent(file: str, name: str, option: str, names: Sequence[str]) -> str:

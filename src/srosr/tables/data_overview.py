@@ -66,12 +66,8 @@ class Overview:
     def get_remarks(self, *, scaled: bool = False, pictures: bool = False) -> list[str]:
         """Return one sentence for each thing that may be wrong, with what to do about it.
 
-        Parameters
-        ----------
-        scaled : bool
-            Whether columns will be standardized.
-        pictures : bool
-            Whether the features come from pictures, so that the user cannot change the columns.
+        Nothing is said about the spread of columns that will be ``scaled``, nor about columns computed from
+        ``pictures``, which the user cannot change.
         """
         out = []
         if self.contradictions:
@@ -112,16 +108,7 @@ class Overview:
 def make_overview(
     X: Array, labels: AnyArray, names: Sequence[str] | None = None, *, missing: int = 0, dropped: int = 0
 ) -> Overview:
-    """Summarize samples and their classes.
-
-    Parameters
-    ----------
-    X : ndarray (n_samples, n_features)
-    labels : ndarray of str (n_samples,)
-    names : sequence of str, optional
-        Names of the columns; by default their numbers from 0.
-    missing, dropped : int
-        Missing values in the file, and rows left out because of them.
+    """Summarize samples and their classes; columns without names are called by their numbers from 0.
 
     Examples
     --------

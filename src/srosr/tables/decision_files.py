@@ -26,20 +26,10 @@ def find_format(suffix: str) -> str | None:
 
 
 class DecisionWriter:
-    """Writes row, label, unknown score, candidate, verdict, and the columns that were kept.
+    """Writes row, label, unknown score, candidate, verdict, and the columns that were kept, to an open file.
 
-    Parameters
-    ----------
-    stream : binary file
-        It stays open.
-    format : {"csv", "jsonl", "parquet"}
-    kept : sequence of str
-        Names of further columns, which come after ``row``; one that equals the name of another column is prefixed by
-        ``data_``.
-
-    Notes
-    -----
-    A score that is not finite (the features are too large) is ``null`` in JSON.
+    The kept columns come after ``row``; one that equals the name of another column is prefixed by ``data_``. A score
+    that is not finite (the features are too large) is ``null`` in JSON.
     """
 
     def __init__(self, stream: BinaryIO, format: str, kept: Sequence[str] = ()) -> None:
@@ -62,16 +52,7 @@ class DecisionWriter:
             raise ValueError(f"format must be csv, jsonl or parquet, got {format!r}.")
 
     def write(self, numbers: AnyArray, decisions: Decisions, kept: dict[str, list[str]]) -> None:
-        """Write a batch.
-
-        Parameters
-        ----------
-        numbers : ndarray of int (n,)
-            Numbers of the rows in the file that the samples come from.
-        decisions : Decisions
-        kept : dict of str to list of str
-            Further columns.
-        """
+        """Write the decisions on the rows with these numbers."""
         import pyarrow as pa
 
         verdict = [REJECTED if rejected else RECOGNIZED for rejected in decisions.rejected.tolist()]

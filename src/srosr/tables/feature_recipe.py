@@ -74,13 +74,7 @@ class FeatureRecipe:
         return (X - self.center) / self.scale
 
     def compute_features(self, paths: Sequence[Path]) -> Array:
-        """Read pictures and return their features.
-
-        Raises
-        ------
-        ValueError
-            If one of them cannot be read; the message names it.
-        """
+        """Read pictures and return their features; the error for an unreadable one names it."""
         if self.pyramid is not None:
             return self.pyramid.transform(list(paths))
         assert self.shape is not None
@@ -136,18 +130,8 @@ class FeatureRecipe:
     ) -> FeatureRecipe:
         """Rebuild the recipe that :meth:`get_settings` and :meth:`get_arrays` were called on.
 
-        Parameters
-        ----------
-        settings, arrays : dict
-        n_features : int
-            Number of features of the classifier.
-        n_rows : int, optional
-            Number of training samples, if the classifier records it.
-
-        Raises
-        ------
-        ValueError or KeyError
-            If they do not fit together.
+        ``n_features`` and ``n_rows`` (if it is recorded) are those of the classifier; a ValueError or KeyError says
+        that something does not fit.
         """
         kind, label, ignored, shape = (settings[name] for name in ("kind", "label", "ignored", "shape"))
         found = {name: arrays.get(f"intake/{name}") for name in ("centre", "scale", "names", "thumbnails", "rows")}
@@ -206,10 +190,7 @@ def _check(holds: Any, what: str) -> None:
 def compute_scale(X: Array) -> tuple[Array, Array]:
     """Return the mean and the standard deviation of every column, 1 for columns that are constant but for rounding.
 
-    Raises
-    ------
-    OverflowError
-        If the numbers of a column are too large; its argument is the place of the column.
+    The argument of an `OverflowError` is the place of a column whose numbers are too large.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         center, scale = X.mean(axis=0), X.std(axis=0)

@@ -20,11 +20,7 @@ ENDINGS = (*_TEXT, *_PARQUET, *_ARRAYS)
 
 
 def open_rows(
-    path: str | os.PathLike[str],
-    options: ReadOptions | None = None,
-    *,
-    stdin: BinaryIO | None = None,
-    **changes: Any,
+    path: str | os.PathLike[str], options: ReadOptions | None = None, *, stdin: BinaryIO | None = None, **changes: Any
 ) -> RowSource:
     """Open a table of samples to read it row batch by row batch.
 

@@ -12,17 +12,15 @@ from typing import BinaryIO
 
 from .row_source import ReadError
 
+#: What libraries raise on a damaged file; zipfile a RuntimeError on encrypted and unknown compression.
+_LIBRARY_ERRORS = (
+    OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, zlib.error, zipfile.BadZipFile, RuntimeError,
+    SyntaxError,
+)  # fmt: skip
+
 
 class InputFile:
-    """A regular file that exists, can be opened and is not empty.
-
-    Attributes
-    ----------
-    name : str
-        The path as it was given.
-    size : int
-        Its size in bytes.
-    """
+    """A regular file that exists, can be opened and is not empty, with its path as given and its size in bytes."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -74,16 +72,10 @@ def raise_as_read_error(file: str) -> Iterator[None]:
         raise ReadError(
             f"{file} does not fit into memory: take fewer rows, or a format that is read in parts."
         ) from None
-    except pa.ArrowException as error:
-        raise _damaged(file, error) from None
-    except (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, zlib.error, zipfile.BadZipFile) as error:
-        raise _damaged(file, error) from None
-    except (RuntimeError, SyntaxError) as error:  # of zipfile: encrypted, unknown compression; of nested headers
-        raise _damaged(file, error) from None
-
-
-def _damaged(file: str, error: Exception) -> ReadError:
-    return ReadError(f"{file} is damaged or not of the kind its ending says ({_reason(error)}): save it again.")
+    except (pa.ArrowException, *_LIBRARY_ERRORS) as error:
+        raise ReadError(
+            f"{file} is damaged or not of the kind its ending says ({_reason(error)}): save it again."
+        ) from None
 
 
 def _reason(error: Exception) -> str:

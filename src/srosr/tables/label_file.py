@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
-from .._support.array_types import AnyArray
 from .arrays import read_array, read_header
 from .cells import NotAClass, convert_labels, parse_label_column
 from .input_file import InputFile, raise_as_read_error
-from .row_source import ReadError
-
-
-class GivenLabels(NamedTuple):
-    """Labels from a separate file, None where one is missing, and the path of that file."""
-
-    path: str
-    labels: AnyArray
+from .row_source import GivenLabels, ReadError
 
 
 def read_label_file(path: str | os.PathLike[str]) -> GivenLabels:
     """Read labels from an ``.npy`` file, or from text with one label per line."""
     file = InputFile(os.fsdecode(path))
-    return GivenLabels(file.name, _read_labels(file))
-
-
-def _read_labels(file: InputFile) -> AnyArray:
     try:
         with raise_as_read_error(file.name), file.open() as stream:
             if file.name.lower().endswith(".npy"):
                 values = read_array(stream, read_header(stream, file.size))
                 if values.ndim == 0 or values.size != max(values.shape):
                     raise ReadError(f"{file.name} has labels of the shape {values.shape}: give one for each row.")
-                return convert_labels(values.reshape(-1))
-            return parse_label_column(_split_lines(stream.read(), file.name))
+                labels = convert_labels(values.reshape(-1))
+            else:
+                labels = parse_label_column(_split_lines(stream.read(), file.name))
     except NotAClass as error:
         raise ReadError(
             f"{file.name} has {error.value} as a label, which looks like a measurement, not a class: give the labels."
         ) from None
+    return GivenLabels(file.name, labels, f"the labels of {file.name}")
 
 
 def _split_lines(data: bytes, file: str) -> list[str]:

@@ -33,13 +33,7 @@ _MOST_BYTES = 256 * 1024**2
 
 
 def read_mat(path: Path, *names: str) -> dict[str, AnyArray]:
-    """Read some arrays of a Matlab file, by the names of their variables.
-
-    Raises
-    ------
-    ValueError
-        If it is not such a file, is damaged, or lacks one of the variables.
-    """
+    """Read some arrays of a Matlab file, by the names of their variables."""
     found: dict[str, AnyArray] = {}
     for variable, order in _iterate_variables(path):
         found.update(_read_variable(variable, order, names))
@@ -50,13 +44,7 @@ def read_mat(path: Path, *names: str) -> dict[str, AnyArray]:
 
 
 def list_mat(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of all variables of a Matlab file, whatever they hold.
-
-    Raises
-    ------
-    ValueError
-        If it is not such a file, or is damaged.
-    """
+    """Return the names and shapes of all variables of a Matlab file, whatever they hold."""
     shapes: dict[str, tuple[int, ...]] = {}
     for variable, order in _iterate_variables(path):
         _, shape, name = _read_head(_iterate_elements(variable, order))

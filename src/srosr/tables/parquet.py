@@ -15,12 +15,15 @@ from .._support.messages import quote_names
 from .cells import NotAClass, parse_label_column, quote_for_shell
 from .columns import assign_roles
 from .input_file import InputFile, raise_as_read_error
-from .label_file import GivenLabels
 from .read_options import ReadOptions
-from .row_source import Block, ReadError, RowSource
+from .row_source import Block, GivenLabels, ReadError, RowSource
 
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+_NUMERIC = (
+    pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null,
+)  # fmt: skip
 #: Name that pandas gives the column of an unnamed row index.
 _INDEX = "__index_level_0__"
 
@@ -41,12 +44,12 @@ class ParquetRows(RowSource):
             same = quote_names(twice, 5)
             raise ReadError(f"{file.name} has several columns of the same name: {same}; give each its own.")
         numbering = names.index(_INDEX) if _INDEX in names else None
-        kinds = [_value_type(field.type) for field in schema]
+        kinds = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
         roles = assign_roles(
             file.name,
             names,
             options,
-            lambda: [place for place, kind in enumerate(kinds) if _is_text(kind)],
+            lambda: [place for place, kind in enumerate(kinds) if any(is_kind(kind) for is_kind in _TEXT)],
             numbering=numbering,
         )
         used = {*roles.features, *roles.kept, *(() if roles.label is None else (roles.label,))}
@@ -54,7 +57,7 @@ class ParquetRows(RowSource):
             if pa.types.is_nested(kinds[place]):
                 raise _unusable_column(file.name, names[place], f"nested values ({kinds[place]})")
         for place in roles.features:
-            if not _is_numeric(kinds[place]):
+            if not any(is_kind(kinds[place]) for is_kind in _NUMERIC):
                 raise _unusable_column(file.name, names[place], f"values of the type {kinds[place]}, not numbers")
         self._names = names
         self._roles = roles
@@ -62,17 +65,15 @@ class ParquetRows(RowSource):
         notes = list(roles.notes)
         if numbering is not None:
             notes.insert(0, f"the column {_INDEX!r} is taken for a row index")
-        column = None if roles.label is None else names[roles.label]
         super().__init__(
             file.name,
+            len(roles.features),
+            drop_missing=options.drop_missing,
             feature_names=tuple(names[place] for place in roles.features),
-            n_features=len(roles.features),
-            label=given.path if given else column,
-            label_title=f"the labels of {given.path}" if given else f"column {column!r}",
+            label=None if roles.label is None else names[roles.label],
             n_rows=n_rows,
             notes=notes,
-            drop_missing=options.drop_missing,
-            given_labels=given.labels if given else None,
+            given=given,
         )
         self._n_read = 0
 
@@ -115,21 +116,6 @@ def _unusable_column(file: str, column: str, what: str) -> ReadError:
     return ReadError(
         f"{file} has {what}, in the column {column!r}; --ignore {quote_for_shell(column)} leaves the column out."
     )
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    types = pa.types
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    return any(test(kind) for test in tests)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    types = pa.types
-    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))
 
 
 def _decode_dictionary(column: pa.Array) -> pa.Array:

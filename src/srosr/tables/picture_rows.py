@@ -12,7 +12,7 @@ import numpy as np
 from .._support.array_types import AnyArray, Array
 from ..features import is_picture, list_pictures
 from .read_options import ReadOptions
-from .row_source import Block, ReadError, Rows, RowSource
+from .row_source import Block, GivenLabels, ReadError, Rows, RowSource
 
 Features = Callable[[Sequence[Path]], Array]
 # Pictures read at a time: large ones take much memory.
@@ -22,10 +22,7 @@ _AT_A_TIME = 32
 def list_labeled_pictures(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str], list[str]]:
     """Return paths, classes and names (relative to the folder) of the pictures in a folder's subfolders, one a class.
 
-    Raises
-    ------
-    ReadError
-        If there are none, or there are pictures beside the subfolders, which would be left out.
+    Pictures beside the subfolders, which would be left out, are an error.
     """
     folder = Path(folder)
     beside = []
@@ -52,13 +49,7 @@ def read_pictures(
     skip_broken: bool,
     on_progress: Callable[[int, float | None], None] | None = None,
 ) -> tuple[list[tuple[int, int]], list[Any], list[int]]:
-    """Read every picture once; return shapes, what ``look`` makes of the gray values, and the places of those read.
-
-    Raises
-    ------
-    ReadError
-        If a picture cannot be read and ``skip_broken`` is not set.
-    """
+    """Read every picture once; return shapes, what ``look`` makes of the gray values, and the places of those read."""
     shapes, seen, kept = [], [], []
     for place, path in enumerate(paths):
         try:
@@ -75,34 +66,12 @@ def read_pictures(
     return shapes, seen, kept
 
 
-def open_pictures(
-    path: str | os.PathLike[str],
-    features: Features,
-    n_features: int,
-    options: ReadOptions,
-) -> PictureSource:
-    """Open pictures as rows of features.
-
-    Parameters
-    ----------
-    path : path
-        A folder of pictures, with or without subfolders of them; or one picture.
-    features : callable
-        Takes paths and returns features (n, n_features); raises ValueError if a picture cannot be read.
-    n_features : int
-    options : ReadOptions
-        ``labels`` and ``skip_broken`` count; classes are the names of the subfolders.
-
-    Raises
-    ------
-    ReadError
-        If there is no picture, or classes are required and a picture is in no subfolder.
-    """
-    return PictureSource(path, features, n_features, options)
-
-
 class PictureSource(RowSource):
-    """The pictures of a folder, see :func:`open_pictures`; their names are kept as the column ``file``."""
+    """The pictures of a folder and its subfolders, or one picture; their names are kept as the column ``file``.
+
+    ``features`` takes paths and returns their features, or raises a ValueError. Of the options ``labels`` and
+    ``skip_broken`` count; classes are the names of the subfolders.
+    """
 
     def __init__(self, path: str | os.PathLike[str], features: Features, n_features: int, options: ReadOptions) -> None:
         self.paths = _find_pictures(Path(path))
@@ -118,14 +87,10 @@ class PictureSource(RowSource):
             given = np.array([picture.parent.name for picture in self.paths], dtype=object)
         super().__init__(
             os.fspath(path),
-            feature_names=None,
-            n_features=n_features,
-            label=None if given is None else "folder",
-            label_title="folder",
-            n_rows=len(self.paths),
-            notes=[],
+            n_features,
             drop_missing=options.skip_broken,
-            given_labels=given,
+            n_rows=len(self.paths),
+            given=None if given is None else GivenLabels("folder", given, "folder"),
         )
 
     @property
@@ -159,9 +124,11 @@ class PictureSource(RowSource):
             return self._features([self.paths[i] for i in whole])
         except (ValueError, OSError) as error:
             for i in places:
-                if not _is_readable(self.paths[i]):
+                try:
+                    _read(self.paths[i])
+                except ReadError:
                     if not self._drop_missing:
-                        _read(self.paths[i])  # says what is wrong
+                        raise
                     whole.remove(i)
             if len(whole) == len(places):
                 raise ReadError(f"{self.name}: {str(error).rstrip('.')}.") from None
@@ -201,14 +168,6 @@ def _read(path: Path) -> Array:
         raise ReadError(f"{text}; replace or remove it, or leave such pictures out with --skip-broken.") from None
     except OSError as error:
         raise ReadError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        _read(path)
-    except ReadError:
-        return False
-    return True
 
 
 def _name_picture(path: Path, folder: Path) -> str:

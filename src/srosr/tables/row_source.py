@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,6 +55,15 @@ class Block(NamedTuple):
     """Returns where a row of the block is in the file, in words: "line 12", "row 10"."""
 
 
+class GivenLabels(NamedTuple):
+    """Labels from elsewhere than the rows, None where one is missing."""
+
+    source: str
+    labels: AnyArray
+    title: str
+    """What they are called in messages."""
+
+
 class RowSource(ABC):
     """Rows of a file, batch by batch; made by :func:`srosr.tables.open_rows`.
 
@@ -81,29 +90,23 @@ class RowSource(ABC):
     def __init__(
         self,
         name: str,
-        *,
-        feature_names: tuple[str, ...] | None,
         n_features: int,
-        label: str | None,
-        label_title: str,
-        n_rows: int | None,
-        notes: list[str],
+        *,
         drop_missing: bool,
-        given_labels: AnyArray | None,
+        feature_names: tuple[str, ...] | None = None,
+        label: str | None = None,
+        label_kind: str = "column",
+        n_rows: int | None = None,
+        notes: Sequence[str] = (),
+        given: GivenLabels | None = None,
     ) -> None:
-        self.name = name
-        self.feature_names = feature_names
-        self.n_features = n_features
-        self.label = label
-        self.n_rows = n_rows
-        self.notes = notes
-        self.dropped = 0
-        self.missing = 0
-        self.seen = 0
+        self.name, self.n_features, self.feature_names = name, n_features, feature_names
+        self.label, self._label_title = (given.source, given.title) if given else (label, f"{label_kind} {label!r}")
+        self.n_rows, self.notes = n_rows, list(notes)
+        self.dropped = self.missing = self.seen = 0
         self._drop_missing = drop_missing
-        self._label_title = label_title
-        self._given_labels = given_labels
-        if given_labels is not None and n_rows is not None and n_rows != len(given_labels):
+        self._given_labels = given.labels if given else None
+        if given and n_rows is not None and n_rows != len(given.labels):
             raise self._wrong_number_of_labels(n_rows)
 
     @property
@@ -114,10 +117,7 @@ class RowSource(ABC):
     def batches(self, size: int) -> Iterator[Rows]:
         """Yield all rows from the start, ``size`` at a time; only the last batch can be smaller.
 
-        Raises
-        ------
-        ReadError
-            At the first fault in the file; the batches before it have been yielded.
+        The first fault in the file raises a `ReadError`; the batches before it have been yielded.
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, but is {size}")
@@ -194,7 +194,7 @@ class RowSource(ABC):
         X, labels, kept = block.X, block.labels, block.kept
         numbers: IntArray = np.arange(first, first + len(X), dtype=np.int64)
         finite = np.isfinite(X)
-        unlabeled = None if labels is None else _is_none(labels)
+        unlabeled = None if labels is None else np.array([label is None for label in labels], dtype=bool)
         if finite.all() and (unlabeled is None or not unlabeled.any()):
             return Rows(numbers, X, labels, kept)
         missing = np.isnan(X)
@@ -222,10 +222,6 @@ class RowSource(ABC):
         whole = np.flatnonzero(counts == 0)
         chosen = {name: [cells[row] for row in whole] for name, cells in kept.items()}
         return Rows(numbers[whole], X[whole], None if labels is None else labels[whole], chosen)
-
-
-def _is_none(labels: AnyArray) -> AnyArray:
-    return np.fromiter((label is None for label in labels), dtype=bool, count=len(labels))
 
 
 def _concatenate(parts: list[Rows]) -> Rows:

@@ -26,9 +26,8 @@ from .._support.messages import count_of, quote_names, quote_text
 from .cells import MISSING, NotAClass, is_number, parse_label_column, parse_labels, quote_for_shell, to_number
 from .columns import Roles, assign_roles
 from .input_file import InputFile, raise_as_read_error
-from .label_file import GivenLabels
 from .read_options import ReadOptions
-from .row_source import Block, ReadError, RowSource
+from .row_source import Block, GivenLabels, ReadError, RowSource
 from .text_blocks import SEPARATORS, TextBlock, count_lines, cut_into_blocks, read_first_line
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+\Z")
@@ -98,20 +97,17 @@ class TextRows(RowSource):
             )
         self._layout: _Layout = layout
         self._roles: Roles = roles
-        column = None if roles.label is None else layout.names[roles.label]
         notes = list(roles.notes)
         if layout.numbering is not None:
             notes.insert(0, "the first column has no name and is taken for a row index")
         super().__init__(
             name,
-            feature_names=tuple(layout.names[place] for place in roles.features) if options.header else None,
-            n_features=len(roles.features),
-            label=given.path if given else column,
-            label_title=f"the labels of {given.path}" if given else f"column {column!r}",
-            n_rows=None,
-            notes=notes,
+            len(roles.features),
             drop_missing=options.drop_missing,
-            given_labels=given.labels if given else None,
+            feature_names=tuple(layout.names[place] for place in roles.features) if options.header else None,
+            label=None if roles.label is None else layout.names[roles.label],
+            notes=notes,
+            given=given,
         )
 
     @property
@@ -130,7 +126,11 @@ class TextRows(RowSource):
             if isinstance(source, InputFile) and name.lower().endswith(".gz"):
                 stream = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
             head, rest = read_first_line(stream, name)
-            layout = _read_plain_header(head, name) if self._is_plain else _read_layout(head, name, self._has_header)
+            if self._is_plain:
+                _, cells = next(_iterate_records(head, name, ","), (0, [""]))
+                layout = _Layout(",", tuple(cell.strip() for cell in cells), None)
+            else:
+                layout = _read_layout(head, name, self._has_header)
             line = head.line + count_lines(head.data)
             if not self._has_header:
                 rest, line = head.data + rest, head.line
@@ -302,11 +302,6 @@ def _read_layout(head: TextBlock, file: str, header: bool) -> _Layout:
             "its own."
         )
     return _Layout(separator, tuple(names), numbering)
-
-
-def _read_plain_header(head: TextBlock, file: str) -> _Layout:
-    _, cells = next(_iterate_records(head, file, ","), (0, [""]))
-    return _Layout(",", tuple(cell.strip() for cell in cells), None)
 
 
 def _find_separator(line: bytes, header: bool) -> str:
