@@ -125,20 +125,8 @@ def write_model(path: PathLike, state: ModelState) -> None:
     """Write a state to a file: all of it, or nothing.
 
     After an error or Ctrl-C, an old file is as it was. Equal states (with settings in the same order) give equal bytes.
-
-    Parameters
-    ----------
-    path : str or path-like
-        In a folder that exists. Links and permissions are treated as :func:`open_atomically` says.
-    state : ModelState
-        Of the current version of the format; ``written_by`` is replaced by the running version.
-
-    Raises
-    ------
-    ValueError
-        If the state holds something that a model file cannot.
-    OSError
-        If the file cannot be written.
+    The state must be of the current version of the format; ``written_by`` is replaced by the running version. A
+    ValueError says what in it a model file cannot hold.
 
     Examples
     --------
@@ -167,23 +155,8 @@ def read_model(path: PathLike) -> ModelState:
     """Read a state from a file that :func:`write_model` wrote, of this or an older version of the format.
 
     The file is read once, into memory. Its size on the disk, never a number in it, decides how much is allocated: about
-    twice that size, for a moment. Arrays are writable and belong to the caller.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    ModelState
-        Of the current version of the format.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is damaged, cut short, another program's, of a newer version, or not a regular file.
-    OSError
-        If there is no such file, it is a folder, or it may not be read.
+    twice that size, for a moment. Arrays are writable and belong to the caller. The state is of the current version of
+    the format. A :class:`ModelFileError` says that the file is damaged, another program's, or of a newer version.
     """
     name = repr(os.fspath(path))
     data = _read_bytes(path, name)
@@ -196,8 +169,7 @@ def read_model(path: PathLike) -> ModelState:
             "copy it again, or save the model again."
         )
     with raise_as_model_file_error(path):
-        header = _read_header(data)
-        metadata = _read_metadata(header)
+        header, metadata = _read_header(data)
         version = int(metadata["format_version"])
         if version > FORMAT_VERSION:
             raise ModelFileError(
@@ -356,21 +328,17 @@ def _encode(state: ModelState) -> tuple[bytes, list[AnyArray]]:
 # -- from bytes to a state -----------------------------------------------------------------------------------
 
 
-def _read_header(data: bytes) -> dict[str, Any]:
+def _read_header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the header, and the metadata in it, checked as far as it is the same in all versions."""
     header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")], "its header")
     if type(header) is not dict:
         raise InvalidContent("its header is not a JSON object")
-    return header
-
-
-def _read_metadata(header: dict[str, Any]) -> dict[str, str]:
-    """Return the metadata, checked as far as it is the same in all versions."""
     metadata = header.get("__metadata__")
     if type(metadata) is not dict or not all(type(value) is str for value in metadata.values()):
         raise InvalidContent("its metadata is not an object of texts")
     if metadata.get("format") != "srosr" or not _VERSION.fullmatch(metadata.get("format_version", "")):
         raise InvalidContent("its metadata has no format version")
-    return metadata
+    return header, metadata
 
 
 def _decode(data: bytes, header: dict[str, Any], metadata: dict[str, str], version: int) -> ModelState:

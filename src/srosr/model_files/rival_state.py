@@ -13,19 +13,8 @@ from ..classifiers import OpenSetClassifier
 from ..coding import gram_wanted
 from ..rivals import RIVALS, CrossFittedClassifier, Model, Shape, SparseRejection
 from ..scoring import HeldOutScores
-from .classifier_state import (
-    LARGEST,
-    check,
-    get_arrays,
-    get_dictionary_arrays,
-    get_problem_state,
-    get_settings,
-    restore_decision,
-    restore_dictionary,
-    restore_parameters,
-    restore_problem,
-    to_python,
-)
+from . import classifier_state as shared
+from .classifier_state import LARGEST, check
 from .file_format import ModelState
 
 #: Classifiers by their names in files.
@@ -33,26 +22,24 @@ KINDS: dict[str, type[OpenSetClassifier]] = {rival.__name__: rival for rival in 
 # Arrays of models that do not hold floating-point numbers.
 _TYPES: dict[str, type] = {"members": np.int64, "short": np.bool_}
 # Arrays of the held-out scores by their names in files, which keep the word of format version 1.
-_HELD_OUT = {name: name for name in ("scores", "candidate", "truth", "simulated")} | {
-    "stranger": "unknown",
-    "right": "right",
-}
+_HELD_OUT = {name: name for name in ("scores", "candidate", "truth", "simulated")}
+_HELD_OUT |= {"stranger": "unknown", "right": "right"}
 
 
 def get_state(clf: OpenSetClassifier) -> ModelState:
     """Return the state of a fitted rival."""
     if KINDS.get(type(clf).__name__) is not type(clf):
         raise ValueError(f"a {type(clf).__name__} cannot be saved: model files hold only classifiers of srosr.")
-    settings, arrays = get_settings(clf), get_arrays(clf)
+    settings, arrays = shared.get_settings(clf), shared.get_arrays(clf)
     arrays |= {f"held_out/{name}": getattr(clf._held_out_scores(), field) for name, field in _HELD_OUT.items()}
     if isinstance(clf, SparseRejection):
-        settings["problem"] = get_problem_state(clf.problem_)
-        arrays |= get_dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
+        settings["problem"] = shared.get_problem_state(clf.problem_)
+        arrays |= shared.get_dictionary_arrays(clf.dictionary_, gram=clf.dictionary_.is_precomputed)
     else:
         assert isinstance(clf, CrossFittedClassifier)
         _check_declared(clf)
         settings["parameters"] |= clf._fitted_parameters()
-        settings["tuned"] = {name: to_python(value) for name, value in clf.tuned_.items()}
+        settings["tuned"] = {name: shared.to_python(value) for name, value in clf.tuned_.items()}
         settings["numbers"] = {}
         arrays["classes"] = clf.classes_
         if clf.samples_ is not None:
@@ -62,7 +49,7 @@ def get_state(clf: OpenSetClassifier) -> ModelState:
             if isinstance(value, np.ndarray):
                 arrays[f"model/{f.name}"] = value
             else:
-                settings["numbers"][f.name] = to_python(value)
+                settings["numbers"][f.name] = shared.to_python(value)
     return ModelState(type(clf).__name__, settings, arrays)
 
 
@@ -79,20 +66,20 @@ def _check_declared(clf: CrossFittedClassifier) -> None:
 def restore(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> OpenSetClassifier:
     """Rebuild the rival of a state."""
     clf = KINDS[kind]()
-    restore_parameters(clf, settings, arrays)
+    shared.restore_parameters(clf, settings, arrays)
     if isinstance(clf, SparseRejection):
-        clf.problem_ = restore_problem(settings["problem"])
-        clf.dictionary_ = restore_dictionary(clf, arrays)
+        clf.problem_ = shared.restore_problem(settings["problem"])
+        clf.dictionary_ = shared.restore_dictionary(clf, arrays)
         if gram_wanted(clf.dictionary_):
             with one_blas_thread():
                 _ = clf.dictionary_.gram
-        restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)
+        shared.restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)
         clf._held_out = _restore_held_out(clf, arrays)
         return clf
     assert isinstance(clf, CrossFittedClassifier)
     classes = arrays["classes"]
     check(classes.ndim == 1 and len(np.unique(classes)) == len(classes), "classes")
-    restore_decision(clf, classes, settings, arrays)
+    shared.restore_decision(clf, classes, settings, arrays)
     clf.tuned_, clf._normalize = dict(settings["tuned"]), bool(clf.normalize)
     clf._held_out = _restore_held_out(clf, arrays)
     clf.samples_ = arrays.get("samples")

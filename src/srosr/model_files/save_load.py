@@ -10,37 +10,17 @@ from ..classifiers import OpenSetClassifier, SROSRClassifier
 from ..exceptions import ModelFileError
 from ..tables import FeatureRecipe
 from . import rival_state, srosr_state
-from .file_format import ModelState, raise_as_model_file_error, read_model, write_model
+from .file_format import raise_as_model_file_error, read_model, write_model
 
 
 def save(clf: OpenSetClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a model file."""
-    write_model(path, _get_state(clf))
-
-
-def _get_state(clf: OpenSetClassifier) -> ModelState:
     state = srosr_state.get_state(clf) if type(clf) is SROSRClassifier else rival_state.get_state(clf)
-    if clf.feature_recipe_ is None:
-        return state
-    recipe = clf.feature_recipe_.pad(clf._n_rows) if hasattr(clf, "_n_rows") else clf.feature_recipe_
-    settings = state.settings | {"intake": recipe.get_settings()}
-    return replace(state, settings=settings, arrays=state.arrays | recipe.get_arrays())
-
-
-def _restore(state: ModelState) -> OpenSetClassifier | None:
-    """Rebuild the classifier of a state; return None if its kind is not known."""
-    clf: OpenSetClassifier
-    if state.kind == srosr_state.KIND:
-        clf = srosr_state.restore(state.settings, state.arrays)
-    elif state.kind in rival_state.KINDS:
-        clf = rival_state.restore(state.kind, state.settings, state.arrays)
-    else:
-        return None
-    if state.settings.get("intake") is not None:
-        clf.feature_recipe_ = FeatureRecipe.restore(
-            state.settings["intake"], state.arrays, clf.n_features_in_, getattr(clf, "_n_rows", None)
-        )
-    return clf
+    if clf.feature_recipe_ is not None:
+        recipe = clf.feature_recipe_.pad(clf._n_rows) if hasattr(clf, "_n_rows") else clf.feature_recipe_
+        settings = state.settings | {"intake": recipe.get_settings()}
+        state = replace(state, settings=settings, arrays=state.arrays | recipe.get_arrays())
+    write_model(path, state)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -75,10 +55,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     True
     """
     state = read_model(path)
+    settings, arrays = state.settings, state.arrays
     with raise_as_model_file_error(path):
-        clf = _restore(state)
-        if clf is None:
+        clf: OpenSetClassifier
+        if state.kind == srosr_state.KIND:
+            clf = srosr_state.restore(settings, arrays)
+        elif state.kind in rival_state.KINDS:
+            clf = rival_state.restore(state.kind, settings, arrays)
+        else:
             raise ModelFileError(
                 f"{os.fspath(path)} holds a {state.kind}, which this version of srosr does not know: upgrade srosr."
             )
+        if settings.get("intake") is not None:
+            n_rows = getattr(clf, "_n_rows", None)
+            clf.feature_recipe_ = FeatureRecipe.restore(settings["intake"], arrays, clf.n_features_in_, n_rows)
         return clf

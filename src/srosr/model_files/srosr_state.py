@@ -14,19 +14,8 @@ from ..dictionary import Dictionary, Queries
 from ..evidence import EVIDENCE
 from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
 from ..tails import GPDTail, SplicedDistribution
-from .classifier_state import (
-    LARGEST,
-    check,
-    check_count,
-    get_arrays,
-    get_dictionary_arrays,
-    get_problem_state,
-    get_settings,
-    restore_decision,
-    restore_dictionary,
-    restore_parameters,
-    restore_problem,
-)
+from . import classifier_state as shared
+from .classifier_state import LARGEST, check
 from .file_format import ModelState
 
 KIND = "SROSRClassifier"
@@ -48,10 +37,10 @@ def get_state(clf: SROSRClassifier) -> ModelState:
 
 def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
     calibration, held_out = clf.calibration_, clf._calibration_samples
-    out = get_settings(clf)
+    out = shared.get_settings(clf)
     out["parameters"]["rule"] = clf.rule_
     return out | {
-        "problem": get_problem_state(clf.problem_),
+        "problem": shared.get_problem_state(clf.problem_),
         "calibrated": isinstance(calibration.rule, CalibratedRule),
         "has_tails": calibration.tails is not None,
         "weight": None if calibration.tails is None else float(calibration.tails.weight),
@@ -64,16 +53,12 @@ def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
 def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
     d, calibration = clf.dictionary_, clf.calibration_
     # A Gram matrix that grew differs in the last bits from the one computed from its atoms.
-    out = get_arrays(clf) | get_dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
-    out |= {
-        "pooled": np.asarray(calibration.pooled, dtype=np.bool_),
-        "training_rows": np.asarray(clf.training_rows_, dtype=np.int64),
-    }
+    out = shared.get_arrays(clf) | shared.get_dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
+    out["pooled"] = np.asarray(calibration.pooled, dtype=np.bool_)
+    out["training_rows"] = np.asarray(clf.training_rows_, dtype=np.int64)
     if isinstance(clf._calibration_samples, Queries):
-        out |= {
-            "aside/cross": clf._calibration_samples.cross,
-            "aside/squared_norms": clf._calibration_samples.squared_norms,
-        }
+        out["aside/cross"] = clf._calibration_samples.cross
+        out["aside/squared_norms"] = clf._calibration_samples.squared_norms
     elif clf._calibration_samples is not None:
         out["aside/features"] = clf._calibration_samples
     if clf._calibration_samples is not None:
@@ -111,12 +96,12 @@ def _get_tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArra
 def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClassifier:
     """Rebuild the recognizer of a state."""
     clf = SROSRClassifier()
-    restore_parameters(clf, settings, arrays)
-    clf.problem_, clf.rule_ = restore_problem(settings["problem"]), clf.rule
-    dictionary = restore_dictionary(clf, arrays)
-    restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
+    shared.restore_parameters(clf, settings, arrays)
+    clf.problem_, clf.rule_ = shared.restore_problem(settings["problem"]), clf.rule
+    dictionary = shared.restore_dictionary(clf, arrays)
+    shared.restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
     clf.training_rows_ = arrays["training_rows"]
-    clf._n_rows = check_count(settings["n_rows"])
+    clf._n_rows = shared.check_count(settings["n_rows"])
     rows = clf.training_rows_
     check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
@@ -156,10 +141,11 @@ def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], 
         assert tails is not None
         return Calibration(known, simulated, held_out, tails, tails, pooled)
     fusion, simulated_fusion = (
-        Fusion(*(_check_vector(arrays[f"{name}/{f.name}"], len(EVIDENCE)) for f in fields(Fusion)))
-        for name in ("fusion", "simulated_fusion")
+        Fusion(*(arrays[f"{name}/{f.name}"] for f in fields(Fusion))) for name in ("fusion", "simulated_fusion")
     )
     for part in (fusion, simulated_fusion):
+        for numbers in (part.mean, part.scale, part.weights):
+            check(numbers.shape == (len(EVIDENCE),) and numbers.dtype == np.float64, "numbers")
         check(bool((part.scale > _SMALLEST).all() and (part.weights >= 0).all()), "scales or weights")
         check(bool((np.abs([part.mean, part.scale, part.weights]) < LARGEST).all()), "scales or weights")
     (tail,) = _restore_tails("distribution/tail", arrays)
@@ -168,11 +154,6 @@ def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], 
     )
     rule = CalibratedRule(fusion, simulated_fusion, distribution)
     return Calibration(known, simulated, held_out, rule, tails, pooled)
-
-
-def _check_vector(values: AnyArray, n: int) -> AnyArray:
-    check(values.shape == (n,) and values.dtype == np.float64 and bool(np.isfinite(values).all()), "numbers")
-    return values
 
 
 def _restore_cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) -> CrossTest:
