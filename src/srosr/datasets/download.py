@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedRandom, BufferedReader
 from pathlib import Path
-from typing import Any
 
 from .._support.atomic_files import make_folder, open_atomically
 from .dataset import DatasetError
@@ -32,17 +31,21 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
     DatasetError
         The message is one clause, which the caller puts into a sentence.
     """
-    import pooch
     import requests
 
     try:
         make_folder(target.parent)
         with open_atomically(target) as file:
-            with _show_progress(target.name) as bar:
-                # Nothing is unpacked on the way: checksums are those of the files.
-                headers = {"Accept-Encoding": "identity"}
-                fetch = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT, headers=headers)
-                fetch(url, file, None)
+            # Nothing is unpacked on the way: checksums are those of the files.
+            headers = {"Accept-Encoding": "identity"}
+            with requests.get(url, stream=True, timeout=TIMEOUT, headers=headers) as answer:
+                answer.raise_for_status()
+                n_bytes = int(answer.headers.get("Content-Length", 0)) or None
+                with _show_progress(target.name, n_bytes) as advance:
+                    for chunk in answer.iter_content(_CHUNK):
+                        file.write(chunk)
+                        advance(len(chunk))
+                file.flush()
             if checksum is not None and not has_checksum(file, checksum):
                 raise DatasetError(f"the downloaded file is not the right one: its checksum is not {checksum}")
     except requests.HTTPError as error:
@@ -64,37 +67,9 @@ def download(url: str, target: Path, checksum: str | None = None) -> None:
         raise DatasetError(f"{target.parent} cannot be written to: {error.strerror or error}") from error
 
 
-class _Bar:
-    """A progress bar of rich with the interface that pooch expects."""
-
-    def __init__(self, progress: Any, title: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(title, total=None)
-        self._total = 0
-
-    @property
-    def total(self) -> int:
-        return self._total
-
-    @total.setter
-    def total(self, n_bytes: int) -> None:
-        # pooch reports zero if the server does not say how many bytes are to come.
-        self._total = n_bytes
-        self._progress.update(self._task, total=n_bytes or None)
-
-    def update(self, n_bytes: int) -> None:
-        self._progress.advance(self._task, n_bytes)
-
-    def reset(self) -> None:
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        self._progress.refresh()
-
-
 @contextlib.contextmanager
-def _show_progress(title: str) -> Iterator[_Bar]:
-    """Show a progress bar on standard error if that is a terminal."""
+def _show_progress(title: str, n_bytes: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error if that is a terminal; yield a function that takes the bytes of a chunk."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -102,6 +77,7 @@ def _show_progress(title: str) -> Iterator[_Bar]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     times = (TransferSpeedColumn(), TimeRemainingColumn())
     progress = Progress(*columns, *times, console=console, disable=not console.is_terminal)
+    task = progress.add_task(title, total=n_bytes)
     # rich before 14.3 ends a line even where it draws nothing
     with contextlib.nullcontext() if progress.disable else progress:
-        yield _Bar(progress, title)
+        yield lambda n: progress.advance(task, n)

@@ -125,24 +125,8 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
     The file is searched under each of its names in the folder ``SROSR_DATA_DIR``, in the set's subfolder and at the
     top; then in the cache; then it is downloaded into the cache. A file with a wrong checksum, or one that cannot be
     read, is an error in the user's folder, where nothing is ever written; in the cache it is removed and downloaded
-    again.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the set, for messages.
-    file : DataFile
-    read : callable
-        Takes the path and returns the result. It raises if the content is not what it should be.
-    download : bool, default True
-        Whether the network may be used.
-
-    Raises
-    ------
-    DatasetNotFound
-        If the file is not found and cannot be downloaded.
-    DatasetError
-        If it is damaged. Both errors name the set and the file and say what happened and what to do.
+    again. `DatasetNotFound` is raised if there is no file and no download, `DatasetError` if the file is damaged; both
+    name the set and the file and say what happened and what to do.
     """
     own = find_file(file)
     if own is not None:
