@@ -34,14 +34,7 @@ from .._support.parameter_checks import check_positive, check_rate
 from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
-from ..thresholds import (
-    OBJECTIVES,
-    CalibrationSplit,
-    Threshold,
-    check_threshold,
-    choose_threshold,
-    use_fixed_threshold,
-)
+from ..thresholds import OBJECTIVES, CalibrationSplit, Threshold, check_threshold, choose_threshold, use_fixed_threshold
 
 #: The value of ``threshold`` for the threshold of the paper that a method comes from.
 ORIGINAL = "original"

@@ -73,13 +73,7 @@ class DictionaryClassifier(OpenSetClassifier):
     def _build_dictionary(self, X: Array, y: AnyArray) -> Dictionary:
         """Build the dictionary of training samples, with its Gram matrix if that is small."""
         dictionary = Dictionary(
-            X,
-            y,
-            kernel=self.kernel,
-            normalize=self.normalize,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
+            X, y, kernel=self.kernel, normalize=self.normalize, gamma=self.gamma, degree=self.degree, coef0=self.coef0
         )
         squares = dictionary.squared_norms
         for label, part in zip(np.asarray(dictionary.classes_), dictionary.class_slices, strict=True):

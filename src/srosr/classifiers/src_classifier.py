@@ -120,13 +120,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("y mixes types of labels that cannot be compared; use one kind.") from None
         self.problem_ = DEFAULT_PROBLEM if self.problem is None else self.problem
         self.dictionary_ = Dictionary(
-            X,
-            y,
-            kernel=self.kernel,
-            normalize=self.normalize,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
+            X, y, kernel=self.kernel, normalize=self.normalize, gamma=self.gamma, degree=self.degree, coef0=self.coef0
         )
         self.classes_ = self.dictionary_.classes_
         self._extended: Dictionary | None = None

@@ -45,13 +45,7 @@ from ..scoring import (
     split_off_calibration,
 )
 from ..thresholds import CalibrationSplit
-from .class_changes import (
-    append_class,
-    append_labels,
-    check_new_label,
-    move_cross_tests,
-    update_calibration,
-)
+from .class_changes import append_class, append_labels, check_new_label, move_cross_tests, update_calibration
 from .dictionary_classifier import DictionaryClassifier
 
 if TYPE_CHECKING:

@@ -82,24 +82,9 @@ def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Ar
 
 
 def to_gray(picture: Any, name: str = "picture") -> Array:
-    """Check a gray picture given as an array and scale it to [0, 1].
+    """Check a gray picture given as an array and scale it to [0, 1], from black to white; errors call it ``name``.
 
-    Parameters
-    ----------
-    picture : array-like (height, width)
-        Numbers from 0 to 1, or integers of 8 or 16 bits, unsigned, whose largest value is white; or bool.
-    name : str
-        Its name in error messages.
-
-    Returns
-    -------
-    picture : ndarray (height, width)
-        From 0, black, to 1, white.
-
-    Raises
-    ------
-    ValueError
-        If it is something else.
+    It holds numbers from 0 to 1, bool, or unsigned integers of 8 or 16 bits, whose largest value is white.
     """
     try:
         values: AnyArray = np.asarray(picture)

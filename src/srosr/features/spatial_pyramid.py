@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_count
+from .._support.parameter_checks import check_count, check_n_jobs
 from .._support.threads import ThreadPool, one_blas_thread
 from .gray_values import read_picture, to_gray
 from .sift_descriptors import N_CELLS, Descriptors, dense_sift
@@ -232,12 +232,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Return level, cell and word of each feature, such as ``level2_row3_column0_word17``."""
         check_is_fitted(self, "vocabulary_")
-        cells = [
-            (level, row, column)
-            for level in range(self.levels)
-            for row in range(2**level)
-            for column in range(2**level)
-        ]
+        cells = [(level, *cell) for level in range(self.levels) for cell in np.ndindex(2**level, 2**level)]
         names = [f"level{a}_row{b}_column{c}_word{w}" for a, b, c in cells for w in range(len(self.vocabulary_))]
         return np.array(names, dtype=object)
 
@@ -255,8 +250,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         check_count("patch", self.patch, N_CELLS)
         if self.max_side is not None:
             check_count("max_side", self.max_side)
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0):
-            raise ValueError(f"n_jobs must be a non-zero integer or None, got {self.n_jobs!r}.")
+        check_n_jobs(self.n_jobs)
 
     def _describe(self, picture: Any, i: int) -> tuple[Descriptors, Array]:
         """Return descriptors and positions of picture i."""

@@ -193,7 +193,11 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         log_p_value=log_p,
         rule=clf.rule_,
         score=math.nan if empty else math.fsum(part.contribution for part in parts),
-        score_threshold=_convert_threshold(rule, threshold),
+        score_threshold=(
+            float(rule.distribution.ppf(threshold))
+            if isinstance(rule, CalibratedRule)
+            else threshold * (1 + rule.weight)
+        ),
         evidence=parts,
         reasons=reasons,
         reasons_suffice=suffice,
@@ -209,7 +213,7 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         compared_with=known.kind,
         n_compared=len(known.values),
         matched_position=known.share_below(_MATCHED, evidence.values[0, _MATCHED]),
-        nonmatched_position=known.share_above(_NONMATCHED, evidence.values[0, _NONMATCHED]),
+        nonmatched_position=known.share_below(_NONMATCHED, evidence.values[0, _NONMATCHED], -1),
         usual_residual=known.quantile(_MATCHED, 0.9),
         usual_share=(known.quantile(_CONCENTRATION, 0.1) * (len(classes) - 1) + 1) / len(classes),
         next_candidate=classes[int(np.argsort(residuals, kind="stable")[1])],
@@ -272,11 +276,9 @@ class _Comparison:
     def quantile(self, column: int, q: float) -> float:
         return float(np.quantile(self.values[:, column], q)) if len(self.values) else math.nan
 
-    def share_below(self, column: int, value: float) -> float:
-        return float(np.mean(self.values[:, column] < value)) if len(self.values) else math.nan
-
-    def share_above(self, column: int, value: float) -> float:
-        return float(np.mean(self.values[:, column] > value)) if len(self.values) else math.nan
+    def share_below(self, column: int, value: float, sign: int = 1) -> float:
+        """Return the share with a smaller value, or with a larger one where the sign is −1."""
+        return float(np.mean(sign * self.values[:, column] < sign * value)) if len(self.values) else math.nan
 
 
 def _weigh_evidence(
@@ -301,13 +303,6 @@ def _weigh_evidence(
         for j, s, w in zip(columns, standardized, weights, strict=True)
     ]
     return tuple(sorted(parts, key=lambda part: -part.contribution))
-
-
-def _convert_threshold(rule: CalibratedRule | TailRule, threshold: float) -> float:
-    """Return the threshold on the scale of the contributions."""
-    return (
-        float(rule.distribution.ppf(threshold)) if isinstance(rule, CalibratedRule) else threshold * (1 + rule.weight)
-    )
 
 
 def _find_reasons(

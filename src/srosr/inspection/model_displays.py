@@ -26,7 +26,7 @@ from .._support.plotting import (
 )
 from ..evidence import EVIDENCE
 from ..scoring import CrossTest
-from ..tails import TailDiagnostics, tail_diagnostics
+from ..tails import TailDiagnostics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,13 +222,7 @@ class TailDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        clf: SROSRClassifier,
-        label: Any,
-        kind: str = "matched",
-        *,
-        n_resamples: int = 200,
-        random_state: Any = 0,
+        cls, clf: SROSRClassifier, label: Any, kind: str = "matched", *, n_resamples: int = 200, random_state: Any = 0
     ) -> TailDisplay:
         """Take the tail of one class of a fitted recognizer, or of all classes if the class shares its tail.
 
@@ -248,12 +242,7 @@ class TailDisplay(Display):
         shared = bool(clf.pooled_[clf._find_class(label)])
         rows = _select_rows(clf, None if shared else label)
         errors = rows.matched if kind == "matched" else -rows.nonmatched
-        if shared:
-            found = tail_diagnostics(
-                errors, clf.tail_size, groups=rows.sample, n_resamples=n_resamples, random_state=random_state
-            )
-        else:
-            found = clf.tail_diagnostics(label, kind, n_resamples=n_resamples, random_state=random_state)
+        found = clf.tail_diagnostics(label, kind, n_resamples=n_resamples, random_state=random_state)
         return cls(errors, found, label=None if shared else label, kind=kind)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> TailDisplay:

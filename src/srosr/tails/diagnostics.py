@@ -48,12 +48,7 @@ class TailDiagnostics:
 
 
 def tail_diagnostics(
-    errors: Any,
-    tail_size: float | str = 0.1,
-    *,
-    groups: Any = None,
-    n_resamples: int = 200,
-    random_state: Any = None,
+    errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, n_resamples: int = 200, random_state: Any = None
 ) -> TailDiagnostics:
     r"""Compute standard errors and goodness of fit of a tail, by resampling training samples.
 
