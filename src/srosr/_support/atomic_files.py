@@ -19,15 +19,6 @@ from io import BufferedRandom
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = [
-    "discard_unfinished",
-    "make_folder",
-    "open_atomically",
-    "open_folder_atomically",
-    "remove_leftovers",
-    "write_atomically",
-]
-
 PathLike: TypeAlias = str | os.PathLike[str]
 
 #: Bytes of a name that go into its temporary name, which file systems limit to 255.
@@ -46,19 +37,10 @@ def write_atomically(path: PathLike, data: bytes) -> None:
 def open_atomically(path: PathLike) -> Iterator[BufferedRandom]:
     """Open a new file for writing and reading that replaces the old one when the block ends without an error.
 
-    After an error or Ctrl-C an old file is as it was, and no temporary file is left.
-
-    Parameters
-    ----------
-    path : str or path-like
-        In a folder that exists. A symbolic link stays, and its target is written; of a file with hard links only this
-        name gets the new content. A new file gets the permissions that ``open`` would give it; an old one keeps its
-        own, and is left alone, with a PermissionError, if it is read-only.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    After an error or Ctrl-C an old file is as it was, and no temporary file is left. The folder must exist. A symbolic
+    link stays, and its target is written; of a file with hard links only this name gets the new content. A new file
+    gets the permissions that ``open`` would give it; an old one keeps its own, and is left alone, with a
+    PermissionError, if it is read-only.
     """
     target = Path(os.path.realpath(path))
     mode = _check_target(target, path)

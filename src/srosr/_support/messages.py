@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["choose_from", "count_of", "did_you_mean", "join_names", "list_names", "quote_names", "quote_text"]
-
 #: How alike two names must be for one to be suggested for the other; difflib's ratio, from 0 to 1.
 LEAST_LIKENESS = 0.5
 

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = [
-    "capitalize",
-    "format_duration",
-    "format_mean",
-    "format_number",
-    "format_ordinal",
-    "format_p_value",
-    "format_seconds",
-]
-
 
 def format_number(value: float, digits: int = 3, *, signed: bool = False) -> str:
     """Return a number with a typographic minus sign; zero has no sign."""

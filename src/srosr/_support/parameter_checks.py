@@ -9,20 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_finite",
-    "check_flag",
-    "check_fraction",
-    "check_n_jobs",
-    "check_positive",
-    "check_rate",
-    "check_share",
-    "check_tail_size",
-    "to_number",
-]
-
 
 def to_number(value: Any) -> float:
     """Return a number as a float, infinity where it is too large for one, NaN for anything else and for bools."""

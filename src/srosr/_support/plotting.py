@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "INK",
-    "KNOWN_COLOR",
-    "PALE",
-    "SHADE",
-    "UNKNOWN_COLOR",
-    "Display",
-    "draw_histogram",
-    "find_bins",
-    "make_panels",
-    "remove_spines",
-]
-
 KNOWN_COLOR = "#1f6f8b"
 UNKNOWN_COLOR = "#d1603d"
 INK = "#2b2d42"
@@ -55,18 +42,10 @@ class Display:
 
 
 def make_panels(ax: Any, n: int, figsize: tuple[float, float], ratios: Sequence[float]) -> tuple[Axes, ...]:
-    """Return the Axes of n panels side by side.
+    """Return the Axes of n panels side by side, with these ratios of their widths.
 
-    Parameters
-    ----------
-    ax : None, Axes or sequence of n Axes
-        None makes a new figure with pyplot, as scikit-learn's displays do. One Axes is replaced by the panels (for
-        n = 1 it is the panel).
-    n : int
-    figsize : tuple of float
-        Size of a new figure, in inches.
-    ratios : sequence of float
-        Widths of the panels.
+    Without ``ax`` they are in a new figure made with pyplot, as scikit-learn's displays do. One Axes is replaced by the
+    panels (for n = 1 it is the panel), n Axes are the panels.
     """
     if ax is None:
         from matplotlib import pyplot as plt

@@ -48,18 +48,10 @@ class ThreadPool:
     """Threads that work while the calling thread waits for them and for Ctrl-C.
 
     An executor's threads are joined before Python exits, so that one deep in another library's solver would keep the
-    user waiting; these are daemons. A job that is interrupted writes nothing that anybody reads.
-
-    Parameters
-    ----------
-    n_threads : int
-        With 0, jobs run in the calling thread as they are submitted. That saves the start of a thread where the work
-        takes less than a few milliseconds; Ctrl-C waits for a compiled function to return.
-
-    Attributes
-    ----------
-    stop : uint8 ndarray (1,)
-        Set to 1 when work is to end early; loops in compiled code check it.
+    user waiting; these are daemons. A job that is interrupted writes nothing that anybody reads. With no threads, jobs
+    run in the calling thread as they are submitted. That saves the start of a thread where the work takes less than a
+    few milliseconds; Ctrl-C waits for a compiled function to return. Loops in compiled code check ``stop``, an array of
+    one byte that is set to 1 when work is to end early.
     """
 
     def __init__(self, n_threads: int) -> None:

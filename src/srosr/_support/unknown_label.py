@@ -10,8 +10,6 @@ import numpy as np
 
 from .array_types import AnyArray
 
-__all__ = ["append_unknown", "format_label", "is_text", "resolve_unknown_label"]
-
 UNKNOWN_NUMBER = -1
 UNKNOWN_TEXT = "unknown"
 
@@ -37,11 +35,6 @@ def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
     """Return the label for rejected samples: the given one, or −1 for numbers and "unknown" for text.
 
     Where −1 is a class it is the smallest class minus one; where "unknown" is one, "__unknown__".
-
-    Raises
-    ------
-    ValueError
-        If the given label is a class, or of another kind than the classes.
     """
     text = is_text(classes)
     known = classes.tolist()

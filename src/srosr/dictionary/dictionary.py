@@ -9,6 +9,7 @@ appends or drops rows of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,6 @@ from sklearn.utils import check_array
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .kernels import Kernel, NamedKernel, compare_to_self, evaluate, resolve_kernel
-
-__all__ = ["Dictionary", "Queries"]
 
 # How negative an eigenvalue of a Gram matrix may be, relative to its trace, before it counts as indefinite.
 _INDEFINITE = 1e-9
@@ -239,8 +238,7 @@ class Dictionary:
     @property
     def linear_atoms(self) -> Array | None:
         """The atoms as scaled feature rows where the kernel is linear, else None."""
-        linear = isinstance(self._kernel, NamedKernel) and self._kernel.name == "linear"
-        return self._values if linear and not self.is_precomputed else None
+        return self._values if self._is_linear_kernel else None
 
     @property
     def squared_norms(self) -> Array:
@@ -358,11 +356,8 @@ class Dictionary:
                 else "y must be left out: the dictionary's atoms have no labels."
             )
         new_labels = None if y is None else _check_labels(y, len(values), name="y")
-        if (
-            new_labels is not None
-            and self.labels is not None
-            and ((new_labels.dtype.kind in "OUS") != (self.labels.dtype.kind in "OUS"))
-        ):
+        kinds = {labels.dtype.kind in "OUS" for labels in (new_labels, self.labels) if labels is not None}
+        if len(kinds) > 1:
             raise ValueError("y mixes text and numbers with the dictionary's labels; use one kind.")
         new, new_scale = self._scale_rows(values, "X")
         gram = None
@@ -552,20 +547,10 @@ class Dictionary:
         out._set(values, scale, labels, order, gram)
         return out
 
-    def _derive(
-        self,
-        values: Array,
-        scale: Array,
-        labels: AnyArray | None,
-        order: IntArray,
-        gram: Array | None,
-        picked: IntArray | None = None,
-    ) -> Dictionary:
-        other = object.__new__(Dictionary)
-        other.kernel, other._kernel, other.normalize = self.kernel, self._kernel, self.normalize
-        other.gamma, other.degree, other.coef0 = self.gamma, self.degree, self.coef0
-        other.n_features = self.n_features
-        other._set(values, scale, labels, order, gram, picked)
+    def _derive(self, *parts: Any) -> Dictionary:
+        """Return a dictionary with the same kernel and other parts, see :meth:`_set`."""
+        other = copy(self)
+        other._set(*parts)
         return other
 
 

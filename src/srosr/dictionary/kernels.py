@@ -15,8 +15,6 @@ from numba import njit
 from .._support.array_types import Array
 from .._support.parameter_checks import to_number
 
-__all__ = ["KERNELS", "Kernel", "resolve_kernel"]
-
 Kernel = Callable[[Array, Array], Array]
 
 #: Names that :class:`srosr.Dictionary` accepts besides a callable.

@@ -24,8 +24,6 @@ from scipy import linalg
 from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary, Queries
 
-__all__ = ["Collaborative", "HeldOutCollaborative", "solve_collaborative"]
-
 #: Ridge penalty of the collaborative scores (their similarities are at most 1).
 COLLABORATIVE_PENALTY = 0.05
 #: Ridge penalty of the subspace distances, relative to the mean squared length of the atoms.
@@ -33,12 +31,7 @@ SUBSPACE_PENALTY = 0.1
 
 
 class DecayingSimilarity:
-    """Similarities that decay with distance, computed from the inner products of a dictionary.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-    """
+    """Similarities that decay with distance, computed from the inner products of a dictionary."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         gram, n = dictionary.gram, dictionary.n_atoms
@@ -57,13 +50,7 @@ class DecayingSimilarity:
 
 
 class RidgeSystems:
-    """The Cholesky factors of the ridge systems: one over all atoms, and one of each class.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        With labels.
-    """
+    """The Cholesky factors of the ridge systems of a labeled dictionary: one over all atoms, and one of each class."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
@@ -83,15 +70,7 @@ class RidgeSystems:
 
 
 class Collaborative:
-    """Class scores and subspace distances of samples over a whole dictionary.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        With labels.
-    systems : RidgeSystems, optional
-        Those of the dictionary, where they have been factored already.
-    """
+    """Class scores and subspace distances of samples over a whole dictionary."""
 
     def __init__(self, dictionary: Dictionary, systems: RidgeSystems | None = None) -> None:
         systems = RidgeSystems(dictionary) if systems is None else systems
@@ -120,13 +99,6 @@ class HeldOutCollaborative:
     predicts them as :math:`Y_U - P_{UU}^{-1}A_U`. With :math:`P = (G_{kk} + \mu I)^{-1}` for all atoms of class k and
     :math:`v = (Pc_k)_U`, the part of a sample that the class explains without them is
     :math:`c_k^TPc_k - v^TP_{UU}^{-1}v`. So one inverse, and one of each class, serve every way of holding atoms out.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        With labels.
-    systems : RidgeSystems, optional
-        Those of the dictionary, where they have been factored already.
     """
 
     def __init__(self, dictionary: Dictionary, systems: RidgeSystems | None = None) -> None:

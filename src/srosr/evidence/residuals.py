@@ -20,8 +20,6 @@ from .._support.array_types import Array
 from ..coding import Codes
 from ..dictionary import Dictionary, Queries
 
-__all__ = ["class_residuals", "residual_ratio", "sparsity_concentration"]
-
 # Samples whose Gram blocks are computed together where the Gram matrix is not stored.
 _BLOCK_ROWS = 256
 

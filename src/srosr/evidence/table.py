@@ -26,8 +26,6 @@ from ..coding import Codes
 from ..dictionary import Dictionary, Queries
 from .residuals import compute_concentration, compute_residuals, divide_smallest_two
 
-__all__ = ["DIRECTION", "EVIDENCE", "LEAST_SQUARES", "Evidence", "build_evidence"]
-
 #: +1 where large values speak for an unknown sample, −1 where small ones do.
 DIRECTION = {
     "matched": 1.0,
@@ -86,18 +84,10 @@ def build_evidence(
     scores: Array | None = None,
     distances: Array | None = None,
 ) -> Evidence:
-    """Build the evidence table of coded samples.
+    """Build the evidence table of samples coded over a dictionary of at least two classes.
 
-    Parameters
-    ----------
-    queries : Queries
-        Made by the dictionary.
-    codes : Codes
-        Of these queries over this dictionary, in CSR form.
-    dictionary : Dictionary
-        With labels of at least two classes.
-    scores, distances : ndarray (n_samples, n_classes), optional
-        Collaborative class scores and subspace distances. Without them their columns hold 0, 0 and 1.
+    ``scores`` and ``distances`` are collaborative class scores and subspace distances, (n_samples, n_classes); without
+    them their columns hold 0, 0 and 1.
     """
     residuals = compute_residuals(queries, codes.codes, dictionary)
     n_samples, n_classes = residuals.shape

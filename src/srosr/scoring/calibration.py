@@ -21,8 +21,6 @@ from .fusion import Fusion, fit_fusion
 from .held_out_scores import HeldOutScores
 from .splits import SIMULATED_EVERY, draw_cross_splits, draw_folds, draw_left_out_classes
 
-__all__ = ["Calibration", "calibrate", "conclude", "count_atoms", "fit_calibrated_rule", "needs_least_squares"]
-
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -152,30 +150,9 @@ def calibrate(
             simulated = tester.test_simulated(simulated_splits, left_out)
             held_out = tester.test_known(folds)
         else:
-            later = partial(_CrossTestLater, dictionary, problem, n_jobs, least_squares is not None)
-            simulated = DeferredCrossTest(later(simulated_splits, left_out))
-            held_out = DeferredCrossTest(later(folds))
+            later = partial(DeferredCrossTest, dictionary, problem, n_jobs, least_squares is not None)
+            simulated, held_out = later(simulated_splits, left_out), later(folds)
     return conclude(known, simulated, held_out, sizes, rule=rule, tail_size=tail_size, weight=weight)
-
-
-@dataclass(frozen=True)
-class _CrossTestLater:
-    """The arguments of a pass that is deferred; the inverses of least squares are not kept until then."""
-
-    dictionary: Dictionary
-    problem: Problem
-    n_jobs: int | None
-    with_least_squares: bool
-    splits: list[IntArray]
-    left_out: list[IntArray] | None = None
-
-    def __call__(self) -> CrossTest:
-        with one_blas_thread():
-            least_squares = HeldOutCollaborative(self.dictionary) if self.with_least_squares else None
-            tester = CrossTester(self.dictionary, self.problem, least_squares, n_jobs=self.n_jobs)
-            if self.left_out is None:
-                return tester.test_known(self.splits)
-            return tester.test_simulated(self.splits, self.left_out)
 
 
 def conclude(

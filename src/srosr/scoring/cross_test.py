@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array, IntArray
+from .._support.threads import one_blas_thread
 from ..coding import Problem, gram_wanted, sparse_encode
 from ..dictionary import Dictionary, wrap_queries
 from ..evidence import EVIDENCE, HeldOutCollaborative, build_evidence
-
-__all__ = ["CrossTest", "CrossTester", "DeferredCrossTest"]
 
 
 @dataclass(frozen=True)
@@ -78,38 +77,11 @@ class CrossTest:
         return self.truth == self.candidate
 
 
-class DeferredCrossTest:
-    """A cross-test that runs at its first use; its splits are fixed, so the result does not depend on when.
-
-    Parameters
-    ----------
-    run : callable
-        Returns the cross-test.
-    """
-
-    def __init__(self, run: Callable[[], CrossTest]) -> None:
-        self._run = run
-
-    @cached_property
-    def result(self) -> CrossTest:
-        """The cross-test, run now if it has not been."""
-        return self._run()
-
-
 class CrossTester:
     """Codes samples of a dictionary over parts of it. Samples of length zero are left out.
 
-    Parameters
-    ----------
-    dictionary : Dictionary
-        With labels of at least two classes.
-    problem : Problem
-    held_out : HeldOutCollaborative, optional
-        Of the dictionary. Without it only the evidence of sparse codes is computed; a large dictionary then needs no
-        Gram matrix of all its atoms.
-    n_jobs : int, optional
-    done : callable, optional
-        Called with the number of samples coded since the last call.
+    Without ``held_out``, least squares over the dictionary, only the evidence of sparse codes is computed; a large
+    dictionary then needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
     """
 
     def __init__(
@@ -187,3 +159,28 @@ class CrossTester:
             if len(test):
                 parts.append(self.encode(test, np.union1d(held, gone), absent, repeat))
         return CrossTest.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class DeferredCrossTest:
+    """A cross-test that runs at its first use; its splits are fixed, so the result does not depend on when.
+
+    The inverses of least squares are not kept until then.
+    """
+
+    dictionary: Dictionary
+    problem: Problem
+    n_jobs: int | None
+    with_least_squares: bool
+    splits: list[IntArray]
+    left_out: list[IntArray] | None = None
+
+    @cached_property
+    def result(self) -> CrossTest:
+        """The cross-test, run now if it has not been."""
+        with one_blas_thread():
+            least_squares = HeldOutCollaborative(self.dictionary) if self.with_least_squares else None
+            tester = CrossTester(self.dictionary, self.problem, least_squares, n_jobs=self.n_jobs)
+            if self.left_out is None:
+                return tester.test_known(self.splits)
+            return tester.test_simulated(self.splits, self.left_out)

@@ -18,8 +18,6 @@ from ..tails import GPDTail, SplicedDistribution, fit_tail
 from .cross_test import CrossTest
 from .fusion import Fusion
 
-__all__ = ["CalibratedRule", "TailRule", "fit_tails"]
-
 #: A class with fewer training samples than this shares the tails of all classes.
 MIN_SAMPLES = 10
 _MATCHED, _NONMATCHED = EVIDENCE.index("matched"), EVIDENCE.index("nonmatched")
@@ -68,14 +66,7 @@ class TailRule:
 def fit_tails(known: CrossTest, sizes: IntArray, tail_size: float | str, weight: float) -> TailRule:
     """Fit tails to the matched errors and to the sums of non-matched errors of every class.
 
-    Parameters
-    ----------
-    known : CrossTest
-        At least one row.
-    sizes : ndarray of int (n_classes,)
-        Training samples of each class; below ten, a class shares the tails of all classes.
-    tail_size : float or "auto"
-    weight : float
+    There must be a row. ``sizes`` counts the training samples of each class; below ten, it shares the tails of all.
     """
 
     def fit_pair(rows: CrossTest) -> tuple[GPDTail, GPDTail]:

@@ -23,8 +23,6 @@ from scipy.special import expit
 from .._support.array_types import Array
 from ..evidence import DIRECTION, EVIDENCE
 
-__all__ = ["DIRECTION", "EVIDENCE", "Fusion", "fit_fusion", "rescale_fusion"]
-
 #: How strongly weights shrink toward the prior, and the prior weight of each kind of evidence.
 SHRINKAGE = 0.005
 PRIOR = 0.25
@@ -69,22 +67,11 @@ def _measure_moments(values: Array) -> tuple[Array, Array]:
 
 
 def fit_fusion(known: Array, simulated: Array, unknown: Any) -> tuple[Fusion, Fusion]:
-    """Learn the fused score.
+    """Learn the fused score of samples coded over all classes, and of those coded with classes left out.
 
-    Parameters
-    ----------
-    known : ndarray (n, 8)
-        Evidence of held-out known samples, coded over all classes; may be empty.
-    simulated : ndarray (m, 8)
-        Evidence of samples coded with classes left out; may be empty.
-    unknown : ndarray of bool (m,)
-        Which of those are simulated unknowns.
-
-    Returns
-    -------
-    fusion, simulated_fusion : Fusion
-        For samples coded over all classes, and for those coded with classes left out; the weights are the same. Where
-        there is no held-out known sample the scales come from the simulated unknowns.
+    ``known`` is the evidence of held-out known samples over all classes, ``simulated`` that of samples with classes
+    left out, of which ``unknown`` tells the simulated unknowns; each may be empty. The weights of both are the same.
+    Where there is no held-out known sample the scales come from the simulated unknowns.
     """
     prior = np.full(len(EVIDENCE), PRIOR)
     unknown = np.asarray(unknown, dtype=bool)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from .._support.array_types import AnyArray, Array, IntArray
 
-__all__ = ["HeldOutScores"]
-
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:

@@ -9,15 +9,6 @@ import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
 
-__all__ = [
-    "SIMULATED_EVERY",
-    "draw_cross_splits",
-    "draw_folds",
-    "draw_left_out_classes",
-    "rotate_classes",
-    "split_off_calibration",
-]
-
 #: Share of the classes that simulated openness leaves out at a time.
 LEFT_OUT = 0.3
 #: Openness is simulated in every second repeat, which adds half as many codings.

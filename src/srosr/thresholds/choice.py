@@ -23,8 +23,6 @@ from .criteria import (
     simulated_threshold,
 )
 
-__all__ = ["CalibrationSplit", "choose_threshold", "use_fixed_threshold"]
-
 # With fewer held-out samples than this, a target too small for them is replaced by simulated openness.
 _FEW = 19
 
@@ -58,19 +56,9 @@ def choose_threshold(
 ) -> Threshold:
     """Choose the threshold on the unknown score from held-out scores.
 
-    Parameters
-    ----------
-    held_out : HeldOutScores
-    n_classes : int
-    threshold : float, str or None
-        A number, the objective of simulated openness, or None for the target.
-    target_rejection : float
-    per_class : bool
-    risk_weight : float
-    calibration_split : CalibrationSplit or None
-        With enough samples, and some of every class, the target is guaranteed.
-    guarantee : bool
-        Whether the user asked for that guarantee; there is a warning where it cannot be given.
+    ``threshold`` is a number, the objective of simulated openness, or None for the target. A calibration split with
+    enough samples, and some of every class, guarantees the target; if the user asked for that ``guarantee`` and it
+    cannot be given, there is a warning.
     """
     risk_weight = check_positive("risk_weight", risk_weight)
     if isinstance(threshold, str):

@@ -19,16 +19,6 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import to_number
 
-__all__ = [
-    "OBJECTIVES",
-    "Threshold",
-    "check_threshold",
-    "conformal_threshold",
-    "count_needed",
-    "rejection_threshold",
-    "simulated_threshold",
-]
-
 #: The objectives of `simulated_threshold`.
 OBJECTIVES = ("risk", "f", "youden")
 
@@ -84,14 +74,7 @@ def count_needed(target: float) -> int:
 
 
 def rejection_threshold(scores: Array, target: float) -> float:
-    """Return the smallest threshold that rejects at most the share ``target`` of the scores.
-
-    Parameters
-    ----------
-    scores : ndarray (n,)
-        Unknown scores of held-out known samples.
-    target : float
-    """
+    """Return the smallest threshold that rejects at most the share ``target`` of the scores of known samples."""
     ordered = np.sort(scores)
     return float(ordered[max(math.ceil((1.0 - target) * len(ordered) - 1e-9), 1) - 1])
 
@@ -101,15 +84,7 @@ def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> f
 
     A new known sample that is exchangeable with the n calibration samples is rejected with probability at most
     :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the end of the scale, which rejects
-    nothing, has this guarantee.
-
-    Parameters
-    ----------
-    scores : ndarray (n,)
-        Unknown scores of samples that were kept out of dictionary, tails and fusion.
-    target : float
-    highest : float
-        End of the scale.
+    nothing, has this guarantee. The scores are those of samples kept out of dictionary, tails and fusion.
 
     References
     ----------
@@ -139,24 +114,9 @@ def simulated_threshold(
     With :math:`C_o` the share of unknowns accepted and :math:`C_\epsilon` the share of known samples rejected or given
     a wrong class, "risk" minimizes the paper's open set risk :math:`C_o + \lambda C_\epsilon`; "f" maximizes the
     F-measure (true positives: known samples accepted in the right class) with as many unknown as known samples;
-    "youden" maximizes the share of known samples accepted minus that of unknowns accepted.
-
-    Parameters
-    ----------
-    known, unknown : ndarray
-        Unknown scores.
-    right : ndarray of bool
-        Whether a known sample's candidate is its class.
-    objective : {"risk", "f", "youden"}
-    risk_weight : float
-        :math:`\lambda`.
-    lowest, highest : float
-        Ends of the scale of the scores.
-
-    Returns
-    -------
-    threshold, value : float
-        The middle of the gap above the best threshold, and the objective there.
+    "youden" maximizes the share of known samples accepted minus that of unknowns accepted. ``right`` tells the known
+    samples whose candidate is their class. The threshold is the middle of the gap above the best one; the objective
+    there is returned with it.
     """
     levels = np.unique(np.concatenate([[lowest], known, unknown]))
     accepted = np.searchsorted(np.sort(known), levels, side="right") / len(known)
