@@ -29,14 +29,9 @@ def factor_gram(gram: Array) -> Array | None:
     return None if (np.diagonal(factor) ** 2 <= INDEPENDENT * np.diagonal(gram)).any() else factor
 
 
-def invert_gram(gram: Array) -> Array | None:
-    """Return the inverse of the Gram matrix, or None if its atoms are (numerically) dependent."""
-    factor = factor_gram(gram)
-    if factor is None:
-        return None
-    inverse, info = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if info != 0:
-        return None
+def invert_factor(factor: Array) -> Array:
+    """Return the inverse of the Gram matrix from its Cholesky factor."""
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
     lower = np.tril(inverse)
     lower += np.tril(lower, -1).T
     return lower

@@ -21,7 +21,7 @@ from .active_set import correlations
 from .block_inverse import append, enlarged, new_inverse, remove, times
 from .compiled import entry_point, inner
 from .forward_path import ForwardPath
-from .least_squares import factor_gram, invert_gram
+from .least_squares import factor_gram, invert_factor
 from .solver import Solution, Solver
 from .workspace import LOST, OUT_OF_STEPS, REACHED, STOPPED
 
@@ -29,12 +29,10 @@ from .workspace import LOST, OUT_OF_STEPS, REACHED, STOPPED
 # ends cost the same there), and given up if more than this share of the atoms is inactive.
 _NEAR_LEAST_SQUARES = 0.78
 _MOST_INACTIVE = 0.6
-# Multiplications for a sample relative to the squared number of atoms: with the inverse of the Gram matrix; without it
-# paths close to least squares are followed from the front.
+# Multiplications for a sample relative to the squared number of atoms, with the inverse of the Gram matrix and with its
+# factor.
 _INVERSE_COST = 2.0
 _FACTOR_COST = 10.0
-# This many of those in a chunk of samples are worth an inverse.
-_ENOUGH_FOR_INVERSE = 4
 # Factor on the estimated norm of an inverse.
 _ESTIMATE_MARGIN = 100.0
 
@@ -279,7 +277,8 @@ class ReversePath(Solver):
     def _get_inverse(self) -> Array | None:
         gram = self.batch.gram
         assert gram is not None
-        return self.batch.keep("inverse", lambda: invert_gram(gram))
+        factor = self.batch.keep("factor", lambda: factor_gram(gram))
+        return None if factor is None else self.batch.keep("inverse", lambda: invert_factor(factor))
 
     def _solve_gram(self, right: Array) -> Array:
         """Return the rows x of Gx = right."""
@@ -296,8 +295,6 @@ class ReversePath(Solver):
         near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon * epsilon)
         out_of_reach: IntArray = np.flatnonzero(near & (floor >= epsilon))
         close: IntArray = np.flatnonzero(near & (floor < epsilon))
-        if not self._is_worth_inverse(len(close)):
-            near[close], close = False, close[:0]
         if not near.any():
             return self.forward.solve(cross, squared_norms)
         rows = np.concatenate([out_of_reach, close])
@@ -307,10 +304,6 @@ class ReversePath(Solver):
         if len(front):
             parts.append((front, self.forward.solve(cross[front], squared_norms[front])))
         return Solution.merge(len(cross), *parts)
-
-    def _is_worth_inverse(self, n_close: int) -> bool:
-        """Return whether paths close to least squares are followed from there."""
-        return True
 
     def _start_from_least_squares(
         self, cross: Array, squared_norms: Array, fit: Array, n_out_of_reach: int
@@ -333,7 +326,10 @@ class ReversePath(Solver):
 
 
 class FactoredPath(ReversePath):
-    """The same for few samples, by the Cholesky factor, which is had for a third of the cost of the inverse."""
+    """The same for few samples, by the Cholesky factor, at a third of the cost of the inverse.
+
+    The inverse is computed only if a sample is close to least squares: its path from the front would cost more.
+    """
 
     @classmethod
     def cost(cls, batch: Batch) -> float:
@@ -354,6 +350,3 @@ class FactoredPath(ReversePath):
 
     def _solve_gram(self, right: Array) -> Array:
         return np.ascontiguousarray(linalg.cho_solve((self.factor, True), right.T, check_finite=False).T)
-
-    def _is_worth_inverse(self, n_close: int) -> bool:
-        return n_close >= _ENOUGH_FOR_INVERSE and self._get_inverse() is not None
