@@ -55,8 +55,8 @@ def count_levels(differences: pd.DataFrame) -> tuple[int, int, int]:
 def fit_slopes(differences: pd.DataFrame) -> MeanInterval:
     """Return the change of a difference per point of openness (1 %), from a straight line in every trial."""
     openness = 100 * np.asarray(differences.columns, dtype=float)
-    centred = openness - openness.mean()
-    slopes = differences.to_numpy() @ centred / (centred @ centred)
+    centered = openness - openness.mean()
+    slopes = differences.to_numpy() @ centered / (centered @ centered)
     return mean_interval(slopes)
 
 
@@ -67,9 +67,9 @@ def _format_interval(interval: MeanInterval, digits: int = 3) -> str:
 
 def choose_pairs(there: Iterable[str]) -> list[tuple[str, str]]:
     """Return each available rule with each available rival that it is compared with."""
-    met = [(rule, rival) for rule in RULES for rival in (*RIVALS, *(LASSO_RIVALS if rule in LASSO_RULES else ()))]
-    met += [(rule, rival) for rule in OURS for rival in ("paper", "paper-lasso")]
-    return [pair for pair in met if set(pair) <= set(there)]
+    pairs = [(rule, rival) for rule in RULES for rival in (*RIVALS, *(LASSO_RIVALS if rule in LASSO_RULES else ()))]
+    pairs += [(rule, rival) for rule in OURS for rival in ("paper", "paper-lasso")]
+    return [pair for pair in pairs if set(pair) <= set(there)]
 
 
 def tabulate_levels(out: Any, results: pd.DataFrame) -> Any:

@@ -12,7 +12,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks import report
-from benchmarks.judge import Reference
+from benchmarks.code_checks import Reference
 from benchmarks.opponents import Opponent, load
 from benchmarks.problems import SETS, Unavailable
 from benchmarks.scaling import QUERIES_FOR_ATOMS, measure_scaling
@@ -41,11 +41,11 @@ def _chosen(text: str | None, available: dict[str, str], option: str) -> list[st
 
 def _opponents(text: str | None, quick: bool) -> tuple[list[Opponent], list[Record]]:
     """Ours and the chosen others that can run here, and why others cannot."""
-    everybody = load()
-    keys = {o.NAME.lower().replace(" ", "-"): o.NAME for o in everybody[1:]}
+    opponents = load()
+    keys = {o.NAME.lower().replace(" ", "-"): o.NAME for o in opponents[1:]}
     names = _chosen(text, keys, "--opponents")
-    fit, skipped = [everybody[0]], []
-    for opponent in everybody[1:]:
+    fit, skipped = [opponents[0]], []
+    for opponent in opponents[1:]:
         if opponent.NAME in names:
             reason = opponent.skip_reason()
             if reason is None and quick and text is None and opponent.NAME in NOT_QUICK:
@@ -93,7 +93,7 @@ def main(
     """Compare srosr's coder with other solvers, one thread each and then two.
 
     Data sets are found under SROSR_DATA_DIR; those that are absent, and opponents that are not installed, are
-    left out with a reason. The judge computes objectives and duality gaps itself.
+    left out with a reason. ``benchmarks/code_checks.py`` computes objectives and duality gaps for all of them.
     """
     started = time.perf_counter()
     out, err = report.console(), Console(stderr=True)

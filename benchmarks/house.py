@@ -2,9 +2,9 @@
 
     python -m benchmarks.house
 
-A *room* is an entry at the top level of ``src/srosr``. :data:`ORDER` lists the rooms along the way of the data: a room
-imports only from rooms before it, and only the names that their ``__init__`` exports. :data:`EXCEPTIONS` lists the
-imports that deliberately break this, with the reason. ``tests/test_house.py`` holds the package to both.
+A *room* is an entry at the top level of ``src/srosr``. :data:`ORDER` lists the rooms in the order in which data pass
+through them: a room imports only from rooms before it, and only the names that their ``__init__`` exports.
+:data:`EXCEPTIONS` lists the imports that deliberately break this, with the reason. ``tests/test_house.py`` checks both.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All training pictures of six MNIST digits are atoms (about 36,000 of 784 features: an N×N Gram matrix would
 take 10 GiB), and 1,000 test pictures are queries. Every problem runs in its own process, so that its peak memory can be
-measured; the judge then checks the codes.
+measured; the codes are then checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 from threadpoolctl import threadpool_limits
 
 from benchmarks import report
-from benchmarks.judge import judge
+from benchmarks.code_checks import check_codes
 from benchmarks.opponents import ours
 from benchmarks.problems import Problem, Unavailable, describe, mnist, read_mnist
 from benchmarks.timing import Record, clock, warm_up
@@ -72,7 +72,7 @@ def memory_peak() -> int:
 
 
 def measure_large(problem: Problem, n_queries: int, per_class: int, threads: int) -> Record:
-    """Solve one problem in this process; return time, memory beyond the data, and the judge's findings.
+    """Solve one problem in this process; return time, memory beyond the data, and the checks of the codes.
 
     The warm-up, including compilation, counts toward the memory but not toward the time.
     """
@@ -84,7 +84,7 @@ def measure_large(problem: Problem, n_queries: int, per_class: int, threads: int
         seconds, codes = clock(lambda: ours.solve(data.atoms, data.queries, problem, threads))
         beyond = memory_peak() - before
     with threadpool_limits(1):
-        verdict = judge(data.atoms, data.queries, problem, codes)
+        verdict = check_codes(data.atoms, data.queries, problem, codes)
     return {
         "problem": describe(problem),
         "n_atoms": len(data.atoms),

@@ -69,12 +69,12 @@ def main(arguments: list[str] | None = None) -> None:
         for clf in classifiers.values():
             clf.fit(X, y)
     print(f"{len(X)} training samples of {X.shape[1]} features, {len(np.unique(y))} classes ({options.data})\n")
-    print(f"{'':16s} {'samples':>8s} {'ms a call':>10s} {'least':>8s} {'ms a sample':>12s}")
+    print(f"{'':16s} {'samples':>8s} {'ms per call':>11s} {'least':>8s} {'ms per sample':>14s}")
     for n in (1, 32, len(X_test)):
         repeats = max(5, options.repeats // max(n // 4, 1))
         for name, clf in classifiers.items():
             median, least = time_calls(lambda clf=clf, n=n: clf.predict(X_test[:n]), repeats)
-            print(f"{name:16s} {n:8d} {median:10.3f} {least:8.3f} {median / n:12.4f}")
+            print(f"{name:16s} {n:8d} {median:11.3f} {least:8.3f} {median / n:14.4f}")
     print(f"\ntarget for one sample: at most {TARGET:g} ms")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.judge import Reference, Verdict, judge
+from benchmarks.code_checks import Reference, Verdict, check_codes
 from benchmarks.opponents import Opponent
 from benchmarks.problems import Array, Problem, ProblemSet, describe
 from srosr import BPDN, Lasso
@@ -39,7 +39,7 @@ Record = dict[str, Any]
 class Case:
     """One row group of the tables: a problem on the queries of one kind.
 
-    ``part`` is "feasible" or "infeasible" for BPDN (epsilon against the judge's least-squares residual),
+    ``part`` is "feasible" or "infeasible" for BPDN (epsilon against the least-squares residual of ``Reference``),
     and "all" for the Lasso.
     """
 
@@ -202,7 +202,7 @@ def time_runs(case: Case, runs: list[Run], repeat: int) -> None:
         for run in runs:
             if run.error is None:
                 queries = case.queries[: run.n]
-                run.verdict = judge(case.data.atoms, queries, case.problem, run.codes, case.reference)
+                run.verdict = check_codes(case.data.atoms, queries, case.problem, run.codes, case.reference)
                 run.codes = None
 
 

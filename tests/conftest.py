@@ -1,4 +1,4 @@
-"""Which tests run: the slow ones on request, those on real data where it is.
+"""Select the tests to run: slow ones on request, those on real data if the data are available.
 
 The default run leaves out the tests marked ``slow`` and tries a quarter of the examples of every property test;
 ``--slow`` runs all of both. ``--slow -m "slow or hypothesis"`` runs what the default run leaves out, and little else.

@@ -1,7 +1,7 @@
-"""Tables and portraits such as an experiment leaves, made up but lifelike, and the same each time.
+"""Made-up but realistic result tables and portraits of an experiment, the same each time.
 
 A method has a skill; trials are harder or easier for all methods alike, so that paired differences are steadier than
-the values themselves. Known samples are refused at a rate of the method's, unknown ones the more the better it ranks.
+the values themselves. Known samples are rejected at a rate of the method, unknown ones more often the better it ranks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
                 recognition = closed * (1 - shy)
                 rejection = np.clip(auroc - 0.08 + rng.normal(0, 0.02 / (1 + level)), 0, 1)
                 accuracy = (1 - share) * recognition + share * rejection
-                # Harmonic mean of precision, which strangers spoil, and recall.
+                # Harmonic mean of precision, which accepted unknown samples lower, and recall.
                 precision = recognition / (recognition + 0.02 + share * (1 - rejection))
                 values = {
                     "f": 2 * precision * recognition / (precision + recognition),
@@ -62,10 +62,16 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
                     for metric, value in values.items()
                 ]
             for target in TARGETS:
-                refused = float(np.clip(target * (1 + 0.12 * position) + rng.normal(0, 0.01), 0, 1))
-                stranger = float(np.clip(auroc - 0.35 + 0.5 * target**0.25, 0, 1))
-                right = (1 - refused) * closed
-                row = (target, refused, stranger, right * (0.7 + 0.3 * stranger), 0.4 * right + 0.6 * stranger)
+                known_rejected = float(np.clip(target * (1 + 0.12 * position) + rng.normal(0, 0.01), 0, 1))
+                unknown_rejected = float(np.clip(auroc - 0.35 + 0.5 * target**0.25, 0, 1))
+                right = (1 - known_rejected) * closed
+                row = (
+                    target,
+                    known_rejected,
+                    unknown_rejected,
+                    right * (0.7 + 0.3 * unknown_rejected),
+                    0.4 * right + 0.6 * unknown_rejected,
+                )
                 coverage.append(("made-up", trial, method, *map(float, row)))
             fit, predict = 3.0 + position + rng.random(), 0.4 + 0.1 * rng.random()
             times.append(("made-up", trial, method, fit, predict, 0.1, 0.8 * fit if position < 7 else 0.0))

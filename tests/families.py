@@ -1,9 +1,9 @@
 """Dictionaries of the kinds real data bring, and the queries that go with them, as hypothesis strategies.
 
 Each family is a function (rng, n_atoms, n_features) -> atoms as rows. Sizes and seeds are drawn by
-hypothesis, so a failing case shrinks towards few atoms, few features and a small seed.
+hypothesis, so a failing case shrinks toward few atoms, few features and a small seed.
 
-``FAMILIES`` have a numerical rank nobody can argue about. In ``BLURRED`` atoms almost repeat each other, so
+``FAMILIES`` have an unambiguous numerical rank. In ``BLURRED`` atoms almost repeat each other, so
 that the rank depends on who asks: there every claim holds that does not mention the span.
 """
 

@@ -1,7 +1,7 @@
-"""Slow, plain oracles the engine is judged by; nothing here is shared with it.
+"""Slow, plain references for testing the coder; they share no code with it.
 
 Everything works on raw features (never on a Gram matrix), one query at a time. ``atoms`` holds atoms as
-rows, so the matrix Y of the formulas is ``atoms.T``. The optimisation oracles return a :class:`Bracket`: a
+rows, so the matrix Y of the formulas is ``atoms.T``. The optimization references return a :class:`Bracket`: a
 point, its objective, and a lower bound on the optimum that weak duality proves from the features alone. A
 reference therefore never has to be believed: the true optimum lies between ``lower`` and ``upper``.
 """
@@ -20,7 +20,7 @@ RANK_TOLERANCE = 1e-8
 
 
 class Bracket(NamedTuple):
-    """A point of a minimisation problem and an interval that holds the optimum."""
+    """A point of a minimization problem and an interval that holds the optimum."""
 
     x: np.ndarray
     upper: float
@@ -106,7 +106,7 @@ def _scales(atoms, y):
 
 
 def lasso_by_conic_solver(atoms, y, alpha):
-    """Lasso as a quadratic programme in the two signs of x and the residual."""
+    """Lasso as a quadratic program in the two signs of x and the residual."""
     atoms, y = np.asarray(atoms, float), np.asarray(y, float)
     n, m = atoms.shape
     s, t = _scales(atoms, y)
@@ -174,7 +174,7 @@ def bpdn_by_conic_solver(atoms, y, epsilon, rank_tolerance=RANK_TOLERANCE):
     """min |x|_1 with |y - Yx| <= eps by second-order cones, eps above the distance rho to the span.
 
     Solved inside the span, where the constraint reads |Py - Yx| <= sqrt(eps^2 - rho^2) and stays well posed
-    as eps nears rho. ``upper`` belongs to a point moved towards least squares just far enough to satisfy the
+    as eps nears rho. ``upper`` belongs to a point moved toward least squares just far enough to satisfy the
     constraint; ``lower`` is <Py,v> - sqrt(eps^2 - rho^2) |v| at a v with |Y'v|_inf <= 1.
     """
     atoms, y = np.asarray(atoms, float), np.asarray(y, float)
@@ -207,7 +207,7 @@ def bpdn_by_conic_solver(atoms, y, epsilon, rank_tolerance=RANK_TOLERANCE):
     return Bracket(x, np.abs(x).sum(), lower)
 
 
-def basis_pursuit_by_linear_programme(atoms, y, rank_tolerance=RANK_TOLERANCE):
+def basis_pursuit_by_linear_program(atoms, y, rank_tolerance=RANK_TOLERANCE):
     """min |x|_1 with Yx = Py, P the projector onto the span of the atoms, by the HiGHS simplex method.
 
     The constraint is posed in coordinates of the span, where it has full row rank, on atoms of unit length

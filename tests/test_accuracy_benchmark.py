@@ -1,4 +1,4 @@
-"""The accuracy benchmark: trials that nobody can peek at, records that nothing loses, and sums that are right."""
+"""The accuracy benchmark: trials without leakage, records without loss, and correct summaries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def same_tails(clf, tail_size):
 
 
 class Recognizer:
-    """Stand-in under the contract of our classifier: SRC, refusing by the residual of the best class."""
+    """Stand-in under the contract of our classifier: SRC that rejects by the residual of the best class."""
 
     made: list[dict] = []  # noqa: RUF012
 
@@ -92,10 +92,10 @@ class Recognizer:
 def toy(seed: int) -> Trial:
     """Four known directions in eight dimensions and two unknown ones."""
     rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(6, 8)) * 2
+    centers = rng.normal(size=(6, 8)) * 2
 
     def some(k, n):
-        return centres[k] + 0.7 * rng.normal(size=(n, 8))
+        return centers[k] + 0.7 * rng.normal(size=(n, 8))
 
     X, y = np.concatenate([some(k, 15) for k in range(4)]), np.repeat(np.arange(4), 15)
     X_test = np.concatenate([some(k, 10) for k in range(6)])
@@ -243,7 +243,7 @@ def test_assessment_is_by_the_metrics():
 
 
 @pytest.mark.parametrize("name", methods.RIVALS)
-def test_rivals_recognise_refuse_and_aim_at_the_target(name):
+def test_rivals_recognize_reject_and_aim_at_the_target(name):
     found = [assess(toy(seed), METHODS[name](toy(seed), Setting(seed))[name]) for seed in range(6)]
     assert np.mean([f["closed_accuracy"] for f in found]) > 0.9
     assert np.mean([f["auroc"] for f in found]) > 0.7
@@ -254,10 +254,10 @@ def test_rivals_recognise_refuse_and_aim_at_the_target(name):
 @pytest.mark.parametrize("name", methods.RIVALS)
 def test_rivals_name_unknown_exactly_what_scores_above_one_threshold(name):
     said = METHODS[name](toy(0), Setting(0))[name]
-    refused = said.label == UNKNOWN
-    assert 0 < refused.sum() < len(refused)
-    assert said.unknown_score[refused].min() > said.unknown_score[~refused].max()
-    np.testing.assert_array_equal(said.label[~refused], said.candidate[~refused])
+    rejected = said.label == UNKNOWN
+    assert 0 < rejected.sum() < len(rejected)
+    assert said.unknown_score[rejected].min() > said.unknown_score[~rejected].max()
+    np.testing.assert_array_equal(said.label[~rejected], said.candidate[~rejected])
 
 
 def test_rivals_do_not_see_the_test_samples_while_fitting():
@@ -346,7 +346,7 @@ def test_the_overview_names_the_best_evidence_and_the_best_rival():
 
 
 @pytest.mark.parametrize(("values", "met"), [([0.04, 0.09], True), ([0.02, 0.03], False), ([0.08, 0.08], False)])
-def test_coverage_is_met_within_two_points_of_the_target(values, met):
+def test_coverage_is_within_two_points_of_the_target(values, met):
     (line,) = standings.coverage(records(calibrated=values))
     assert line["met"] is met
     assert (line["least"], line["most"], line["trials"]) == (min(values), max(values), 2)
@@ -475,7 +475,7 @@ def test_fewer_test_samples_keep_both_kinds():
         (["--setting", "paper-yaleb", "--sets", "toy"], "--sets has no effect with --setting"),
     ],
 )
-def test_options_that_cannot_be_met_are_refused(toys, arguments, message):
+def test_options_that_cannot_be_satisfied_raise_an_error(toys, arguments, message):
     assert message in " ".join(run(*arguments, code=2).stderr.replace("│", " ").split())
 
 
@@ -506,7 +506,7 @@ def test_the_ablation_begins_with_the_score_as_it_is():
 
 
 @pytest.mark.parametrize("module", ["fitting", "ablation"])
-def test_the_other_commands_say_what_they_do_and_refuse_what_they_do_not_know(module):
+def test_the_other_commands_have_help_and_report_unknown_options(module):
     command = {"fitting": fitting, "ablation": ablation}[module].main
     assert "python -m" in CliRunner().invoke(command, ["--help"]).output
     result = CliRunner().invoke(command, ["--sets", "nothing"])

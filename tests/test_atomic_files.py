@@ -1,4 +1,4 @@
-"""Files are complete or not there, and a request to end leaves no temporary one, whoever writes."""
+"""Files are complete or absent, and a request to end leaves no temporary file of any writer."""
 
 import os
 import stat

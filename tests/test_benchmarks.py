@@ -1,4 +1,4 @@
-"""The benchmark's judge is right, and the benchmark runs with whatever opponents there are."""
+"""The benchmark checks codes correctly, and runs with whatever opponents are installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and 
 
 from benchmarks import coding, report, scaling, timing  # noqa: E402
 from benchmarks import opponents as opponent_files  # noqa: E402
-from benchmarks.judge import GAP_TOL, Reference, judge  # noqa: E402
+from benchmarks.code_checks import GAP_TOL, Reference, check_codes  # noqa: E402
 from benchmarks.problems import SETS, ProblemSet, Task, Unavailable, digits, unit_rows  # noqa: E402
 from srosr import BPDN, Lasso  # noqa: E402
 
@@ -38,13 +38,13 @@ def orthonormal(rng):
     return np.ascontiguousarray(atoms), unit_rows(rng.normal(size=(5, 9)))
 
 
-# The judge on problems whose solution is known
+# Checks on problems whose solution is known
 
 
 def test_soft_thresholding_is_certified_as_the_lasso_of_orthonormal_atoms(orthonormal):
     atoms, queries = orthonormal
     exact = soft_threshold(queries @ atoms.T, 0.1)
-    verdict = judge(atoms, queries, Lasso(0.1), exact)
+    verdict = check_codes(atoms, queries, Lasso(0.1), exact)
     assert np.all(np.abs(verdict.gap) < 1e-12)
     assert verdict.certified.all()
     expected = 0.5 * np.sum((queries - exact @ atoms) ** 2, axis=1) + 0.1 * np.abs(exact).sum(axis=1)
@@ -53,7 +53,7 @@ def test_soft_thresholding_is_certified_as_the_lasso_of_orthonormal_atoms(orthon
 
 def test_codes_of_another_penalty_are_not_certified(orthonormal):
     atoms, queries = orthonormal
-    verdict = judge(atoms, queries, Lasso(0.1), soft_threshold(queries @ atoms.T, 0.101))
+    verdict = check_codes(atoms, queries, Lasso(0.1), soft_threshold(queries @ atoms.T, 0.101))
     assert np.all(verdict.gap > GAP_TOL)
     assert not verdict.certified.any()
 
@@ -61,17 +61,17 @@ def test_codes_of_another_penalty_are_not_certified(orthonormal):
 def test_the_lasso_gap_never_understates_the_true_suboptimality(orthonormal, rng):
     atoms, queries = orthonormal
     exact = soft_threshold(queries @ atoms.T, 0.1)
-    best = judge(atoms, queries, Lasso(0.1), exact).objective
+    best = check_codes(atoms, queries, Lasso(0.1), exact).objective
     for size in (1e-4, 1e-2, 1.0):
-        verdict = judge(atoms, queries, Lasso(0.1), exact + size * rng.normal(size=exact.shape))
+        verdict = check_codes(atoms, queries, Lasso(0.1), exact + size * rng.normal(size=exact.shape))
         assert np.all(verdict.gap * verdict.objective >= verdict.objective - best - 1e-13)
 
 
 def test_no_codes_at_all_solve_the_lasso_of_a_large_penalty_only(orthonormal):
     atoms, queries = orthonormal
     nothing = sp.csr_array((len(queries), len(atoms)))
-    assert judge(atoms, queries, Lasso(1.5), nothing).certified.all()
-    assert not judge(atoms, queries, Lasso(0.01), nothing).certified.any()
+    assert check_codes(atoms, queries, Lasso(1.5), nothing).certified.all()
+    assert not check_codes(atoms, queries, Lasso(0.01), nothing).certified.any()
 
 
 def bpdn_of_orthonormal_atoms(atoms, query, epsilon):
@@ -88,13 +88,13 @@ def test_bpdn_of_orthonormal_atoms_is_certified_and_its_neighbors_are_not(orthon
     atoms, queries = orthonormal
     epsilon = 1.1 * Reference(atoms).least_squares_residual(queries).max()
     exact = np.array([bpdn_of_orthonormal_atoms(atoms, q, epsilon) for q in queries])
-    verdict = judge(atoms, queries, BPDN(epsilon), exact)
+    verdict = check_codes(atoms, queries, BPDN(epsilon), exact)
     assert not verdict.infeasible.any()
     assert verdict.certified.all()
     assert verdict.violation.max() < 1e-12
-    moved = judge(atoms, queries, BPDN(epsilon), 1.001 * exact)
+    moved = check_codes(atoms, queries, BPDN(epsilon), 1.001 * exact)
     assert not moved.certified.any()
-    short = judge(atoms, queries, BPDN(epsilon), 0.999 * exact)
+    short = check_codes(atoms, queries, BPDN(epsilon), 0.999 * exact)
     assert np.all(short.violation > 1e-6)
     assert not short.valid.any()
 
@@ -103,12 +103,12 @@ def test_out_of_reach_epsilon_asks_for_least_squares_at_full_rank(rng):
     atoms = unit_rows(rng.normal(size=(6, 12)))
     queries = unit_rows(rng.normal(size=(4, 12)))
     exact = np.linalg.lstsq(atoms.T, queries.T, rcond=None)[0].T
-    verdict = judge(atoms, queries, BPDN(0.001), exact)
+    verdict = check_codes(atoms, queries, BPDN(0.001), exact)
     assert verdict.infeasible.all()
     assert verdict.certified.all()
     wrong = exact.copy()
     wrong[:, 0] += 1e-3
-    assert not judge(atoms, queries, BPDN(0.001), wrong).certified.any()
+    assert not check_codes(atoms, queries, BPDN(0.001), wrong).certified.any()
 
 
 def test_out_of_reach_epsilon_asks_for_the_smallest_norm_at_deficient_rank(rng):
@@ -116,15 +116,15 @@ def test_out_of_reach_epsilon_asks_for_the_smallest_norm_at_deficient_rank(rng):
     basis = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
     atoms = np.vstack([basis, 0.5 * basis])
     query = np.array([[0.7, -0.4]]) @ basis + 0.3 * np.cross(*basis)
-    best = judge(atoms, query, BPDN(0.01), np.array([[0.7, -0.4, 0.0, 0.0]]))
+    best = check_codes(atoms, query, BPDN(0.01), np.array([[0.7, -0.4, 0.0, 0.0]]))
     assert best.infeasible.all()
     assert best.certified.all()
     assert best.objective[0] == pytest.approx(1.1)
-    costly = judge(atoms, query, BPDN(0.01), np.array([[0.0, -0.4, 1.4, 0.0]]))
+    costly = check_codes(atoms, query, BPDN(0.01), np.array([[0.0, -0.4, 1.4, 0.0]]))
     assert costly.valid.all()
     assert not costly.certified.any()
     assert costly.gap[0] >= (1.8 - 1.1) / 1.8
-    outside = judge(atoms, query, BPDN(0.01), np.zeros((1, 4)))
+    outside = check_codes(atoms, query, BPDN(0.01), np.zeros((1, 4)))
     assert not outside.valid.any()
 
 
@@ -143,7 +143,7 @@ def test_the_deficient_bound_agrees_with_a_linear_program(rng):
         equations = frame @ np.hstack([atoms.T, -atoms.T])
         halves = linprog(np.ones(28), A_eq=equations, b_eq=frame @ projected, bounds=(0, None)).x
         codes.append(halves[:14] - halves[14:])
-    verdict = judge(atoms, queries, BPDN(0.01), np.array(codes), reference)
+    verdict = check_codes(atoms, queries, BPDN(0.01), np.array(codes), reference)
     assert verdict.infeasible.all()
     assert verdict.certified.all()
 
@@ -158,30 +158,30 @@ def test_a_degenerate_support_is_certified_although_its_shortest_dual_vector_fai
     query = code @ atoms + 0.5 * np.linalg.svd(span)[2][-1]
     shortest = np.linalg.lstsq(atoms[:3], np.ones(3), rcond=None)[0]
     assert np.abs(atoms @ shortest).max() > 1.01
-    verdict = judge(atoms, query, BPDN(0.1), code)
+    verdict = check_codes(atoms, query, BPDN(0.1), code)
     assert verdict.infeasible.all()
     assert verdict.certified.all()
 
 
-def test_codes_that_are_not_finite_lose_and_harm_nobody_else(orthonormal):
+def test_codes_that_are_not_finite_fail_and_affect_no_others(orthonormal):
     atoms, queries = orthonormal
     codes = soft_threshold(queries @ atoms.T, 0.1)
     codes[2, 3] = np.nan
-    verdict = judge(atoms, queries, Lasso(0.1), codes)
+    verdict = check_codes(atoms, queries, Lasso(0.1), codes)
     assert verdict.certified.tolist() == [True, True, False, True, True]
     assert verdict.gap[2] == np.inf
 
 
-def test_the_judge_leaves_codes_alone_and_takes_sparse_ones(orthonormal):
+def test_checking_leaves_codes_unchanged_and_accepts_sparse_ones(orthonormal):
     atoms, queries = orthonormal
     codes = soft_threshold(queries @ atoms.T, 0.1)
     kept = codes.copy()
-    dense = judge(atoms, queries, Lasso(0.1), codes)
-    sparse = judge(atoms, queries, Lasso(0.1), sp.csr_array(codes))
+    dense = check_codes(atoms, queries, Lasso(0.1), codes)
+    sparse = check_codes(atoms, queries, Lasso(0.1), sp.csr_array(codes))
     np.testing.assert_array_equal(codes, kept)
     np.testing.assert_array_equal(dense.gap, sparse.gap)
     with pytest.raises(ValueError, match="shape"):
-        judge(atoms, queries, Lasso(0.1), codes[:2])
+        check_codes(atoms, queries, Lasso(0.1), codes[:2])
 
 
 # Problems

@@ -88,7 +88,7 @@ def test_every_class_is_left_out_in_turn(n_classes, seed):
         assert len(np.unique(classes)) == len(classes) == min(max(round(0.3 * n_classes), 1), n_classes - 2)
         assert n_classes - len(classes) >= 2
     counts = np.bincount(np.concatenate(left_out), minlength=n_classes)
-    assert counts.max() - counts.min() <= 1, "in turn: nobody is left out twice more than another"
+    assert counts.max() - counts.min() <= 1, "in turn: no class is left out twice more often than another"
 
 
 def test_two_classes_cannot_leave_one_out():
@@ -178,7 +178,7 @@ def test_subspace_distances_of_held_out_atoms_are_those_over_the_atoms_that_are_
 
 
 def test_subspace_distance_is_a_regularized_distance_in_the_space_of_features():
-    """d_k^2 = min over b of |y - Y_k b|^2 + lambda |b|^2, by a minimiser that sees features."""
+    """d_k^2 = min over b of |y - Y_k b|^2 + lambda |b|^2, by a minimizer on the features."""
     _, _, dictionary = learned(sizes=(3, 4), n_features=6)
     sample = World(5, n_known=2, n_features=6).known(1)[0]
     atoms, query = dictionary.linear_atoms, (sample / np.linalg.norm(sample, axis=1, keepdims=True))[0]
@@ -221,7 +221,7 @@ def by_hand(gram, cross, square, labels, x, scores, distances):
 def test_the_evidence_table_is_a_plain_loop_over_the_formulas(kernel):
     _, _, dictionary = learned(kernel)
     world = World(0, n_known=4, n_features=12)
-    queries = dictionary.query(np.vstack([world.known(5)[0], world.strangers(10)]))
+    queries = dictionary.query(np.vstack([world.known(5)[0], world.unknowns(10)]))
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
     both = Collaborative(dictionary)
     evidence = build_evidence(queries, codes, dictionary, both.scores(queries), both.distances(queries))
@@ -266,7 +266,7 @@ def pass_by_hand(X, y, rest, test, kernel, gamma=0.05, alpha=0.05):
 
     gram, cross = similarity(X[rest][order], X[rest][order]), similarity(X[test], X[rest][order])
     amount, classes = 0.1, np.unique(labels)
-    # The width is the one of the world of all atoms, as it will be when strangers come.
+    # The width is that for all atoms, as in prediction.
     width = width_of(similarity(X, X))
     similar, to_atoms = (fading(p, np.ones(len(p)), np.ones(len(gram)), width) for p in (gram, cross))
     rows, residuals = [], []
@@ -319,7 +319,7 @@ def test_the_passes_equal_dictionaries_built_without_the_held_out_samples(kernel
         np.testing.assert_allclose(rows.matched[ordinary], residuals[ordinary][np.arange(len(place)), place], atol=1e-7)
 
 
-def test_where_every_class_has_one_sample_all_samples_of_classes_left_out_are_strangers():
+def test_if_every_class_has_one_sample_all_samples_of_left_out_classes_are_simulated_unknowns():
     X, y = World(2, n_known=6).known(1)
     tester = CrossTester(Dictionary(X, y, normalize=True), Lasso(0.05))
     none = [np.empty(0, np.int64)] * 2
@@ -359,7 +359,7 @@ def test_calibration_codes_every_sample_once_and_simulates_every_second_repeat()
 
 
 def table(rng, n, shift=0.0):
-    """Evidence of n samples; strangers differ by ``shift`` in the direction that speaks for a stranger."""
+    """Return the evidence of n samples, shifted by ``shift`` in the direction of unknown samples."""
     mix = rng.standard_normal((8, 8)) * 0.3 + np.eye(8)
     return (rng.standard_normal((n, 8)) @ mix + shift) * SIGNS * np.geomspace(0.01, 10, 8)
 
@@ -367,24 +367,24 @@ def table(rng, n, shift=0.0):
 def shifted(seed, n=150):
     rng = np.random.default_rng(seed)
     known = table(rng, n)
-    # Some evidence points the wrong way: its weight belongs at zero.
+    # Some evidence points in the wrong direction: its weight must be zero.
     simulated = np.vstack([table(rng, n), table(rng, n, np.array([2, 1, 0.5, 0, 0, -0.5, -1, -3]))])
     return known, simulated, np.arange(2 * n) >= n
 
 
-def loss_of(simulated, stranger):
+def loss_of(simulated, is_unknown):
     """The mean log-loss plus the penalty, from the formula."""
     turned = simulated * SIGNS
-    z = (turned - turned[~stranger].mean(axis=0)) / turned[~stranger].std(axis=0)
+    z = (turned - turned[~is_unknown].mean(axis=0)) / turned[~is_unknown].std(axis=0)
 
     def loss(b, c):
         margin = z @ b + c
-        inner = np.logaddexp(0, -margin[stranger]).mean() / 2 + np.logaddexp(0, margin[~stranger]).mean() / 2
+        inner = np.logaddexp(0, -margin[is_unknown]).mean() / 2 + np.logaddexp(0, margin[~is_unknown]).mean() / 2
         return inner + SHRINKAGE * ((b - PRIOR) ** 2).sum()
 
     def slope(b, c):
         p = 1 / (1 + np.exp(-(z @ b + c)))
-        share = np.where(stranger, (p - 1) / (2 * stranger.sum()), p / (2 * (~stranger).sum()))
+        share = np.where(is_unknown, (p - 1) / (2 * is_unknown.sum()), p / (2 * (~is_unknown).sum()))
         return z.T @ share + 2 * SHRINKAGE * (b - PRIOR), share.sum()
 
     return loss, slope
@@ -392,12 +392,12 @@ def loss_of(simulated, stranger):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_weights_are_the_optimum_that_projected_gradient_descent_finds_from_anywhere(seed):
-    known, simulated, stranger = shifted(seed)
-    fusion, elsewhere = fit_fusion(known, simulated, stranger)
+    known, simulated, is_unknown = shifted(seed)
+    fusion, elsewhere = fit_fusion(known, simulated, is_unknown)
     assert (fusion.weights >= 0).all()
     assert (fusion.weights == 0).any() and (fusion.weights > 0.1).any(), "the example does not bind the bound"
     np.testing.assert_array_equal(fusion.weights, elsewhere.weights)
-    loss, slope = loss_of(simulated, stranger)
+    loss, slope = loss_of(simulated, is_unknown)
     for start in (np.zeros(8), np.full(8, 3.0), np.random.default_rng(seed).random(8)):
         b, c = start, 0.0
         for _ in range(20_000):
@@ -413,18 +413,18 @@ def test_weights_are_the_optimum_that_projected_gradient_descent_finds_from_anyw
 
 
 def test_the_fused_score_is_centered_and_scaled_on_known_samples():
-    known, simulated, stranger = shifted(0)
-    fusion, elsewhere = fit_fusion(known, simulated, stranger)
+    known, simulated, is_unknown = shifted(0)
+    fusion, elsewhere = fit_fusion(known, simulated, is_unknown)
     np.testing.assert_allclose(fusion.standardize(known).mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(fusion.standardize(known).std(axis=0), 1.0, atol=1e-12)
-    np.testing.assert_allclose(elsewhere.standardize(simulated[~stranger]).mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(elsewhere.standardize(simulated[~is_unknown]).mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(fusion.contributions(known).sum(axis=1), fusion.score(known), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_more_evidence_for_a_stranger_never_lowers_the_score(seed):
-    known, simulated, stranger = shifted(seed)
-    fusion, _ = fit_fusion(known, simulated, stranger)
+def test_more_evidence_for_unknown_never_lowers_the_score(seed):
+    known, simulated, is_unknown = shifted(seed)
+    fusion, _ = fit_fusion(known, simulated, is_unknown)
     rng = np.random.default_rng(seed)
     for j in range(8):
         more = simulated.copy()
@@ -432,25 +432,25 @@ def test_more_evidence_for_a_stranger_never_lowers_the_score(seed):
         assert (fusion.score(more) >= fusion.score(simulated) - 1e-12).all()
 
 
-def test_both_sides_weigh_the_same_however_many_strangers_there_are():
-    """Every stranger twice is no other problem."""
-    known, simulated, stranger = shifted(1)
-    once, _ = fit_fusion(known, simulated, stranger)
-    rows = np.concatenate([np.arange(len(stranger)), np.flatnonzero(stranger)])
-    twice, _ = fit_fusion(known, simulated[rows], stranger[rows])
+def test_both_sides_weigh_the_same_however_many_unknowns_there_are():
+    """Repeating every unknown sample does not change the weights."""
+    known, simulated, is_unknown = shifted(1)
+    once, _ = fit_fusion(known, simulated, is_unknown)
+    rows = np.concatenate([np.arange(len(is_unknown)), np.flatnonzero(is_unknown)])
+    twice, _ = fit_fusion(known, simulated[rows], is_unknown[rows])
     np.testing.assert_allclose(once.weights, twice.weights, atol=1e-4)
 
 
-def test_without_strangers_all_evidence_weighs_the_same():
-    known, simulated, stranger = shifted(2)
-    for rows in (slice(0, 0), ~stranger, stranger):
-        fusion, _ = fit_fusion(known, simulated[rows], stranger[rows])
+def test_without_simulated_unknowns_all_evidence_weighs_the_same():
+    known, simulated, is_unknown = shifted(2)
+    for rows in (slice(0, 0), ~is_unknown, is_unknown):
+        fusion, _ = fit_fusion(known, simulated[rows], is_unknown[rows])
         np.testing.assert_array_equal(fusion.weights, np.full(8, PRIOR))
 
 
 def test_evidence_that_does_not_vary_adds_nothing_between_known_samples():
-    known, simulated, stranger = shifted(3)
+    known, simulated, is_unknown = shifted(3)
     known[:, 2] = simulated[:, 2] = 0.7
-    fusion, _ = fit_fusion(known, simulated, stranger)
+    fusion, _ = fit_fusion(known, simulated, is_unknown)
     assert np.isfinite(fusion.score(known)).all()
     np.testing.assert_allclose(fusion.contributions(known)[:, 2], 0.0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""The paper's claims, judged by hand on made-up results."""
+"""The verdicts on the paper's claims, checked by hand on made-up results."""
 
 from __future__ import annotations
 

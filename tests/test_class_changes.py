@@ -1,4 +1,4 @@
-"""Classes come and go without a refit: what stays, what is learned anew, and what a refit would have said."""
+"""Classes are added and removed without a refit: what stays, what is learned again, and how a refit differs."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_class_of_similarities_can_be_removed(digits):
         (lambda c, X: c.remove_class(0, recalibrate="new"), "recalibrate"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_changes_nothing(digits, change, words):
+def test_an_impossible_change_raises_an_error_and_changes_nothing(digits, change, words):
     X, X_test, y, _ = digits
     clf = fitted(digits, [0, 1, 2])
     before, state = answers(clf, X_test[:50]), copy.copy(clf.__dict__)

@@ -130,7 +130,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
         assert all(later - earlier >= 0.3e9 for earlier, later in pairwise(times))
     assert capfd.readouterr().err == ""
 
-    # The scheduler goes: what is finished stays, the reason is told, and another executor goes on.
+    # The scheduler goes: finished work stays, the reason is reported, and another executor continues.
     def kill_at_two(done, total, seconds):
         if done == 2:
             cluster.scheduler.kill()
@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
     assert capfd.readouterr().err == ""
 
 
-def test_a_task_that_kills_its_workers_is_lost_and_its_neighbours_are_not(tmp_path, machines):
+def test_a_task_that_kills_its_workers_is_lost_and_its_neighbors_are_not(tmp_path, machines):
     # The scheduler gives up on everything that a worker had when it died.
     cluster = machines(DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
     cluster.worker("--nthreads", "4")
@@ -187,12 +187,12 @@ def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, mach
     other = cluster.worker("--nthreads", "1", "--no-nanny", "--name", "other", cwd=there)
     cluster.wait_for(2)
     out = tmp_path / "out"
-    told = (
+    message = (
         r"the worker (tcp://\S+) on \S+ cannot run the trials: the data set samples\.npz is not that of the run .*same"
     )
-    with pytest.raises(ClusterError, match=told) as caught:
+    with pytest.raises(ClusterError, match=message) as caught:
         run(out, DaskCluster(cluster.address), tasks, run_trial_task)
-    address = re.search(told, str(caught.value))[1]
+    address = re.search(message, str(caught.value))[1]
     log = (cluster.folder / "scheduler-0.log").read_text()
     assert re.search(rf"Register worker addr: {address} name: other\b", log)
     kept = list(ResultsFolder.open_existing(out).records(("knn", "osnn")))
@@ -205,7 +205,7 @@ def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, mach
     assert list(ResultsFolder.open_existing(out).records(("knn", "osnn"))) == expected
 
 
-def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, monkeypatch):
+def test_workers_that_are_missing_unsuitable_or_gone_are_reported(tmp_path, machines, monkeypatch):
     cluster = machines()
     cluster.wait_for(0)
     monkeypatch.setattr(dask_cluster, "_FIRST_WORKER", 0.5)
@@ -216,8 +216,8 @@ def test_workers_that_are_missing_unfit_or_gone_are_told(tmp_path, machines, mon
     cluster.wait_for(1)
     with monkeypatch.context() as patch:
         patch.setattr(dask_cluster, "__version__", "9.9")
-        told = rf"the worker tcp://\S+ has srosr {re.escape(__version__)}, but this is srosr 9\.9\."
-        with pytest.raises(ClusterError, match=told):
+        message = rf"the worker tcp://\S+ has srosr {re.escape(__version__)}, but this is srosr 9\.9\."
+        with pytest.raises(ClusterError, match=message):
             DaskCluster(cluster.address).__enter__()
     levels = logging.getLogger("distributed.client").level
     with DaskCluster(cluster.address) as executor:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from reference import (
-    basis_pursuit_by_linear_programme,
+    basis_pursuit_by_linear_program,
     bpdn_by_conic_solver,
     bpdn_gap,
     degree_two_map,
@@ -48,7 +48,7 @@ def encode(X, atoms, problem, **settings):
 
 
 def one(y, atoms, problem, **settings):
-    """Codes of one query, after the claims every answer has to honour."""
+    """Codes of one query, after the claims every answer has to satisfy."""
     codes = encode(y, atoms, problem, **settings)
     x = dense(codes)[0]
     assert codes.status[0] in ("ok", "infeasible")
@@ -126,7 +126,7 @@ def test_a_zero_query_has_the_zero_code(problem):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_a_zero_query_among_others_disturbs_nobody(normalize):
+def test_a_zero_query_does_not_affect_the_others(normalize):
     rng = np.random.default_rng(2)
     atoms, X = unit_gaussian(2, 9, 6), rng.standard_normal((5, 6))
     alone = encode(X, atoms, Lasso(0.05), normalize=normalize)
@@ -205,7 +205,7 @@ def bpdn_optimum(atoms, y, epsilon):
 
 
 def test_an_atom_that_is_a_combination_of_others():
-    """The last atom is the normalised sum of the first three, the one before a difference of two."""
+    """The last atom is the normalized sum of the first three, the one before a difference of two."""
     atoms = unit_gaussian(7, 6, 10)
     atoms = np.vstack([atoms, unit(atoms[1] - atoms[4]), unit(atoms[:3].sum(axis=0))])
     rng = np.random.default_rng(7)
@@ -235,7 +235,7 @@ def test_exact_ties_where_every_atom_enters_at_once():
 
 
 def test_ties_between_equally_correlated_atoms():
-    """A regular simplex with the query at its centre of gravity plus a shift common to all."""
+    """A regular simplex with the query at its center of gravity plus a shift common to all."""
     for n in (3, 6, 11):
         simplex = np.hstack([np.eye(n) - 1 / n, np.full((n, 1), 0.3)])
         y = np.r_[np.zeros(n), 1.0]
@@ -404,7 +404,7 @@ def test_unreachable_epsilon_at_deficient_rank_is_basis_pursuit(n, m, r):
     for y in unit_rows(rng.standard_normal((4, m))):
         codes, x = one(y, atoms, BPDN(0.001))
         assert codes.status[0] == "infeasible"
-        exact = basis_pursuit_by_linear_programme(atoms, y)
+        exact = basis_pursuit_by_linear_program(atoms, y)
         assert exact.gap <= 1e-9
         assert codes.objective[0] == pytest.approx(exact.upper, rel=TOL)
         assert np.abs(atoms @ residual(atoms, y, x)).max() <= TOL
@@ -427,7 +427,7 @@ def test_reachable_and_unreachable_queries_in_one_batch_do_not_disturb_each_othe
             assert codes.objective[i] == pytest.approx(bpdn_optimum(atoms, y, 0.1), rel=TOL)
             assert codes.residual_norm[i] == pytest.approx(0.1, rel=1e-5)
         else:
-            exact = basis_pursuit_by_linear_programme(atoms, y)
+            exact = basis_pursuit_by_linear_program(atoms, y)
             assert codes.objective[i] == pytest.approx(exact.upper, rel=TOL)
 
 
@@ -474,7 +474,7 @@ def test_zero_epsilon_with_the_query_in_the_span_is_basis_pursuit(n, m):
         weights[rng.choice(n, 6, replace=False)] = rng.standard_normal(6)
         y = weights @ atoms
         codes, x = one(y, atoms, BPDN(0.0))
-        exact = basis_pursuit_by_linear_programme(atoms, y)
+        exact = basis_pursuit_by_linear_program(atoms, y)
         assert codes.objective[0] == pytest.approx(exact.upper, rel=TOL)
         assert np.linalg.norm(residual(atoms, y, x)) <= TOL * np.linalg.norm(y)
 
@@ -528,7 +528,7 @@ def test_reported_gap_is_neither_flattering_nor_worse_than_the_scaled_residual()
 
 @pytest.mark.parametrize("problem", [Lasso(0.01), BPDN(0.05), BPDN(1e-4)], ids=repr)
 @pytest.mark.parametrize(("n", "m"), [(60, 30), (20, 40)])
-def test_running_out_of_iterations_is_said_and_not_raised(problem, n, m):
+def test_running_out_of_iterations_warns_and_does_not_raise(problem, n, m):
     """Full rank with epsilon out of reach needs no iterations; everything else here needs more than one."""
     rng = np.random.default_rng(17)
     atoms, X = unit_gaussian(17, n, m), unit_rows(rng.standard_normal((4, m)))
@@ -718,12 +718,12 @@ def test_large_dictionaries_are_certified_without_a_gram_matrix(kind, problem):
             assert np.linalg.norm(residual(atoms, y, x)) == pytest.approx(problem.epsilon, abs=2 * TOL)
         else:
             assert least_squares_residual(atoms, y) > problem.epsilon
-            exact = basis_pursuit_by_linear_programme(atoms, y)
+            exact = basis_pursuit_by_linear_program(atoms, y)
             assert np.abs(x).sum() == pytest.approx(exact.upper, rel=TOL)
 
 
 @pytest.mark.parametrize("problem", [Lasso(0.05), BPDN(0.3), Ridge(0.1), OMP(5)], ids=repr)
-def test_the_gram_matrix_changes_the_way_and_not_the_answer(problem):
+def test_the_gram_matrix_changes_the_path_and_not_the_result(problem):
     atoms, X = large("gaussian")
     without, having = Dictionary(atoms), Dictionary(atoms)
     _ = having.gram
@@ -751,7 +751,7 @@ def test_large_dictionaries_and_an_epsilon_hard_to_reach(monkeypatch, kind, epsi
         nearest = least_squares_residual(atoms, y)
         assert status == ("infeasible" if nearest > max(epsilon, TOL) else "ok")
         assert np.linalg.norm(residual(atoms, y, x)) == pytest.approx(max(nearest, epsilon), abs=2 * TOL)
-        exact = basis_pursuit_by_linear_programme(atoms, y)
+        exact = basis_pursuit_by_linear_program(atoms, y)
         if nearest > epsilon or epsilon == 0:
             assert objective == pytest.approx(exact.upper, rel=2 * TOL)
         else:
@@ -916,7 +916,7 @@ GOOD_ATOMS, GOOD_X = unit_gaussian(40, 6, 4), np.ones((2, 4))
     ],
     ids=["nan", "inf", "too few features", "1-d", "3-d", "empty", "text", "object", "None"],
 )
-def test_bad_queries_are_refused_by_name(X):
+def test_bad_queries_raise_an_error_that_names_them(X):
     with pytest.raises(ValueError, match=r"\bX\b"):
         sparse_encode(X, GOOD_ATOMS, Lasso(0.1))
 
@@ -926,13 +926,13 @@ def test_bad_queries_are_refused_by_name(X):
     [np.full((6, 4), np.nan), np.full((6, 4), np.inf), np.ones(4), np.empty((0, 4)), None, "atoms of text"],
     ids=["nan", "inf", "1-d", "empty", "None", "text"],
 )
-def test_bad_atoms_are_refused_by_name(atoms):
+def test_bad_atoms_raise_an_error_that_names_them(atoms):
     with pytest.raises(ValueError, match=r"\batoms\b"):
         sparse_encode(GOOD_X, atoms, Lasso(0.1))
 
 
 @pytest.mark.parametrize("problem", [None, 0.1, "lasso", Lasso])
-def test_something_that_is_no_problem_is_refused_by_name(problem):
+def test_a_wrong_type_of_problem_raises_an_error_that_names_it(problem):
     with pytest.raises(ValueError, match=r"\bproblem\b"):
         sparse_encode(GOOD_X, GOOD_ATOMS, problem)
 
@@ -952,22 +952,22 @@ def test_something_that_is_no_problem_is_refused_by_name(problem):
         ("n_jobs", 1.5),
     ],
 )
-def test_bad_settings_are_refused_by_name(name, value):
+def test_bad_settings_raise_an_error_that_names_them(name, value):
     with pytest.raises(ValueError, match=rf"\b{name}\b"):
         sparse_encode(GOOD_X, GOOD_ATOMS, Lasso(0.1), **{name: value})
 
 
-def test_similarities_to_another_number_of_atoms_are_refused():
+def test_similarities_to_another_number_of_atoms_raise_an_error():
     with pytest.raises(ValueError, match=r"\bX\b"):
         sparse_encode(Queries(np.ones((2, 5)), np.ones(2)), Dictionary(GOOD_ATOMS), Lasso(0.1))
 
 
-def test_features_for_precomputed_similarities_are_refused():
+def test_features_in_place_of_precomputed_similarities_raise_an_error():
     with pytest.raises(ValueError, match="Queries"):
         sparse_encode(np.ones((2, 4)), np.eye(4), Lasso(0.1), kernel="precomputed")
 
 
-def test_impossible_similarities_are_refused():
+def test_impossible_similarities_raise_an_error():
     """A query of length 1 cannot have inner product 5 with a unit atom: no vectors have these numbers."""
     queries = Queries(np.array([[5.0, 0.0]]), np.array([1.0]))
     for normalize in (False, True):
@@ -977,7 +977,7 @@ def test_impossible_similarities_are_refused():
         assert sparse_encode(queries, Dictionary(25 * np.eye(2), kernel="precomputed"), Lasso(0.1)).status == "ok"
 
 
-def test_similarities_nobody_has_scaled_are_refused_by_a_dictionary_that_scales():
+def test_unscaled_similarities_raise_an_error_in_a_dictionary_that_scales():
     with pytest.raises(ValueError, match=r"\bX\b.*samples themselves"):
         sparse_encode(Queries(np.ones((1, 3)), np.ones(1)), Dictionary(2 * np.eye(3), normalize=True), Lasso(0.1))
 
@@ -994,7 +994,7 @@ def test_an_epsilon_that_only_nearly_dependent_atoms_reach_is_reached(epsilon):
     assert codes.objective[0] == pytest.approx(bpdn_by_conic_solver(atoms, y, epsilon).upper, rel=1e-5)
 
 
-def test_samples_too_long_to_square_are_refused_by_name():
+def test_samples_too_long_to_square_raise_an_error_that_names_them():
     with pytest.raises(ValueError, match=r"\bX\b"):
         sparse_encode(np.full((1, 2), 3e160), np.eye(2), Lasso(0.1))
 

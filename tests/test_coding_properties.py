@@ -1,7 +1,7 @@
 """Claims that hold for every dictionary, tried on families of degenerate and ordinary ones.
 
-The judge is always the raw features: a duality gap computed from them proves a code optimal whoever found it,
-and the bracket of an independent solver has to contain its objective.
+The reference is always the raw features: a duality gap computed from them proves a code optimal, whichever solver
+found it, and the bracket of an independent solver has to contain its objective.
 """
 
 from itertools import pairwise
@@ -14,7 +14,7 @@ from families import BLURRED, FAMILIES, Case, cases
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from reference import (
-    basis_pursuit_by_linear_programme,
+    basis_pursuit_by_linear_program,
     bpdn_by_conic_solver,
     lasso_by_conic_solver,
     lasso_gap,
@@ -131,7 +131,7 @@ def test_bpdn_codes_are_optimal_and_end_on_the_boundary(case, share):
 @examples(150)
 @given(cases(BLURRED, max_queries=2), st.sampled_from([0.9, 0.5, 0.2, 0.05]))
 def test_bpdn_codes_are_optimal_over_almost_dependent_atoms(case, share):
-    """Epsilon is kept where nobody needs the directions whose existence is a matter of opinion."""
+    """Epsilon holds if the code needs no direction whose existence depends on rounding."""
     for y in case.queries:
         coarse = least_squares_residual(case.atoms, y, rank_tolerance=1e-4)
         inside = np.sqrt(max(0.0, y @ y - coarse**2))
@@ -233,7 +233,7 @@ def test_an_epsilon_out_of_reach_is_basis_pursuit_of_the_projection(case, share)
             continue
         codes = encode(y[None], case.atoms, BPDN(share * nearest))
         assert codes.status[0] == "infeasible"
-        exact = basis_pursuit_by_linear_programme(case.atoms, y)
+        exact = basis_pursuit_by_linear_program(case.atoms, y)
         x = dense(codes)[0]
         longest = np.linalg.norm(case.atoms, axis=1).max()
         if np.linalg.norm(exact.x) * longest <= 1e-9 * np.linalg.norm(y):
@@ -254,7 +254,7 @@ def test_zero_epsilon_inside_the_span_is_basis_pursuit(case):
         if not np.any(y):
             continue
         codes = encode(y[None], case.atoms, BPDN(0.0))
-        exact = basis_pursuit_by_linear_programme(case.atoms, y)
+        exact = basis_pursuit_by_linear_program(case.atoms, y)
         x = dense(codes)[0]
         assert np.abs(x).sum() <= exact.upper * (1 + TOL)
         assert np.abs(x).sum() >= exact.lower * (1 - 1e-5)

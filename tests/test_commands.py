@@ -53,7 +53,7 @@ def rows_of(path):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Digits 0 to 3 as a table to learn from, other samples of them and digits 4 and 5 to judge; a model of them."""
+    """Digits 0 to 3 as a table to learn from, other samples of them and of digits 4 and 5 to predict, and a model."""
     folder = tmp_path_factory.mktemp("digits")
     X, y = load_digits(n_class=6, return_X_y=True)
     table = pd.DataFrame(X, columns=[f"p{j}" for j in range(64)])
@@ -139,8 +139,8 @@ def test_standardized_models_scale_what_they_predict(folder, tmp_path):
     clf = srosr.SROSRClassifier(random_state=0).fit(
         scaler.transform(table.drop(columns="digit")), table["digit"].to_numpy().astype(str)
     )
-    told = [float(row["unknown_score"]) for row in rows_of(tmp_path / "out.csv")]
-    assert np.allclose(told, clf.unknown_score(scaler.transform(new.drop(columns="digit"))), atol=1e-9)
+    scores = [float(row["unknown_score"]) for row in rows_of(tmp_path / "out.csv")]
+    assert np.allclose(scores, clf.unknown_score(scaler.transform(new.drop(columns="digit"))), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz", "npy", "mat", "tsv"])
@@ -169,7 +169,7 @@ def test_the_same_samples_in_another_format_make_the_same_model(kind, folder, mo
 
 
 @pytest.mark.slow
-def test_a_model_is_written_even_if_nobody_reads_what_is_said(folder, tmp_path):
+def test_a_model_is_written_even_if_standard_output_is_closed(folder, tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -268,8 +268,8 @@ def test_decisions_in_parquet_and_json_lines_are_those_in_csv(folder, model, tmp
         right("predict", model, folder / "test.csv", "-o", tmp_path / f"out.{ending}", "--keep", "digit")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert lines == pd.read_parquet(tmp_path / "out.parquet").to_dict("records")
-    told = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip").to_dict("records")
-    assert told == lines and lines[0]["digit"].startswith("d")
+    table = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip").to_dict("records")
+    assert table == lines and lines[0]["digit"].startswith("d")
     piped = [
         json.loads(line)
         for line in right("predict", model, folder / "test.csv", "--json", "--keep", "digit").splitlines()
@@ -347,10 +347,10 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(folder, model):
 def test_explain_says_why_in_words_figure_and_json(folder, model, tmp_path):
     output = right("explain", model, folder / "test.csv", "--row", "70", "--out", tmp_path / "why.png")
     x = pd.read_csv(folder / "test.csv").drop(columns="digit").iloc[[70]]
-    told = srosr.load(model).explain(x)
-    assert told.text in output and (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+    explanation = srosr.load(model).explain(x)
+    assert explanation.text in output and (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(right("explain", model, folder / "test.csv", "--row", "70", "--json", "--no-figure"))
-    assert found["row"] == 70 and found["rejected"] == told.rejected and found["figure"] is None
+    assert found["row"] == 70 and found["rejected"] == explanation.rejected and found["figure"] is None
 
 
 def test_training_rows_are_numbered_as_in_their_file_and_gaps_elsewhere_do_not_matter(folder, tmp_path):
@@ -538,11 +538,11 @@ def test_a_picture_is_explained_by_those_that_rebuilt_it(pictures, tmp_path):
     output = right("explain", pictures / "m.srosr", pictures / "new", "--file", "stripes0.png", "--out", out)
     assert "stripes0.png" in output and out.exists()
     named = [line for line in output.splitlines() if line.startswith("row ")]
-    told = srosr.load(pictures / "m.srosr").explain(
+    explanation = srosr.load(pictures / "m.srosr").explain(
         srosr.load(pictures / "m.srosr").feature_recipe_.compute_features([pictures / "new" / "stripes0.png"])
     )
     names = srosr.load(pictures / "m.srosr").feature_recipe_.names
-    assert [line.split()[2] for line in named] == [names[atom.row] for atom in told.atoms[:6]]
+    assert [line.split()[2] for line in named] == [names[atom.row] for atom in explanation.atoms[:6]]
 
 
 def test_a_class_of_pictures_is_added(pictures, tmp_path):
@@ -678,7 +678,7 @@ def test_a_bad_table_is_named_and_nothing_is_written(what, tmp_path):
     (("info", "."), "is a folder"),
     (("datasets", "mnst"), "did you mean 'mnist'"),
 ])  # fmt: skip
-def test_what_cannot_be_done_is_said_in_one_sentence(arguments, words, folder, model, tmp_path, monkeypatch):
+def test_impossible_requests_get_a_one_sentence_error(arguments, words, folder, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.docx").write_bytes(b"PK\x03\x04")
     (tmp_path / "short.csv").write_text("p0,p1\n1,2\n")
@@ -726,7 +726,7 @@ def test_names_that_look_like_formulas_are_drawn_as_they_are(folder, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_full_disk_is_said_in_one_sentence(model):
+def test_a_full_disk_is_reported_in_one_sentence(model):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "srosr", "info", str(model)],

@@ -1,4 +1,4 @@
-"""``srosr compare``: classes that take turns, the rule that recommends, and the command from a file to its report."""
+"""``srosr compare``: classes left out in turn, the recommendation, and the command from a file to its report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from srosr.tables.class_sampler import ClassSampler, number_classes
 
 
 def made_up(sizes, seed=0, n_features=4) -> Dataset:
-    """Classes of so many samples around centres of their own."""
+    """Classes of so many samples around centers of their own."""
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(len(sizes)), sizes)
     X = 4.0 * rng.standard_normal((len(sizes), n_features))[y] + rng.standard_normal((len(y), n_features))
@@ -69,18 +69,18 @@ def test_no_sample_is_in_training_and_testing_and_labels_are_those_of_the_data(s
         assert np.array_equal(trial.y_train, data.y[trial.train])
         assert set(trial.y_train.tolist()) == set(trial.known.tolist())
         assert not set(data.y[trial.train].tolist()) & set(trial.unknown.tolist())
-        strange = trial.y_test == UNKNOWN
-        assert np.array_equal(trial.y_test[~strange], data.y[trial.test[~strange]])
-        assert set(trial.test[strange].tolist()) == set(np.flatnonzero(np.isin(data.y, trial.unknown)).tolist())
+        is_unknown = trial.y_test == UNKNOWN
+        assert np.array_equal(trial.y_test[~is_unknown], data.y[trial.test[~is_unknown]])
+        assert set(trial.test[is_unknown].tolist()) == set(np.flatnonzero(np.isin(data.y, trial.unknown)).tolist())
         for c in trial.known:
             n, n_test = int((data.y == c).sum()), int((trial.y_test == c).sum())
             assert n_test == min(max(round(0.3 * n), 1), n - 2)
-        assert np.array_equal(trial.arrival > 0, strange) and trial.arrival.max() == trial.levels[0]
+        assert np.array_equal(trial.arrival > 0, is_unknown) and trial.arrival.max() == trial.levels[0]
         n_known, n_unknown = len(trial.known), len(trial.unknown)
         assert trial.openness(trial.levels[0]) == openness(n_known, n_known, n_known + n_unknown)
 
 
-def test_a_class_of_few_samples_is_met_but_never_learnt():
+def test_a_class_of_few_samples_is_tested_but_never_learned():
     data = made_up((12, LEAST_SAMPLES - 1, 12, 12))
     rotation = plan_comparison(data, file="", rounds=2)
     trials = [rotation.draw(data, number) for number in range(rotation.trials)]
@@ -113,7 +113,7 @@ def test_a_method_finds_the_same_whichever_others_are_compared(tmp_path):
     assert together[1][0] == alone[0][0] and alone[0][0]["error"] is None
 
 
-def test_columns_are_standardised_by_the_training_samples_alone():
+def test_columns_are_standardized_by_the_training_samples_alone():
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(5.0, 3.0, (30, 3)), rng.normal(50.0, 3.0, (10, 3))
     X[:, 2] = X_test[:, 2] = 7.0
@@ -233,9 +233,9 @@ def tables(values: dict[str, list[float]], predict: dict[str, float] | None = No
     return results, pd.DataFrame(times, columns=["trial", "method", "fit_seconds", "predict_seconds"])
 
 
-def advised(values, predict=None, **told):
+def advised(values, predict=None, **options):
     results, times = tables(values, predict)
-    return recommend(results, rank_standings(results, times, []), **told)
+    return recommend(results, rank_standings(results, times, []), **options)
 
 
 def noisy(mean: float, n: int = 12, spread: float = 0.01, seed: int = 0) -> list[float]:
@@ -247,7 +247,7 @@ def nearly(values: list[float]) -> list[float]:
     return [v + (0.002 if t % 2 else -0.003) + t / 1e5 for t, v in enumerate(values)]
 
 
-def test_a_clear_winner_is_recommended_and_said_to_be_ahead():
+def test_a_clear_winner_is_recommended_and_reported_as_ahead():
     found = advised({"slow": noisy(0.9, seed=1), "quick": noisy(0.8, seed=2), "b": noisy(0.5)}, {"quick": 0.001})
     assert found.method == "slow" and found.n_trials == 12
     assert [r.method for r in found.rivals] == ["quick", "b"] and not any(r.even for r in found.rivals)
@@ -256,7 +256,7 @@ def test_a_clear_winner_is_recommended_and_said_to_be_ahead():
     assert "not distinguishable" not in " ".join(found.sentences)
 
 
-def test_methods_that_cannot_be_told_from_the_best_are_named_and_the_quickest_if_it_is_much_quicker():
+def test_methods_indistinguishable_from_the_best_are_named_and_the_fastest_if_much_faster():
     base = noisy(0.9)
     like = nearly(base)
     found = advised({"best": base, "quick": like}, {"best": 0.3, "quick": 0.1})
@@ -363,9 +363,9 @@ def test_a_comparison_ends_in_a_recommendation_with_its_evidence(undisturbed, ta
     results = read_results(out / "results.parquet")
     of_oscr = results[results["metric"] == "oscr"].groupby("method")["value"].mean()
     assert all(means[name] == pytest.approx(of_oscr[name]) for name in means)
-    told = found["recommendation"]
-    assert told["method"] == max(means, key=lambda name: means[name])
-    assert told["fit"] == f"srosr fit {table} --label kind --method {told['method']}"
+    recommendation = found["recommendation"]
+    assert recommendation["method"] == max(means, key=lambda name: means[name])
+    assert recommendation["fit"] == f"srosr fit {table} --label kind --method {recommendation['method']}"
     assert set(results["n_unknown"]) == {1} and len(results) == 8 * 3 * 10
     assert "8 of 8 trials" in done.stderr and "NaN" not in done.stdout
     assert {path.name for path in out.iterdir()} >= {"report.html", "results.csv", "figures", "run.json"}
@@ -488,7 +488,7 @@ def read(data: Path, *, most=None, seed=0, skip_broken=False, **features):
     return read_comparison_data(str(data), options, FeatureOptions(**features), most=most, seed=seed, shown=False)
 
 
-def test_large_classes_are_sampled_and_that_is_said(tmp_path):
+def test_large_classes_are_sampled_and_the_output_says_so(tmp_path):
     rng = np.random.default_rng(0)
     y = np.repeat(["x", "y", "z"], [300, 30, 10])
     np.savez(tmp_path / "large.npz", X=rng.standard_normal((340, 2)), y=y)
@@ -510,17 +510,17 @@ def test_many_classes_have_fewer_samples_each(tmp_path):
 def pictures(tmp_path):
     image = pytest.importorskip("PIL.Image", reason="the extra images is not installed")
     rng = np.random.default_rng(0)
-    for name, level in (("dark", 40), ("grey", 120), ("light", 210)):
+    for name, level in (("dark", 40), ("gray", 120), ("light", 210)):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for i in range(5):
-            grey = np.clip(level + 20 * rng.standard_normal((96, 128)), 0, 255).astype(np.uint8)
-            image.fromarray(grey).save(tmp_path / "photos" / name / f"{i}.png")
+            gray = np.clip(level + 20 * rng.standard_normal((96, 128)), 0, 255).astype(np.uint8)
+            image.fromarray(gray).save(tmp_path / "photos" / name / f"{i}.png")
     return tmp_path / "photos"
 
 
 def test_pictures_are_compared_by_pixels_or_by_pyramids_learned_in_each_trial(pictures, tmp_path):
     pixels = read(pictures, features="pixels", size="8x6").dataset
-    assert pixels.X.shape == (15, 48) and pixels.class_names == ("dark", "grey", "light")
+    assert pixels.X.shape == (15, 48) and pixels.class_names == ("dark", "gray", "light")
     paths = read(pictures).dataset
     assert paths.pictures and "visual words" in paths.source
     file = tmp_path / "samples.npz"

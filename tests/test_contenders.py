@@ -1,4 +1,4 @@
-"""Methods that share a fit say what they would say alone, and follow the openness of the level."""
+"""Methods that share a fit predict as they would alone, and follow the openness of the level."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_method_is_made_with_one_thread_unit_samples_and_the_seed():
     assert make_classifier(MethodSetting("m", "knn", {"n_neighbors": 3}), 5).get_params()["normalize"] is True
 
 
-def test_set_weight_is_a_fit_with_that_weight_and_refuses_what_makes_no_sense(digits):
+def test_set_weight_equals_a_fit_with_that_weight_and_invalid_weights_raise_an_error(digits):
     X, y, test = digits
     clf = SROSRClassifier(rule="paper", n_repeats=3, random_state=0).fit(X, y)
     for change, fitted in (

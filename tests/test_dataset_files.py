@@ -1,4 +1,4 @@
-"""Where files of data sets come from: the search order, downloads that go wrong, archives and spoilt files.
+"""Where files of data sets come from: the search order, downloads that go wrong, archives and corrupted files.
 
 The homes on the network cannot be reached from the tests; a small server on this machine stands in for them.
 """
@@ -172,7 +172,7 @@ def test_the_cache_is_in_the_users_folder_where_nothing_names_it(monkeypatch, tm
     assert cache_folder().name == "srosr" and cache_folder().is_absolute()
 
 
-def test_an_own_folder_that_is_none_is_said(monkeypatch, tmp_path):
+def test_a_data_folder_that_does_not_exist_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("SROSR_DATA_DIR", str(tmp_path / "absent"))
     with pytest.raises(DatasetError, match=r"SROSR_DATA_DIR names .*absent, which is not a folder"):
         fetch(the_file())
@@ -223,7 +223,7 @@ def test_a_damaged_cached_file_is_fetched_anew(home, cache):
     assert (cache / "set" / "file.bin").read_bytes() == BODY
 
 
-def test_a_damaged_cached_file_that_cannot_be_fetched_is_removed_and_said(cache):
+def test_a_damaged_cached_file_that_cannot_be_downloaded_is_removed_and_reported(cache):
     (cache / "set").mkdir(parents=True)
     (cache / "set" / "file.bin").write_bytes(b"damaged")
     with pytest.raises(
@@ -288,7 +288,7 @@ def test_a_download_that_ends_too_early_is_an_error_and_leaves_nothing(home, cac
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-def test_a_refusal_of_the_server_is_said_with_its_status(home, cache, status):
+def test_an_error_status_of_the_server_is_reported(home, cache, status):
     with pytest.raises(
         DatasetError, match=rf"the download failed \(http://.*: the server answered with HTTP status {status}"
     ):
@@ -296,10 +296,10 @@ def test_a_refusal_of_the_server_is_said_with_its_status(home, cache, status):
     assert left_in(cache) == []
 
 
-def test_a_server_that_cannot_be_reached_is_said_within_seconds(cache):
+def test_an_unreachable_server_is_reported_within_seconds(cache):
     start = time.monotonic()
     with pytest.raises(DatasetError, match="cannot be reached: is this machine offline"):
-        fetch(the_file("http://127.0.0.1:9/file.bin"))  # the port of discard, where nobody listens
+        fetch(the_file("http://127.0.0.1:9/file.bin"))  # the discard port, on which nothing listens
     assert time.monotonic() - start < 10
     assert left_in(cache) == []
 
@@ -325,7 +325,7 @@ def test_all_homes_that_failed_are_named(home):
         fetch(the_file(*urls))
 
 
-def test_a_cache_that_cannot_be_written_to_is_said(home, cache):
+def test_a_cache_that_cannot_be_written_to_is_reported(home, cache):
     cache.write_text("a file where the folder should be")
     with pytest.raises(DatasetError, match="cannot be written to"):
         fetch(the_file(home.url("file.bin", BODY)))
@@ -562,7 +562,7 @@ def test_idx_is_read_packed_or_not(tmp_path):
         (idx((2**32 - 1,) * 4, bytes(7)), "fewer"),
     ],
 )
-def test_idx_of_another_form_is_refused_with_the_reason(tmp_path, content, message):
+def test_an_idx_file_of_another_form_raises_an_error_with_the_reason(tmp_path, content, message):
     for kind in (content, gzip.compress(content)):
         (tmp_path / "a").write_bytes(kind)
         with pytest.raises(ValueError, match=message):
@@ -642,20 +642,20 @@ FORMATS = {
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=examples(80), deadline=None)
 @given(cut=st.integers(0, 300), changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6))
-def test_a_spoilt_array_file_is_read_or_refused_by_name_but_never_something_else(tmp_path_factory, kind, cut, changes):
+def test_a_corrupted_array_file_is_read_or_raises_an_error_that_names_it(tmp_path_factory, kind, cut, changes):
     read, whole = FORMATS[kind]
     raw = bytearray(whole)
     for place, value in changes:
         raw[place % len(raw)] = value
-    folder = tmp_path_factory.mktemp("spoilt")
+    folder = tmp_path_factory.mktemp("corrupted")
     (folder / "set").mkdir()
-    (folder / "set" / "spoilt.bin").write_bytes(raw[: max(len(raw) - cut, 0)])
+    (folder / "set" / "corrupted.bin").write_bytes(raw[: max(len(raw) - cut, 0)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SROSR_DATA_DIR", str(folder))
         try:
-            find_or_fetch("the set", DataFile("set", {"spoilt.bin": None}), read, download=False)
+            find_or_fetch("the set", DataFile("set", {"corrupted.bin": None}), read, download=False)
         except DatasetError as error:
-            assert "the set: " in str(error) and "spoilt.bin cannot be used: " in str(error)
+            assert "the set: " in str(error) and "corrupted.bin cannot be used: " in str(error)
 
 
 @pytest.mark.parametrize(
@@ -676,14 +676,14 @@ def test_a_spoilt_array_file_is_read_or_refused_by_name_but_never_something_else
         ("caltech256-clip", "caltech256_clip_vitb32_valtest.npz", npz_bytes(X=np.eye(2), y=[0, 1])),
     ],
 )
-def test_a_loader_refuses_garbage_and_other_peoples_files_by_name(own, name, file, whole):
+def test_a_loader_raises_an_error_that_names_garbage_and_other_files(own, name, file, whole):
     for content in (b"", b"garbage", whole[: len(whole) // 2], whole):
         (own / file).write_bytes(content)
         with pytest.raises(DatasetError, match=rf"^{name}: .*{file} cannot be used: "):
             load_dataset(name, download=False)
 
 
-def test_mnist_that_does_not_fit_together_is_refused(own):
+def test_inconsistent_mnist_files_raise_an_error(own):
     for image, label, n in (("train-images-idx3", "train-labels-idx1", 3), ("t10k-images-idx3", "t10k-labels-idx1", 2)):
         (own / f"{image}-ubyte").write_bytes(idx((n, 2, 2), bytes(4 * n)))
         (own / f"{label}-ubyte").write_bytes(idx((n,), bytes(n)))

@@ -40,7 +40,7 @@ def no_data_and_an_empty_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def real(monkeypatch, data_dir):
-    """Load a set from the data at hand, without the network."""
+    """Load a set from local data, without the network."""
     monkeypatch.setenv("SROSR_DATA_DIR", str(data_dir))
     return lambda name, **options: load_dataset(name, download=False, **options)
 
@@ -114,7 +114,7 @@ def test_a_data_set_has_int64_classes_tuple_names_and_text_parts():
         ({"name": 3}, "name must be a str"),
     ],
 )
-def test_a_data_set_that_does_not_fit_together_is_refused_with_the_reason(change, message):
+def test_an_inconsistent_data_set_raises_an_error_with_the_reason(change, message):
     fields = {"name": "d", "X": np.eye(2), "y": np.array([0, 1]), "class_names": ("a", "b"), "source": "", "part": None}
     with pytest.raises(ValueError, match=message):
         Dataset(**(fields | change))
@@ -203,7 +203,7 @@ def test_pictures_are_listed_by_class_and_everything_else_is_passed_over(tmp_pat
     assert names == ("a", "b")
 
 
-def test_a_folder_without_pictures_is_refused(tmp_path):
+def test_a_folder_without_pictures_raises_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         list_pictures(tmp_path / "absent")
     (tmp_path / "file").write_text("x")
@@ -231,7 +231,7 @@ def test_mnist_is_the_published_one(real):
     assert data.y[60000:60005].tolist() == [7, 2, 1, 0, 4]
     assert np.bincount(data.y[train]).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert np.bincount(data.y[~train]).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    assert round(float(data.X[:60000].mean() / 255), 4) == 0.1307  # the mean that everybody subtracts
+    assert round(float(data.X[:60000].mean() / 255), 4) == 0.1307  # the mean that is usually subtracted
 
 
 def test_yaleb_is_the_file_of_the_papers_authors(real, data_dir):
@@ -281,7 +281,7 @@ def test_uiuc_is_the_same_from_text_archive_and_npz(only, data_dir, tmp_path):
         assert sets[0].class_names == tuple(file["class_names"])
 
 
-def test_uiuc_text_without_one_of_its_files_is_refused(only, data_dir):
+def test_uiuc_text_without_one_of_its_files_raises_an_error(only, data_dir):
     home = data_dir / "uiuc_attributes"
     with pytest.raises(DatasetError, match=r"uiuc: .*apascal_train\.txt cannot be used: .*apascal_test\.txt"):
         only("uiuc", "uiuc_attributes", home / "apascal_train.txt")
@@ -317,7 +317,7 @@ def test_the_usps_split_has_the_published_counts_and_pictures(real):
 
 
 def test_the_usps_split_is_the_same_from_libsvm_files_whatever_their_order(real, only, data_dir, tmp_path, monkeypatch):
-    """The files at libsvm's site cannot be had here, so they are written anew from the data at hand, shuffled."""
+    """libsvm's files are not available here, so they are rewritten from local data, shuffled."""
     full = real("usps")
     some = slice(None, None, 10)
     expected = dataclasses.replace(full, X=full.X[some], y=full.y[some], part=full.part[some])
@@ -473,7 +473,7 @@ def test_own_npz_is_read_with_and_without_class_names(tmp_path):
         ({"X": np.array([[{}, {}]]), "y": [0]}, "pickled objects"),
     ],
 )
-def test_own_npz_of_another_form_is_refused_with_the_reason(tmp_path, arrays, message):
+def test_a_users_npz_file_of_another_form_raises_an_error_with_the_reason(tmp_path, arrays, message):
     path = write_npz(tmp_path / "bad.npz", **arrays)
     with pytest.raises(DatasetError, match=rf"bad\.npz cannot be used: .*{message}"):
         read_dataset(path)
@@ -518,7 +518,7 @@ def test_the_last_column_of_own_csv_has_the_classes_where_none_is_named_so(tmp_p
         ('a,label\n1,"x\n', "quote in line 2 that is never closed"),
     ],
 )
-def test_own_csv_of_another_form_is_refused_with_the_reason(tmp_path, text, message):
+def test_a_users_csv_file_of_another_form_raises_an_error_with_the_reason(tmp_path, text, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(DatasetError, match=rf"(?s)bad\.csv cannot be used: .*{message}") as raised:
@@ -648,8 +648,8 @@ def test_a_folder_of_pictures_is_own_data_and_other_files_are_not(tmp_path, monk
         read_dataset(tmp_path / "empty")
 
 
-def spoilt(content: bytes, cut: int, changes: list[tuple[int, int]]) -> bytes:
-    """The content with some bytes changed, cut short."""
+def corrupt(content: bytes, cut: int, changes: list[tuple[int, int]]) -> bytes:
+    """Return the content with some bytes changed, truncated."""
     raw = bytearray(content)
     for place, value in changes:
         raw[place % len(raw)] = value
@@ -661,12 +661,12 @@ CHANGES = st.tuples(st.integers(0, 400), st.lists(st.tuples(st.integers(0, 2000)
 
 @settings(max_examples=examples(150), deadline=None)
 @given(changes=CHANGES, kind=st.sampled_from(["npz", "csv"]))
-def test_a_spoilt_file_of_own_data_is_read_or_refused_but_never_something_else(tmp_path_factory, changes, kind):
+def test_a_corrupted_users_file_is_read_or_raises_a_dataset_error(tmp_path_factory, changes, kind):
     stream = io.BytesIO()
     np.savez(stream, X=np.eye(3), y=np.arange(3))
     whole = stream.getvalue() if kind == "npz" else b"a,b,label\n1,2,x\n3.5,-4,y\n1e9,0,x\n"
-    path = tmp_path_factory.mktemp("spoilt") / f"own.{kind}"
-    path.write_bytes(spoilt(whole, *changes))
+    path = tmp_path_factory.mktemp("corrupted") / f"own.{kind}"
+    path.write_bytes(corrupt(whole, *changes))
     try:
         assert len(read_dataset(path).X) >= 1
     except DatasetError as error:

@@ -1,4 +1,4 @@
-"""What the displays promise: the right numbers, drawn where they are told to, with pyplot only where nobody said."""
+"""Displays show the right numbers in the given axes, and use pyplot only if no axes are given."""
 
 import subprocess
 import sys

@@ -238,7 +238,7 @@ def test_labels_are_compared_with_classes_as_text():
     assert format_label(np.float64(2.5)) == "2.5" and format_label(np.True_) == "True"
 
 
-def test_an_unexpected_label_is_refused_by_name_and_row_when_the_unknown_ones_are_given():
+def test_an_unexpected_label_raises_an_error_with_its_name_and_row_if_unknown_labels_are_given():
     truth, candidate, score = zip(*HAND, strict=True)
     given = decided(candidate, score)
     assert evaluate(given, truth, ["cat", "dog"], unknown=["fox", "elk"]).n_unknown == 3
@@ -258,14 +258,14 @@ def test_batches_give_what_the_whole_gives():
     assert collector.evaluate().worst == whole.worst
 
 
-def test_labels_that_are_no_samples_are_refused():
+def test_labels_that_do_not_match_the_samples_raise_an_error():
     with pytest.raises(ValueError, match="3 labels for 2 decisions"):
         evaluate(decided([0, 1], [0.1, 0.2]), [0, 1, 1], [0, 1])
     with pytest.raises(ValueError, match="no samples"):
         EvaluationCollector(np.arange(2)).evaluate()
 
 
-def test_a_sample_without_a_score_counts_as_the_strangest():
+def test_a_sample_without_a_score_counts_as_the_most_unusual():
     found = evaluate(decided([0, 1, 0], [0.1, 0.2, np.nan]), [0, 1, 5], [0, 1])
     assert found.measures["auroc"].value == 1.0 and found.rejected.tolist() == [False, False, True]
     assert json.dumps(found.as_dict(), allow_nan=False)
@@ -295,12 +295,12 @@ def test_lines_and_confusion_count_every_sample_once():
 
 def test_traded_thresholds_keep_to_their_share_and_are_the_lowest_that_do():
     found = evaluated(5)
-    known, strange = found.score[~found.unknown], found.score[found.unknown]
+    known, unknown = found.score[~found.unknown], found.score[found.unknown]
     for trade in found.threshold_effects:
         assert trade.target in TARGETS
         assert trade.known_rejected == np.mean(known > trade.threshold) <= trade.target
-        assert trade.unknown_rejected == np.mean(strange > trade.threshold)
-        assert np.mean(known >= trade.threshold) > trade.target  # one score lower refuses too many
+        assert trade.unknown_rejected == np.mean(unknown > trade.threshold)
+        assert np.mean(known >= trade.threshold) > trade.target  # one score lower rejects too many
     assert found.now.known_rejected == np.mean(known > 0.55)
 
 
@@ -418,12 +418,12 @@ def test_the_page_shows_the_numbers_of_the_evaluation():
         assert sentence in text
 
 
-@pytest.mark.parametrize("strange", [True, False])
-def test_the_page_of_one_kind_of_samples_says_what_is_missing(strange):
-    found = evaluate(decided([0, 1], [0.1, 0.9]), [7, 8] if strange else [0, 1], [0, 1])
+@pytest.mark.parametrize("only_unknown", [True, False])
+def test_the_page_of_one_kind_of_samples_says_what_is_missing(only_unknown):
+    found = evaluate(decided([0, 1], [0.1, 0.9]), [7, 8] if only_unknown else [0, 1], [0, 1])
     page = page_of(found)
     assert [figure["id"] for figure in page.all("figure")] == ["scores", "confusion"]
-    assert f"there are no {'known' if strange else 'unknown'} samples" in page.text
+    assert f"there are no {'known' if only_unknown else 'unknown'} samples" in page.text
 
 
 def test_names_are_shown_and_never_run():
@@ -544,13 +544,13 @@ def test_the_screen_shows_metrics_with_meaning_and_a_line_a_class(made):
     assert "\x1b" not in answer.output
 
 
-def test_a_model_on_sparse_codes_and_text_classes_is_evaluated_without_strangers(made):
+def test_a_model_on_sparse_codes_and_text_classes_is_evaluated_without_unknown_samples(made):
     answer = run(made / "text.srosr", made / "letters.csv")
     assert answer.exit_code == 0, answer.output
     assert "Every label of" in answer.stderr and "there are no unknown samples" in answer.stdout
 
 
-def test_labels_marked_as_unknown_are_taken_and_any_other_is_refused(made, tmp_path):
+def test_labels_marked_as_unknown_are_accepted_and_any_other_raises_an_error(made, tmp_path):
     given = (made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", tmp_path / "new")
     fails(run(*given, "--unknown", "weed"), "test.csv", "row 57", "'soil'", "--unknown")
     assert not (tmp_path / "new").exists()
@@ -593,7 +593,7 @@ def test_nothing_is_left_when_a_file_cannot_be_written(made, tmp_path, monkeypat
     assert os.listdir(tmp_path) == []
 
 
-def test_bad_input_is_refused_in_one_sentence(made, tmp_path):
+def test_bad_input_is_reported_in_one_sentence(made, tmp_path):
     model, test = made / "numbers.srosr", made / "test.csv"
     fails(run(tmp_path / "none.srosr", test), "none.srosr does not exist")
     fails(run(test, test), "test.csv")

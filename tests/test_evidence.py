@@ -307,7 +307,7 @@ def test_residuals_that_are_none_raise_by_name(bad):
 
 
 def test_evidence_of_precomputed_similarities_is_that_of_the_classifier():
-    """One order for everybody: that of the rows."""
+    """Evidence has one order, that of the rows."""
     rng = np.random.default_rng(3)
     A, X = rng.standard_normal((20, 5)), rng.standard_normal((6, 5))
     y = np.array(["b", "a"] * 10)

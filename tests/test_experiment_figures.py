@@ -1,4 +1,4 @@
-"""What the figures of experiments promise: the numbers of the tables, every method seen, and told apart in grey."""
+"""Figures of experiments show the numbers of the tables and every method, distinguishable in gray."""
 
 import doctest
 import importlib
@@ -175,7 +175,7 @@ def test_the_methods_of_the_paper_are_drawn_in_full_and_ours_in_front():
     assert all(ours.get_zorder() > other.get_zorder() for other in others)
 
 
-def test_strokes_differ_without_their_colours():
+def test_strokes_differ_without_their_colors():
     looks = assign_strokes(list(PAPER))
     assert len({(str(s.dashes), s.marker, s.filled) for s in looks.values()}) == len(PAPER)
     assert len({str(s.dashes) for s in looks.values()}) == len(PAPER)
@@ -183,7 +183,7 @@ def test_strokes_differ_without_their_colours():
     assert len({s.color for s in looks.values()}) == len(PAPER)
 
 
-def test_strokes_are_dark_enough_on_white_in_grey():
+def test_strokes_are_dark_enough_on_white_in_gray():
     """At least 2.5 : 1 against white, by the contrast of the web's guidelines."""
     for stroke in assign_strokes(list(PAPER)).values():
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(stroke.color)]
@@ -197,7 +197,7 @@ def test_a_method_keeps_its_stroke_whoever_else_is_there():
     assert both["w-svm"] != both["w-svm-original"]
 
 
-def test_a_variant_of_ours_is_ours_in_name_and_colour_and_told_apart_by_its_dashes():
+def test_a_variant_of_ours_shares_name_and_color_and_differs_in_its_dashes():
     drawn = assign_strokes(["calibrated", "calibrated-f", "paper"])
     assert drawn["calibrated"].color == drawn["calibrated-f"].color == OURS_COLOR
     assert drawn["calibrated"].dashes != drawn["calibrated-f"].dashes
@@ -242,12 +242,12 @@ def test_methods_come_in_one_order_ours_first():
     assert order_methods(["svm", "naive", "calibrated"], ours="svm")[0] == "svm"
 
 
-def test_fewer_trials_are_said_in_the_legend():
+def test_the_legend_says_if_a_method_has_fewer_trials():
     ax = openness(figure().add_subplot(), methods=["calibrated", "svm"])
     assert legend_of(ax) == ["calibrated (ours)", "svm (3 of 8 trials)"]
 
 
-def test_a_metric_that_is_not_there_is_refused():
+def test_a_missing_metric_raises_an_error():
     for compute in (require_curves, compute_ranking):
         with pytest.raises(ValueError, match="results has no value of the metric 'loss'"):
             compute(RESULTS, "loss")
@@ -274,7 +274,7 @@ def test_missing_values_leave_a_gap_and_no_more():
 # --- small multiples ---
 
 
-def test_every_method_has_a_panel_with_its_curve_in_colour_over_all_others():
+def test_every_method_has_a_panel_with_its_curve_in_color_over_all_others():
     axes = grid(figure(compute_grid_size(20)))
     assert len(axes) == len(METHODS) == 20
     for method, ax in zip(order_methods(METHODS), axes, strict=True):
@@ -297,7 +297,7 @@ def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
     axes = trade(figure(compute_grid_size(20)))
     assert compute_trade_curves(RESULTS)[1] == order_methods(METHODS) and len(axes) == len(METHODS)
     lines = [np.asarray(line.get_ydata()) for line in axes[1].lines]
-    assert [len(line) for line in lines] == [5, 4, 5]  # nothing to refuse where there is no unknown class
+    assert [len(line) for line in lines] == [5, 4, 5]  # nothing to reject without an unknown class
     for line, metric in zip(lines, ("recognition_accuracy", "rejection_accuracy", "accuracy"), strict=True):
         expected = means(metric, "paper").to_numpy()
         assert line == pytest.approx(expected[-len(line) :])
@@ -415,7 +415,7 @@ def test_the_confusion_is_that_of_the_portrait_with_the_unknown_last():
     assert len(set(shown)) == 6 and max(map(len, shown)) <= 17
 
 
-def test_a_confusion_of_another_size_than_its_names_is_refused():
+def test_a_confusion_matrix_that_does_not_match_its_names_raises_an_error():
     with pytest.raises(ValueError, match="with 4 classes must be 5 by 5"):
         make_confusion_display(portrait(5) | {"class_names": list("abcd")})
 
@@ -457,7 +457,7 @@ def test_the_diagonal_of_the_coverage_figure_is_straight():
     assert slopes == pytest.approx(np.full(len(slopes), slopes[0]))
 
 
-def test_coverage_of_a_method_that_is_not_there_is_refused():
+def test_coverage_of_a_missing_method_raises_an_error():
     with pytest.raises(ValueError, match="coverage has no rows of the method 'lost'"):
         compute_target_curves(COVERAGE, "lost")
     with pytest.raises(ValueError, match="coverage has no rows"):
@@ -558,7 +558,7 @@ def test_the_label_of_an_svg_is_escaped():
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", 'a"', "1a"])
-def test_a_name_that_is_no_id_is_refused(name):
+def test_a_name_that_is_no_valid_id_raises_an_error(name):
     with pytest.raises(ValueError, match="name must be lower-case letters"):
         render_inline_svg(figure(), name, "x")
 

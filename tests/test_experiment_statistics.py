@@ -79,7 +79,7 @@ def test_equal_values_have_an_interval_of_no_width():
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95, "much"])
-def test_a_confidence_outside_0_and_1_is_refused(confidence):
+def test_a_confidence_outside_0_and_1_raises_an_error(confidence):
     with pytest.raises(ValueError, match="confidence must be a number between 0 and 1"):
         mean_interval([1.0, 2.0], confidence)
 
@@ -108,7 +108,7 @@ def test_averages_are_over_all_levels_and_only_of_trials_that_have_them_all():
     assert values.at[1, "a"] == pytest.approx(1.3) and values.at[0, "b"] == pytest.approx(0.3)
 
 
-def test_a_level_that_nobody_could_measure_spoils_no_average():
+def test_a_level_without_measurements_affects_no_average():
     """At openness zero there is no unknown sample, so no AUROC."""
     tables = made_up(PAPER[:2], n_levels=3, n_trials=4)
     assert average_over_levels(tables["results"], "auroc").notna().all().all()
@@ -124,13 +124,13 @@ def test_curves_have_the_means_of_a_group_by():
     assert set(found) == set(PAPER)
 
 
-def test_a_trial_that_comes_twice_is_refused():
+def test_a_duplicate_trial_raises_an_error():
     results = table([(0, 2, "a", "f", 0.5), (0, 2, "a", "f", 0.6)])
     with pytest.raises(ValueError, match="trial 0 of method 'a' twice"):
         values_at(results, "f", Level(openness_of(2), 2))
 
 
-def test_a_table_of_another_kind_is_refused():
+def test_a_table_of_another_kind_raises_an_error():
     with pytest.raises(ValueError, match=r"results lacks the columns \['n_unknown', 'openness'\]"):
         find_levels(table([(0, 2, "a", "f", 0.5)]).drop(columns=["openness", "n_unknown"]), "f")
 
@@ -164,10 +164,10 @@ def test_shares_that_differ_by_rounding_tie():
 def sign_flips(difference):
     """Two-sided p of the signed-rank test by trying all signs: the share of those at least as lopsided."""
     ranks = stats.rankdata(np.abs(difference))
-    centre = ranks.sum() / 2
-    seen = abs(ranks[difference > 0].sum() - centre)
+    center = ranks.sum() / 2
+    seen = abs(ranks[difference > 0].sum() - center)
     every = [sum(r for r, up in zip(ranks, ups, strict=True) if up) for ups in product([0, 1], repeat=len(ranks))]
-    return np.mean(np.abs(np.array(every) - centre) >= seen - 1e-9)
+    return np.mean(np.abs(np.array(every) - center) >= seen - 1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])

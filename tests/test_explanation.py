@@ -230,14 +230,14 @@ def test_a_sample_of_length_zero_is_rejected_for_that(any_rule):
     assert e.text == "Rejected: the sample has length zero, so there is nothing to recognize."
 
 
-def test_a_zero_code_is_said_to_be_one(any_rule):
+def test_a_zero_code_is_reported_as_such(any_rule):
     e = any_rule.explain(ALIEN)
     assert not e.atoms and set(e.shares.values()) == {0.0}
     assert "No training sample helps to reconstruct it" in e.text
     assert "of the code belongs" not in e.text and "fits best" not in e.text
 
 
-def test_a_code_that_leans_on_another_class_than_the_candidate_is_said_to():
+def test_a_code_concentrated_on_another_class_than_the_candidate_is_reported():
     clf = SROSRClassifier(n_repeats=3, random_state=0).fit(X, Y)
     found = [e for e in map(clf.explain, np.random.default_rng(0).random((60, X.shape[1]))) if _leans_elsewhere(e)]
     assert found

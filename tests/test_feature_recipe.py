@@ -15,9 +15,9 @@ from srosr.tables.feature_recipe import THUMBNAIL, FeatureRecipe, make_thumbnail
 def fitted():
     """A classifier of three easy classes with 48 features."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(3, 48))
+    centers = rng.normal(size=(3, 48))
     y = np.repeat(["a", "b", "c"], 12)
-    X = np.repeat(centres, 12, axis=0) + 0.1 * rng.normal(size=(36, 48))
+    X = np.repeat(centers, 12, axis=0) + 0.1 * rng.normal(size=(36, 48))
     return srosr.SROSRClassifier(n_repeats=2, random_state=0).fit(X, y), X
 
 
@@ -83,11 +83,11 @@ def test_a_rival_carries_its_recipe_too(fitted, tmp_path):
     assert srosr.load(tmp_path / "m").feature_recipe_.label == "species"
 
 
-SPOILT = {
+CORRUPTED = {
     "kind": (table_recipe, lambda s, a: s["intake"].update(kind="dream"), None),
     "scales of another length": (table_recipe, None, {"intake/scale": np.ones(47)}),
     "a scale of zero": (table_recipe, None, {"intake/scale": np.zeros(48)}),
-    "a centre that is not finite": (table_recipe, None, {"intake/centre": np.full(48, np.nan)}),
+    "a center that is not finite": (table_recipe, None, {"intake/centre": np.full(48, np.nan)}),
     "columns that are no list": (table_recipe, lambda s, a: s["intake"].update(ignored="id"), None),
     "a missing setting": (table_recipe, lambda s, a: s["intake"].pop("label"), None),
     "a shape of another size": (pixel_recipe, lambda s, a: s["intake"].update(shape=[7, 8]), None),
@@ -99,9 +99,9 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("what", SPOILT)
-def test_a_file_with_a_spoilt_recipe_is_refused(what, fitted, tmp_path):
-    make, change, arrays = SPOILT[what]
+@pytest.mark.parametrize("what", CORRUPTED)
+def test_a_file_with_a_corrupted_recipe_raises_an_error(what, fitted, tmp_path):
+    make, change, arrays = CORRUPTED[what]
     clf, _ = fitted
     clf.feature_recipe_ = make()
     clf.save(tmp_path / "m")
@@ -114,8 +114,8 @@ def test_a_file_with_a_spoilt_recipe_is_refused(what, fitted, tmp_path):
 
 
 def test_pixels_are_the_means_of_those_they_replace():
-    grey = np.kron(np.array([[0.0, 1.0], [0.25, 0.5]]), np.ones((4, 4)))
-    assert np.allclose(resize_picture(grey, (8, 8)), grey)
+    gray = np.kron(np.array([[0.0, 1.0], [0.25, 0.5]]), np.ones((4, 4)))
+    assert np.allclose(resize_picture(gray, (8, 8)), gray)
     small = resize_picture(np.full((30, 50), 0.3), (5, 5))
     assert small.shape == (5, 5) and np.allclose(small, 0.3)
 

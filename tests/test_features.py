@@ -153,7 +153,7 @@ def test_low_contrast_shortens_a_descriptor_and_a_flat_patch_has_none():
     assert np.abs(dense_sift(np.full((40, 40), 0.7))[0]).max() < 1e-10
 
 
-def test_positions_are_centres_of_patches_in_the_middle_of_the_picture():
+def test_positions_are_centers_of_patches_in_the_middle_of_the_picture():
     _, positions = dense_sift(texture(0, (50, 83)))
     assert len(positions) == 5 * 9
     np.testing.assert_allclose(positions[:2], [[(1 + 8) / 50, (1 + 8) / 83], [(1 + 8) / 50, (9 + 8) / 83]])
@@ -181,13 +181,13 @@ def test_eight_and_sixteen_bits_are_shares_of_white():
         ([[0.1, 0.2], [0.3]], "differ in length"),
     ],
 )
-def test_what_is_no_gray_picture_is_refused_with_the_reason(picture, message):
+def test_an_invalid_gray_picture_raises_an_error_with_the_reason(picture, message):
     with pytest.raises(ValueError, match=message):
         dense_sift(picture)
 
 
 @pytest.mark.parametrize(("step", "patch", "name"), [(0, 16, "step"), (2.5, 16, "step"), (8, 3, "patch")])
-def test_a_grid_that_makes_no_sense_is_refused_by_name(step, patch, name):
+def test_an_invalid_grid_raises_an_error_that_names_the_parameter(step, patch, name):
     with pytest.raises(ValueError, match=name):
         dense_sift(texture(0), step, patch)
 
@@ -309,7 +309,7 @@ def test_a_picture_too_large_to_be_meant_is_not_unpacked(tmp_path, monkeypatch):
     Image.new("L", (3000, 2000)).save(tmp_path / "bomb.png")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        for most in (5_000_000, 100):  # Pillow warns of the one and refuses the other
+        for most in (5_000_000, 100):  # Pillow warns of the one and raises for the other
             monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
             tracemalloc.start()
             with pytest.raises(ValueError, match=r"bomb\.png.*pixels"):
@@ -318,7 +318,7 @@ def test_a_picture_too_large_to_be_meant_is_not_unpacked(tmp_path, monkeypatch):
             tracemalloc.stop()
 
 
-def test_missing_files_folders_and_sizes_that_make_no_sense_are_refused(tmp_path):
+def test_missing_files_folders_and_invalid_sizes_raise_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.jpg"):
         read_picture(tmp_path / "nowhere.jpg")
     with pytest.raises(ValueError, match="is a folder"):
@@ -391,7 +391,7 @@ def test_pictures_without_words_are_zero_and_counts_do_not_overflow():
         (np.full((3, 4, 2), "a"), "numbers"),
     ],
 )
-def test_counts_that_are_none_are_refused_with_the_reason(counts, message):
+def test_invalid_counts_raise_an_error_with_the_reason(counts, message):
     with pytest.raises(ValueError, match=message):
         pyramid_of_counts(counts)
 
@@ -460,7 +460,7 @@ def test_the_vocabulary_depends_on_the_training_pictures_and_the_seed_alone(pict
     assert not np.array_equal(small_pyramid(random_state=1).fit(train).vocabulary_, before)
 
 
-def test_each_picture_gives_its_share_of_the_descriptors_that_words_are_learnt_from(pictures, monkeypatch):
+def test_each_picture_contributes_its_share_of_the_descriptors_for_the_vocabulary(pictures, monkeypatch):
     given, plain = [], MiniBatchKMeans.fit
     monkeypatch.setattr(MiniBatchKMeans, "fit", lambda self, X: given.append(X) or plain(self, X))
     small_pyramid(n_words=3, n_descriptors=16).fit(pictures)
@@ -517,7 +517,7 @@ def test_it_works_in_a_pipeline_under_cross_validation(tmp_path):
     assert cross_val_score(pipe, paths, y, cv=3).tolist() == [1.0, 1.0, 1.0]
 
 
-def test_what_is_no_batch_of_pictures_is_refused_with_the_reason(tmp_path, pictures):
+def test_an_invalid_batch_of_pictures_raises_an_error_with_the_reason(tmp_path, pictures):
     Image.fromarray(BITS).save(tmp_path / "fine.png")
     fine = tmp_path / "fine.png"
     holed = [*pictures[:2], np.where(pictures[2] > 0.5, np.nan, pictures[2])]
@@ -555,7 +555,7 @@ def test_what_is_no_batch_of_pictures_is_refused_with_the_reason(tmp_path, pictu
         ("n_jobs", 0),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused_by_name(pictures, name, value):
+def test_invalid_parameters_raise_an_error_that_names_them(pictures, name, value):
     with pytest.raises(ValueError, match=name):
         small_pyramid(**{name: value}).fit(pictures)
 
@@ -572,12 +572,12 @@ def real(data_dir):
     def rows(classes, start, stop):
         return np.concatenate([np.flatnonzero(y == c)[start:stop] for c in classes])
 
-    train, test, strange = rows(range(0, 16, 2), 0, 20), rows(range(0, 16, 2), 20, 30), rows(range(1, 13, 2), 0, 10)
-    return files, y, train, test, strange
+    train, test, unknown = rows(range(0, 16, 2), 0, 20), rows(range(0, 16, 2), 20, 30), rows(range(1, 13, 2), 0, 10)
+    return files, y, train, test, unknown
 
 
 @pytest.mark.slow
-def test_real_objects_are_told_apart_by_their_pyramids(real):
+def test_real_objects_are_distinguished_by_their_pyramids(real):
     files, y, train, test, _ = real
     pyramid = SpatialPyramid(100, n_descriptors=20_000, random_state=0)
     X, X_test = pyramid.fit_transform(files[train]), pyramid.transform(files[test])
@@ -587,13 +587,13 @@ def test_real_objects_are_told_apart_by_their_pyramids(real):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::srosr.exceptions.SROSRWarning")
-def test_real_strangers_score_higher_from_the_folder_to_the_decision(real):
-    files, y, train, test, strange = real
+def test_real_unknown_samples_score_higher_from_the_folder_to_the_decision(real):
+    files, y, train, test, unknown = real
     train, test = (rows[np.isin(y[rows], range(0, 12, 2))] for rows in (train, test))
     pyramid = SpatialPyramid(100, n_descriptors=20_000, random_state=0)
     clf = SROSRClassifier(n_repeats=5, random_state=0).fit(pyramid.fit_transform(files[train]), y[train])
-    scores = clf.unknown_score(pyramid.transform(files[np.concatenate([test, strange])]))
-    y_true = np.concatenate([y[test], np.full(len(strange), -1)])
+    scores = clf.unknown_score(pyramid.transform(files[np.concatenate([test, unknown])]))
+    y_true = np.concatenate([y[test], np.full(len(unknown), -1)])
     assert open_set_auroc(y_true, scores, unknown_label=-1) > 0.65
 
 

@@ -58,7 +58,7 @@ def test_the_objective_is_that_of_a_conic_solver(rank, n, decay, copies):
     assert np.abs(x).sum() == pytest.approx(np.abs(conic).sum(), rel=1e-7)
 
 
-def test_the_quick_way_and_the_careful_one_lead_to_the_same_code():
+def test_the_fast_path_and_the_careful_one_lead_to_the_same_code():
     rng = np.random.default_rng(7)
     for decay in (0.0, 2.0, 4.0):
         F, b = problem(rng, 20, 60, decay)
@@ -67,7 +67,7 @@ def test_the_quick_way_and_the_careful_one_lead_to_the_same_code():
         np.testing.assert_allclose(ways[0][1], ways[1][1], atol=1e-4 * np.abs(ways[1][1]).max())
 
 
-def test_where_the_quick_way_overshoots_the_careful_one_arrives():
+def test_where_the_fast_path_overshoots_the_careful_one_arrives():
     """Coordinates that differ by five powers of ten: the direction of v turns at every step."""
     left = 0
     for seed in range(150):

@@ -1,4 +1,4 @@
-"""Dictionaries too large for a Gram matrix of all atoms: the paper's rules, and refusal by a number of the code."""
+"""Dictionaries too large for a Gram matrix of all atoms: the paper's rules, and rejection by one number of the code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def too_large(monkeypatch):
 
 
 @pytest.mark.parametrize("name", slow_except(["paper", "naive"], METHODS))
-def test_what_is_said_is_the_same_without_a_gram_matrix(name, request, tmp_path):
+def test_explanations_are_the_same_without_a_gram_matrix(name, request, tmp_path):
     clf = METHODS[name]
     small = _fitted(clf)
     expected, labels = small.unknown_score(MET), small.predict(MET)

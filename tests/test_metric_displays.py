@@ -1,4 +1,4 @@
-"""What the displays of metrics promise: the numbers of the metrics, drawn where they are told to and told apart."""
+"""Displays of metrics show the numbers of the metrics, in the given axes, with distinguishable curves."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def ax():
 
 
 def cells(display):
-    """Colours of the cells as drawn."""
+    """Return the colors of the cells as drawn."""
     (image,) = display.ax_.images
     return np.asarray(image.get_array())
 
@@ -81,7 +81,7 @@ def test_the_confusion_is_that_of_the_metric(clf):
     assert np.array_equal(display.labels, labels) and np.array_equal(display.matrix, matrix)
 
 
-def test_a_pipeline_is_judged_by_what_it_ends_in(clf):
+def test_a_pipeline_is_treated_like_its_last_step(clf):
     pipe = make_pipeline(FunctionTransformer(lambda A: A / 2), clf)
     curve = OSCRDisplay.from_estimator(pipe, 2 * X[MET], Y[MET])
     assert np.array_equal(curve.ccr, OSCRDisplay.from_estimator(clf, X[MET], Y[MET]).ccr)
@@ -89,7 +89,7 @@ def test_a_pipeline_is_judged_by_what_it_ends_in(clf):
     assert np.array_equal(confusion.matrix, OpenSetConfusionDisplay.from_estimator(clf, X[MET], Y[MET]).matrix)
 
 
-def test_classes_that_were_not_met_have_rows_of_their_own(clf):
+def test_unknown_classes_have_rows_of_their_own(clf):
     few = MET & (Y < 3)
     assert OpenSetConfusionDisplay.from_estimator(clf, X[few], Y[few]).matrix.shape == (6, 6)
 
@@ -145,7 +145,7 @@ def test_the_legend_has_the_area_and_the_name(ax):
     assert ax.get_legend().get_texts()[1].get_text() == "area 0.333"
 
 
-def test_curves_in_one_figure_are_told_apart_by_color_and_dashes(ax):
+def test_curves_in_one_figure_differ_in_color_and_dashes(ax):
     drawn = [make_oscr().plot(ax).line_ for _ in range(6)]
     assert len({to_hex(line.get_color()) for line in drawn}) == 6
     assert [line.is_dashed() for line in drawn] == [False] + [True] * 5

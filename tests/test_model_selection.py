@@ -1,4 +1,4 @@
-"""Known classes play the unknown ones: splits, scorers, and scikit-learn's search with both."""
+"""Known classes as simulated unknowns: splits, scorers, and scikit-learn's search with both."""
 
 from collections import Counter
 
@@ -191,7 +191,7 @@ def test_pipelines_and_searches_score_like_the_classifier_inside(blobs, scorer):
 
 
 @pytest.mark.parametrize("scorer", SCORERS[:4], ids=lambda scorer: scorer.__name__)
-def test_splits_without_unknown_classes_raise_with_the_way_out(blobs, scorer):
+def test_splits_without_unknown_classes_raise_an_error_with_a_remedy(blobs, scorer):
     X, y = blobs
     with pytest.raises(ValueError, match=r"cv=LeaveClassesOut\(\)"):
         scorer(NearestMean().fit(X, y), X, y)
@@ -214,7 +214,7 @@ def test_closed_set_classifiers_raise_with_what_they_lack(blobs, scorer):
 
 
 def test_a_search_finds_the_threshold_without_unknown_data():
-    """Chosen on known classes alone, it is nearly the best for the classes nobody has seen."""
+    """Chosen on known classes alone, it is nearly the best for unknown classes."""
     X, y = load_digits(return_X_y=True)
     X = X / np.linalg.norm(X, axis=1, keepdims=True)
     known = y < 7

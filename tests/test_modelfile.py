@@ -96,8 +96,8 @@ def small(folder) -> bytes:
 
 
 @pytest.fixture
-def refused(tmp_path):
-    """Write bytes to a file and return the message with which the file is refused."""
+def error_message(tmp_path):
+    """Return a function that writes bytes to a file and returns the error message for it."""
 
     def check(data: bytes) -> str:
         path = tmp_path / "given"
@@ -261,13 +261,13 @@ def test_another_process_reads_the_same_bits(tmp_path):
         ([], "must be a dict"),
     ],
 )
-def test_a_setting_that_json_does_not_have_is_refused(tmp_path, values, says):
+def test_a_setting_that_json_cannot_express_raises_an_error(tmp_path, values, says):
     with pytest.raises(ValueError, match=says):
         write_model(tmp_path / "m", ModelState("K", values, {}))
     assert not list(tmp_path.iterdir())
 
 
-def test_settings_without_a_bottom_are_refused(tmp_path):
+def test_settings_nested_without_end_raise_an_error(tmp_path):
     endless: list = []
     endless.append(endless)
     with pytest.raises(ValueError, match="levels deep"):
@@ -291,7 +291,7 @@ def test_settings_without_a_bottom_are_refused(tmp_path):
         (np.array([2**31 - 1], dtype=np.uint32).view("U1"), "do not exist"),
     ],
 )
-def test_an_array_that_cannot_come_back_is_refused(tmp_path, array, says):
+def test_an_array_that_cannot_be_restored_raises_an_error(tmp_path, array, says):
     with pytest.raises(ValueError, match=says) as caught:
         write_model(tmp_path / "m", ModelState("K", {}, {"it": array}))
     assert "arrays['it']" in str(caught.value)
@@ -315,7 +315,7 @@ def test_only_the_current_version_is_written(tmp_path):
 
 
 def assert_found(path: Path, whole: bytes, changes) -> None:
-    """Each change of one byte alone makes the file one that is refused."""
+    """Each change of one byte alone makes the file invalid."""
     path.write_bytes(whole)
     missed = []
     with open(path, "r+b", buffering=0) as file:
@@ -345,17 +345,17 @@ def test_a_change_that_a_parser_would_not_mind_is_found(tmp_path, small):
     assert_found(tmp_path / "m", small, changes)
 
 
-def test_a_file_that_was_cut_short_anywhere_is_refused(small, refused):
+def test_a_truncated_file_raises_an_error(small, error_message):
     for length in range(len(small)):
-        refused(small[:length])
-    assert "is damaged" in refused(small[:-1])
-    assert "is damaged" in refused(small[:60])
-    assert "is empty" in refused(b"")
+        error_message(small[:length])
+    assert "is damaged" in error_message(small[:-1])
+    assert "is damaged" in error_message(small[:60])
+    assert "is empty" in error_message(b"")
 
 
 @pytest.mark.parametrize("tail", [b"\0", b" ", b"\n", b"garbage" * 100])
-def test_a_file_with_something_appended_is_refused(small, refused, tail):
-    assert "SHA-256" in refused(small + tail)
+def test_a_file_with_something_appended_raises_an_error(small, error_message, tail):
+    assert "SHA-256" in error_message(small + tail)
 
 
 # -- files of others -----------------------------------------------------------------------------------------
@@ -390,8 +390,8 @@ def npy() -> bytes:
         (b"abc", "not a srosr model file;"),
     ],
 )
-def test_a_file_of_another_program_is_named(refused, data, what):
-    assert what in refused(data)
+def test_a_file_of_another_program_is_named(error_message, data, what):
+    assert what in error_message(data)
 
 
 class Bomb:
@@ -402,10 +402,10 @@ class Bomb:
         return (Path.touch, (Path(self.marker),))
 
 
-def test_nothing_is_unpickled(tmp_path, small, refused):
+def test_nothing_is_unpickled(tmp_path, small, error_message):
     marker = tmp_path / "marker"
     bomb = pickle.dumps(Bomb(str(marker)))
-    refused(bomb)
+    error_message(bomb)
     header, body = split(small)
     header["bomb"] = {"dtype": "U8", "shape": [len(bomb)], "data_offsets": [len(body), len(body) + len(bomb)]}
     path = tmp_path / "m"
@@ -414,7 +414,7 @@ def test_nothing_is_unpickled(tmp_path, small, refused):
     model = json.loads(header["__metadata__"]["model"])
     model["encodings"]["bomb"] = {"as": "objects", "shape": [1]}
     header["__metadata__"]["model"] = json.dumps(model)
-    refused(forged(header, body + bomb))
+    error_message(forged(header, body + bomb))
     assert not marker.exists()
     pickle.loads(bomb)
     assert marker.exists(), "the bomb is one"
@@ -422,7 +422,7 @@ def test_nothing_is_unpickled(tmp_path, small, refused):
 
 @MANY
 @given(st.binary(max_size=300))
-def test_random_bytes_are_refused(folder, data):
+def test_random_bytes_raise_an_error(folder, data):
     path = folder / "random"
     path.write_bytes(data)
     with pytest.raises(ModelFileError):
@@ -431,7 +431,7 @@ def test_random_bytes_are_refused(folder, data):
 
 @MANY
 @given(st.binary(max_size=100), st.binary(max_size=40), st.integers(0, 2**64 - 1) | st.none())
-def test_random_bytes_after_a_right_beginning_are_refused(folder, middle, body, length):
+def test_random_bytes_after_a_valid_beginning_raise_an_error(folder, middle, body, length):
     header = BEGINNING + b"0" * 64 + middle
     data = sealed(header, body)
     if length is not None:
@@ -503,39 +503,39 @@ def entry(**changes):
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_an_array_that_does_not_fit_the_file_is_refused(small, refused, atoms):
+def test_an_array_that_does_not_fit_the_file_raises_an_error(small, error_message, atoms):
     header, body = split(small)
     header["atoms"] = atoms
     tracemalloc.start()
-    message = refused(forged(header, body))
+    message = error_message(forged(header, body))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "array" in message
     assert peak < 2**25
 
 
-def test_overlapping_missing_and_superfluous_bytes_are_refused(small, refused):
+def test_overlapping_missing_and_superfluous_bytes_raise_an_error(small, error_message):
     header, body = split(small)
     header["twin"] = header["atoms"]
-    assert "overlap" in refused(forged(header, body))
+    assert "overlap" in error_message(forged(header, body))
     del header["twin"]
-    assert "bytes" in refused(forged(header, body + b"\0"))
-    assert "bytes" in refused(forged(header, body[:-1]))
+    assert "bytes" in error_message(forged(header, body + b"\0"))
+    assert "bytes" in error_message(forged(header, body[:-1]))
     del header["atoms"]
-    assert "gaps" in refused(forged(header, body))
+    assert "gaps" in error_message(forged(header, body))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../é", "x" * 129, "\ud800", "a\nb", "a\0"])
-def test_a_strange_name_is_refused(small, refused, name):
+def test_an_invalid_array_name_raises_an_error(small, error_message, name):
     header, body = split(small)
     header[name] = {"dtype": "U8", "shape": [0], "data_offsets": [len(body), len(body)]}
-    assert "name" in refused(forged(header, body))
+    assert "name" in error_message(forged(header, body))
 
 
-def test_truth_values_are_zero_or_one(small, refused):
+def test_truth_values_are_zero_or_one(small, error_message):
     header, body = split(small)
     begin, end = header["flags"]["data_offsets"]
-    assert "truth values" in refused(forged(header, body[:begin] + b"\x02" * (end - begin) + body[end:]))
+    assert "truth values" in error_message(forged(header, body[:begin] + b"\x02" * (end - begin) + body[end:]))
 
 
 @pytest.mark.parametrize(
@@ -564,25 +564,25 @@ def test_truth_values_are_zero_or_one(small, refused):
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_a_header_that_is_not_strict_json_is_refused(refused, after, says):
-    assert says in refused(sealed(BEGINNING + b"0" * 64 + after, b""))
+def test_a_header_that_is_not_strict_json_raises_an_error(error_message, after, says):
+    assert says in error_message(sealed(BEGINNING + b"0" * 64 + after, b""))
 
 
-def test_a_header_beyond_the_limit_is_refused_unread(refused):
+def test_a_header_beyond_the_limit_raises_an_error_unread(error_message):
     header = BEGINNING + b"0" * 64 + b'"' + b" " * 2**22
-    assert "is damaged: its header" in refused(sealed(header, b""))
+    assert "is damaged: its header" in error_message(sealed(header, b""))
 
 
-def test_a_header_that_is_longer_than_the_file_is_refused(refused):
+def test_a_header_longer_than_the_file_raises_an_error(error_message):
     data = sealed(BEGINNING + b"0" * 64 + b'","format_version":"1"}}', b"")
-    assert "is damaged: its header" in refused((2**20).to_bytes(8, "little") + data[8:])
+    assert "is damaged: its header" in error_message((2**20).to_bytes(8, "little") + data[8:])
 
 
 @pytest.mark.parametrize("key", ["sha256", "written_by"])
-def test_superfluous_text_in_the_metadata_is_refused(small, refused, key):
+def test_superfluous_text_in_the_metadata_raises_an_error(small, error_message, key):
     header, body = split(small)
     header["__metadata__"][key] += "?" * 100
-    assert "not a valid model file" in refused(forged(header, body))
+    assert "not a valid model file" in error_message(forged(header, body))
 
 
 @pytest.mark.parametrize(
@@ -607,10 +607,10 @@ def test_superfluous_text_in_the_metadata_is_refused(small, refused, key):
     ],
     ids=lambda value: value[:60],
 )
-def test_a_model_text_that_srosr_would_not_write_is_refused(small, refused, text, says):
+def test_a_model_text_that_srosr_would_not_write_raises_an_error(small, error_message, text, says):
     header, body = split(small)
     header["__metadata__"]["model"] = text
-    assert says in refused(forged(header, body))
+    assert says in error_message(forged(header, body))
 
 
 @pytest.mark.parametrize(
@@ -634,7 +634,7 @@ def test_a_model_text_that_srosr_would_not_write_is_refused(small, refused, text
     ],
     ids=repr,
 )
-def test_an_encoding_that_does_not_fit_is_refused(small, refused, encoding):
+def test_an_encoding_that_does_not_fit_raises_an_error(small, error_message, encoding):
     header, body = split(small)
     model = json.loads(header["__metadata__"]["model"])
     # A list of objects in JSON, one of which is no byte string.
@@ -646,24 +646,24 @@ def test_an_encoding_that_does_not_fit_is_refused(small, refused, encoding):
     else:
         model["encodings"]["atoms"] = {"as": "text"}
     header["__metadata__"]["model"] = json.dumps(model)
-    assert "array" in refused(forged(header, body))
+    assert "array" in error_message(forged(header, body))
 
 
 @pytest.mark.parametrize(
     "content",
     [b"[[],[]]", b'["a"]', b"{}", b"[NaN,1]", b"[1e999,1]", b"[" * 10**5, b"\xff", b"", b'["a",{"a":1,"a":2}]'],
 )
-def test_objects_that_are_none_are_refused(tmp_path, refused, content):
+def test_invalid_objects_raise_an_error(tmp_path, error_message, content):
     write_model(tmp_path / "m", ModelState("K", {}, {"o": np.array(["a", "b"], dtype=object)}))
     header, _ = split((tmp_path / "m").read_bytes())
     header["o"].update(shape=[len(content)], data_offsets=[0, len(content)])
-    assert "array 'o'" in refused(forged(header, content))
+    assert "array 'o'" in error_message(forged(header, content))
 
 
-def test_text_of_characters_that_do_not_exist_is_refused(small, refused):
+def test_text_of_characters_that_do_not_exist_raises_an_error(small, error_message):
     header, body = split(small)
     begin = header["classes"]["data_offsets"][0]
-    assert "characters" in refused(forged(header, body[:begin] + b"\xff\xff\xff\x7f" + body[begin + 4 :]))
+    assert "characters" in error_message(forged(header, body[:begin] + b"\xff\xff\xff\x7f" + body[begin + 4 :]))
 
 
 hostile = st.one_of(
@@ -675,7 +675,7 @@ hostile = st.one_of(
 
 @MANY
 @given(st.data())
-def test_a_header_mutated_anywhere_is_read_or_refused(folder, small, data):
+def test_a_mutated_header_is_read_or_raises_an_error(folder, small, data):
     """Whatever the header says, the outcome is a state or a ModelFileError, and memory is the file's size."""
     header, body = split(small)
     model = json.loads(header["__metadata__"]["model"])
@@ -742,14 +742,14 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
     assert out.stdout.split() == sorted(p.name for p in tmp_path.iterdir())
 
 
-def test_an_error_that_nobody_foresaw_is_a_model_file_error(monkeypatch, small, refused):
+def test_an_unforeseen_error_becomes_a_model_file_error(monkeypatch, small, error_message):
     for error in (MemoryError(), KeyError("a\nb"), OverflowError("x"), RecursionError("x" * 1000), AssertionError()):
 
         def fails(*_, error=error):
             raise error
 
         monkeypatch.setattr(modelfile.safetensors, "deserialize", fails)
-        assert type(error).__name__ in refused(small)
+        assert type(error).__name__ in error_message(small)
 
 
 def test_ctrl_c_while_reading_stays_one(monkeypatch, folder, small):
@@ -765,11 +765,11 @@ def test_ctrl_c_while_reading_stays_one(monkeypatch, folder, small):
 
 
 @pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 7, 123456789])
-def test_a_newer_file_asks_for_a_newer_srosr(small, refused, version):
+def test_a_newer_file_asks_for_a_newer_srosr(small, error_message, version):
     header, _ = split(small)
     header["__metadata__"] |= {"format_version": str(version), "new": "key"}
     header["future"] = {"what": "ever"}
-    message = refused(forged(header, b"of another layout"))
+    message = error_message(forged(header, b"of another layout"))
     assert f"version {version}" in message and f"up to {FORMAT_VERSION}" in message and "upgrade srosr" in message
 
 
@@ -794,12 +794,12 @@ def test_older_files_are_upgraded_one_version_at_a_time(monkeypatch, tmp_path, s
     assert (state.version, state.written_by, state.settings["beta"]) == (2, "0.0.1", 2)
 
 
-def test_an_upgrade_that_fails_blames_the_file(monkeypatch, small, refused):
+def test_an_upgrade_that_fails_blames_the_file(monkeypatch, small, error_message):
     header, body = split(small)
     header["__metadata__"]["format_version"] = "0"
-    assert "version 0" in refused(forged(header, body))
+    assert "version 0" in error_message(forged(header, body))
     monkeypatch.setattr(modelfile, "UPGRADES", {0: lambda state: state.settings["missing"]})
-    assert "KeyError: 'missing'" in refused(forged(header, body))
+    assert "KeyError: 'missing'" in error_message(forged(header, body))
 
 
 def test_there_is_an_upgrade_and_a_stored_file_for_every_version():

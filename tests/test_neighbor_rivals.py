@@ -27,7 +27,7 @@ from srosr.rivals.logistic import choose_penalty, fit_logistic
 from srosr.rivals.span_coordinates import project_to_span
 
 ALL = (OSNN, KNNDistance, Mahalanobis, EVM, OpenMax, MaxLogit)
-# Those that learn from inner products of centred samples alone.
+# Those that learn from inner products of centered samples alone.
 BY_DISTANCE = (OSNN, KNNDistance, Mahalanobis, EVM)
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
@@ -38,7 +38,7 @@ def task(seed, sizes=(12, 9, 15), n_features=4, n_new=25):
     world = World(seed, n_known=len(sizes), n_unknown=2, n_features=n_features, n_directions=2)
     X, y = world.known(list(sizes))
     order = world.rng.permutation(len(y))
-    return X[order], y[order], np.concatenate([world.fresh(n_new)[0], world.strangers(n_new)])
+    return X[order], y[order], np.concatenate([world.fresh(n_new)[0], world.unknowns(n_new)])
 
 
 def weibull_by_equation(x):
@@ -621,7 +621,7 @@ def test_about_five_in_a_hundred_known_samples_are_rejected_and_unknown_ones_sco
     world = World(3, noise=0.6)
     X, y = world.known(60)
     clf = rival(random_state=0).fit(X, y)
-    known, unknown = world.fresh(1000)[0], world.strangers(1000)
+    known, unknown = world.fresh(1000)[0], world.unknowns(1000)
     assert np.mean(clf.predict(known) == -1) < 0.1
     assert roc_auc_score(np.repeat([0, 1], 1000), clf.unknown_score(np.concatenate([known, unknown]))) > 0.8
 
@@ -629,7 +629,7 @@ def test_about_five_in_a_hundred_known_samples_are_rejected_and_unknown_ones_sco
 @pytest.mark.parametrize("rival", ALL)
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 1, 1, 1), (2, 2), (2, 2, 2), (1, 2, 30), (3, 1)])
 @pytest.mark.parametrize("n_features", [1, 3, 30])
-def test_classes_of_one_or_two_samples_are_learnt(rival, sizes, n_features):
+def test_classes_of_one_or_two_samples_are_learned(rival, sizes, n_features):
     X, y, new = task(19, sizes=sizes, n_features=n_features)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -642,7 +642,7 @@ def test_classes_of_one_or_two_samples_are_learnt(rival, sizes, n_features):
 
 
 @pytest.mark.parametrize("rival", ALL)
-def test_samples_under_two_labels_and_constant_features_are_learnt(rival):
+def test_samples_under_two_labels_and_constant_features_are_learned(rival):
     X, y, new = task(20, n_features=5)
     X[:, 1], new[:, 1] = 7.0, 8.0
     X = np.concatenate([X, X])

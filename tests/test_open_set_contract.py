@@ -67,7 +67,7 @@ def test_the_methods_of_the_default_run_have_every_base_class():
 def world():
     """X, y, known test samples, their classes, unknown samples: five classes of thirty."""
     world = World(1, n_known=5, noise=0.5)
-    return *world.known(30), *world.fresh(150), world.strangers(150)
+    return *world.known(30), *world.fresh(150), world.unknowns(150)
 
 
 _fitted = {}

@@ -1,4 +1,4 @@
-"""What is found in a table before anything is learnt from it, against counting by hand."""
+"""What is found in a table before a fit, against counting by hand."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The comparison with other packages: recipes that do what they say, choices that favour others, sums that hold."""
+"""The comparison with other packages: correct recipes, choices in favor of the others, and correct summaries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from benchmarks.peer_methods.scalings import SCALINGS  # noqa: E402
 from benchmarks.problems import Unavailable  # noqa: E402
 from benchmarks.trials import UNKNOWN, Trial, TrialSet  # noqa: E402
 
-CENTRES = {3: (0.0, 8.0), 5: (8.0, 0.0), 8: (8.0, 8.0)}
+CENTERS = {3: (0.0, 8.0), 5: (8.0, 0.0), 8: (8.0, 8.0)}
 
 
 class FromTheMean:
@@ -61,12 +61,12 @@ def stand_in(seed):
 def tiny(seed=0, n=40, away=(-20.0, -20.0)):
     """Three balls of known samples and a far one of unknown ones."""
     rng = np.random.default_rng(seed)
-    y = np.repeat(list(CENTRES), n)
-    centres = np.array([CENTRES[c] for c in y])
+    y = np.repeat(list(CENTERS), n)
+    centers = np.array([CENTERS[c] for c in y])
     unknown = rng.normal(size=(n, 2)) + away
-    known = centres + rng.normal(size=centres.shape)
+    known = centers + rng.normal(size=centers.shape)
     return Trial(
-        centres + rng.normal(size=centres.shape),
+        centers + rng.normal(size=centers.shape),
         y,
         np.vstack([known, unknown]),
         np.concatenate([y, np.full(n, UNKNOWN)]),
@@ -76,26 +76,26 @@ def tiny(seed=0, n=40, away=(-20.0, -20.0)):
 # -- recipes ---------------------------------------------------------------------------------------------
 
 
-def test_the_detector_refuses_and_the_classifier_names_what_is_left():
+def test_the_detector_rejects_and_the_classifier_labels_the_rest():
     trial = tiny()
     answers = detector_and_classifier(stand_in)(Prepared(trial))
-    refused = FromTheMean().fit(trial.X).predict(trial.X_test) == 1
-    assert np.array_equal(answers.label == UNKNOWN, refused)
-    assert np.array_equal(answers.label[~refused], answers.candidate[~refused])
-    assert refused[trial.is_unknown].all()
-    assert set(answers.candidate) <= set(CENTRES)
+    rejected = FromTheMean().fit(trial.X).predict(trial.X_test) == 1
+    assert np.array_equal(answers.label == UNKNOWN, rejected)
+    assert np.array_equal(answers.label[~rejected], answers.candidate[~rejected])
+    assert rejected[trial.is_unknown].all()
+    assert set(answers.candidate) <= set(CENTERS)
 
 
-def test_a_detector_a_class_refuses_what_all_detectors_refuse_and_nothing_else():
+def test_one_detector_per_class_rejects_what_all_detectors_reject_and_nothing_else():
     trial = tiny(away=(4.0, 4.0))
     answers = detector_per_class(stand_in)(Prepared(trial))
     inside = np.column_stack(
-        [FromTheMean().fit(trial.X[trial.y == c]).predict(trial.X_test) == 0 for c in sorted(CENTRES)]
+        [FromTheMean().fit(trial.X[trial.y == c]).predict(trial.X_test) == 0 for c in sorted(CENTERS)]
     )
     assert np.array_equal(answers.label == UNKNOWN, ~inside.any(axis=1))
     accepted = answers.label != UNKNOWN
     rows = np.flatnonzero(accepted)
-    assert all(inside[row, sorted(CENTRES).index(answers.label[row])] for row in rows)
+    assert all(inside[row, sorted(CENTERS).index(answers.label[row])] for row in rows)
     assert np.mean(answers.candidate[~trial.is_unknown] == trial.y_test[~trial.is_unknown]) > 0.95
 
 
@@ -115,7 +115,7 @@ def test_a_detector_whose_training_scores_are_all_equal_divides_by_no_zero():
     assert answers.label.tolist() == [0, UNKNOWN]
 
 
-def test_the_logistic_threshold_refuses_about_the_share_asked_for():
+def test_the_logistic_threshold_rejects_about_the_target_share():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 3, size=3000)
     X = np.eye(3)[y] * 2 + rng.normal(size=(3000, 3))

@@ -1,4 +1,4 @@
-"""A saved recogniser is the same recogniser, in any process; a spoilt one is refused and runs nothing."""
+"""A loaded recognizer equals the saved one, in any process; a corrupted file raises an error and runs nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def assert_same(a, b, X):
     ],
     ids=lambda parameters: str(parameters).split(" at 0x")[0],  # the same in every process
 )
-def test_a_saved_recogniser_answers_bit_for_bit_the_same(digits, tmp_path, parameters):
+def test_a_saved_recognizer_predicts_the_same_bit_for_bit(digits, tmp_path, parameters):
     clf = fitted(digits, **parameters)
     clf.save(tmp_path / "model.srosr")
     again = load(tmp_path / "model.srosr")
@@ -187,11 +187,11 @@ def state(digits, tmp_path_factory):
     return read_model(path)
 
 
-def spoilt(state, tmp_path, settings_=None, arrays=None, **others):
-    """A file with a valid digest whose content has been changed."""
+def write_corrupted(state, tmp_path, settings_=None, arrays=None, **others):
+    """Write a file with a valid digest whose content has been changed, and return its path."""
     from dataclasses import replace
 
-    path = tmp_path / "spoilt.srosr"
+    path = tmp_path / "corrupted.srosr"
     write_model(
         path,
         replace(
@@ -217,8 +217,8 @@ def works(clf):
         clf.add_class(X, 77).remove_class(77)
 
 
-def test_a_truncated_or_flipped_file_is_refused(state, tmp_path):
-    path = spoilt(state, tmp_path)
+def test_a_truncated_or_flipped_file_raises_an_error(state, tmp_path):
+    path = write_corrupted(state, tmp_path)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
     for cut in [0, 1, 7, 8, 100, len(whole) // 2, len(whole) - 1]:
@@ -235,14 +235,14 @@ def test_a_truncated_or_flipped_file_is_refused(state, tmp_path):
 
 def test_a_model_of_another_kind_is_named(state, tmp_path):
     with pytest.raises(ModelFileError, match="holds a Perceptron"):
-        load(spoilt(state, tmp_path, kind="Perceptron"))
+        load(write_corrupted(state, tmp_path, kind="Perceptron"))
     with pytest.raises(ModelFileError):  # one of ours, but not this one
-        load(spoilt(state, tmp_path, kind="WSVM"))
+        load(write_corrupted(state, tmp_path, kind="WSVM"))
 
 
 @settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, data):
+def test_invalid_content_raises_an_error_or_is_harmless(state, tmp_path, data):
     """Arrays dropped, reshaped, retyped, with numbers out of range: a ModelFileError, or a model that works."""
     arrays = dict(state.arrays)
     name = data.draw(st.sampled_from(sorted(arrays)))
@@ -265,7 +265,7 @@ def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, dat
             arrays[name] = np.full_like(value, np.nan)
         elif how == "retype":
             arrays[name] = value.astype(np.float32)
-    path = spoilt(state, tmp_path, arrays=arrays)
+    path = write_corrupted(state, tmp_path, arrays=arrays)
     try:
         clf = load(path)
     except ModelFileError:
@@ -275,8 +275,8 @@ def test_content_that_makes_no_sense_is_refused_or_harmless(state, tmp_path, dat
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_settings_that_make_no_sense_are_refused_or_harmless(state, tmp_path, data):
-    strange = st.one_of(
+def test_invalid_settings_raise_an_error_or_are_harmless(state, tmp_path, data):
+    unexpected = st.one_of(
         st.none(),
         st.booleans(),
         st.integers(-5, 10**9),
@@ -289,12 +289,12 @@ def test_settings_that_make_no_sense_are_refused_or_harmless(state, tmp_path, da
     name = data.draw(st.sampled_from(sorted(settings_)))
     if isinstance(settings_[name], dict) and settings_[name] and data.draw(st.booleans()):
         inside = data.draw(st.sampled_from(sorted(settings_[name])))
-        settings_[name][inside] = data.draw(strange)
+        settings_[name][inside] = data.draw(unexpected)
     elif data.draw(st.booleans()):
-        settings_[name] = data.draw(strange)
+        settings_[name] = data.draw(unexpected)
     else:
         del settings_[name]
-    path = spoilt(state, tmp_path, settings_)
+    path = write_corrupted(state, tmp_path, settings_)
     try:
         clf = load(path)
     except ModelFileError:
@@ -304,4 +304,4 @@ def test_settings_that_make_no_sense_are_refused_or_harmless(state, tmp_path, da
 
 def test_a_parameter_of_a_later_version_is_ignored(state, tmp_path, digits):
     settings_ = {**state.settings, "parameters": {**state.settings["parameters"], "from_the_future": 1}}
-    assert load(spoilt(state, tmp_path, settings_)).predict(digits[2]).shape == (80,)
+    assert load(write_corrupted(state, tmp_path, settings_)).predict(digits[2]).shape == (80,)

@@ -1,4 +1,4 @@
-"""Protocols: what they draw, what they refuse, and that the paper's are the paper's."""
+"""Protocols: what they draw, which entries are errors, and that the paper's are the paper's."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_a_trial_has_the_classes_and_samples_asked_for_and_shares_none(n_known, 
     assert not set(t.train) & set(t.test)
     assert len(set(t.train)) == len(t.train) and len(set(t.test)) == len(t.test)
     np.testing.assert_array_equal(data.y[t.train], t.y_train)
-    strangers = t.y_test == UNKNOWN
-    np.testing.assert_array_equal(data.y[t.test[~strangers]], t.y_test[~strangers])
+    is_unknown = t.y_test == UNKNOWN
+    np.testing.assert_array_equal(data.y[t.test[~is_unknown]], t.y_test[~is_unknown])
     assert (np.unique(t.y_train, return_counts=True)[1] == n_train).all()
     expected = 10 - n_train if n_test is None else n_test
-    assert (np.unique(t.y_test[~strangers], return_counts=True)[1] == expected).all()
-    assert (t.arrival[~strangers] == 0).all()
+    assert (np.unique(t.y_test[~is_unknown], return_counts=True)[1] == expected).all()
+    assert (t.arrival[~is_unknown] == 0).all()
     for i, c in enumerate(t.unknown, 1):
         assert set(data.y[t.test[t.arrival == i]]) == {c}
 
@@ -115,7 +115,7 @@ def test_all_samples_of_one_part_can_be_trained_on_where_another_is_tested():
             protocol(TOY.replace("train = 4", known))
 
 
-def test_too_few_classes_of_a_file_are_said_with_where_they_were_read_from():
+def test_too_few_classes_in_a_file_are_reported_with_the_source_of_the_labels():
     with pytest.raises(ProtocolError, match=r"only 2 of the 2 classes of toy \(made up\) have them"):
         protocol().check(toy(2))
     with pytest.raises(ProtocolError, match=r"can leave only 1 of toy \(made up\) that have"):
@@ -145,7 +145,7 @@ def test_excluded_classes_and_empty_samples_have_no_part():
 # -- the paper's -------------------------------------------------------------------------------------------
 
 FROM_THE_PAPER = {
-    # known classes, unknown classes, training, test, tail size, threshold, first and last openness in per cent
+    # known classes, unknown classes, training, test, tail size, threshold, first and last openness in percent
     "yaleb": (10, (10, 28), 0.8, None, 0.10, 0.007, 18.35, 35.45),
     "mnist": (6, (1, 4), 300, 100, 0.14, 0.006, 3.92, 13.40),
     "uiuc": (10, (1, 10), 50, 20, 0.39, 0.05, 2.41, 18.35),
@@ -257,13 +257,13 @@ def test_a_wrong_method_is_named(table, message):
         ({"features": {}}, "is for pictures"),
     ],
 )
-def test_impossible_counts_are_refused_before_any_work(changes, message):
+def test_impossible_counts_raise_an_error_before_any_work(changes, message):
     with pytest.raises(ProtocolError, match=message):
         plain(**changes).check(toy())
 
 
-def test_a_protocol_is_possible_whichever_known_classes_are_drawn_or_refused():
-    # Four classes of six can be strangers; two known ones may be among them, and then only two are left.
+def test_a_protocol_is_possible_for_every_draw_of_known_classes_or_an_error():
+    # Four of the six classes can be unknown; if two of them are drawn as known, only two are left.
     data = toy(sizes=[15, 15, 15, 15, 10, 10])
     possible = plain(known=KnownClasses(2, 4, 2), unknown=UnknownClasses((2,), 12))
     possible.check(data)
@@ -273,7 +273,7 @@ def test_a_protocol_is_possible_whichever_known_classes_are_drawn_or_refused():
         plain(known=KnownClasses(2, 4, 2), unknown=UnknownClasses((3,), 12)).check(data)
 
 
-def test_a_test_part_without_a_part_to_train_on_is_refused():
+def test_a_test_part_without_a_training_part_raises_an_error():
     with pytest.raises(ProtocolError, match="samples could be in both"):
         protocol(TOY.replace("train = 4", 'train = 4\ntest_part = "test"'))
 
@@ -316,7 +316,7 @@ PLACES += [(table,) for table in ("title", "trials", "methods", "features", *WHO
 
 @given(st.sampled_from(PLACES), json_like)
 @settings(max_examples=examples(300), deadline=None)
-def test_whatever_one_entry_holds_it_is_read_or_refused_with_a_protocol_error(place, value):
+def test_any_value_of_an_entry_is_read_or_raises_a_protocol_error(place, value):
     content = copy.deepcopy(WHOLE)
     table = content
     for key in place[:-1]:

@@ -1,4 +1,4 @@
-"""Tables of a user's own: what is read, and one sentence for what is not."""
+"""Users' tables: what is read, and the one-sentence error for what is not."""
 
 import csv
 import gzip
@@ -45,15 +45,15 @@ def one_sentence(error, name):
     return text
 
 
-def refused(message, path, **wanted):
-    """The one sentence by which a file is refused, at opening or while it is read."""
+def check_error(message, path, **wanted):
+    """Check the one-sentence error raised when a file is opened or read."""
     with pytest.raises(ReadError) as caught:
         open_rows(path, **wanted).read()
     text = one_sentence(caught.value, str(path))
     assert re.search(message, text), text
 
 
-def refused_text(message, content, **wanted):
+def check_text_error(message, content, **wanted):
     with pytest.raises(ReadError) as caught:
         stream(content, **wanted).read()
     text = one_sentence(caught.value, "standard input")
@@ -73,7 +73,7 @@ def test_separators_line_ends_and_byte_order_marks_change_nothing(end, separator
     assert table(content) == ([[4.2, 25], [30, 60], [3.9, 23]], ["cat", "dog", "cat"])
 
 
-def test_rows_are_numbered_labelled_and_carry_kept_columns(tmp_path):
+def test_rows_are_numbered_labeled_and_carry_kept_columns(tmp_path):
     path = tmp_path / "pets.csv"
     path.write_text('id,weight,class\n"a,1",1,x\nb,2,y\nc,3,x\n')
     source = open_rows(path, keep=["id", "class"])
@@ -108,10 +108,10 @@ def test_gzipped_tables_are_read_by_their_ending(tmp_path):
     source = open_rows(path)
     assert len(source.read().X) == 3 and source.fraction == 1
     path.write_bytes(gzip.compress(PETS.encode())[:-6])
-    refused("damaged", path)
+    check_error("damaged", path)
     wrong = tmp_path / "pets.csv"
     wrong.write_bytes(gzip.compress(PETS.encode()))
-    refused("compressed by gzip: name it with .gz", wrong)
+    check_error("compressed by gzip: name it with .gz", wrong)
 
 
 def test_blank_lines_are_skipped_and_not_counted_as_rows():
@@ -125,7 +125,7 @@ def test_quotes_hold_separators_line_ends_and_quotes():
     assert rows.labels.tolist() == ['x,\r\n"y"', 'z"z"']
 
 
-def test_numbers_that_the_fast_parser_refuses_are_read_all_the_same():
+def test_numbers_that_the_fast_parser_cannot_read_are_read_nevertheless():
     assert table("a,b\n+1,\t2 \n1.,.5\n1e3,-0\n") == ([[1, 2], [1, 0.5], [1000, 0]], None)
 
 
@@ -145,9 +145,9 @@ def test_without_a_header_columns_are_called_by_their_number_and_features_go_in_
     rows = source.read()
     assert source.feature_names is None and source.label == "0"
     assert rows.X.tolist() == [[1, 2], [3, 4]] and rows.labels.tolist() == ["x", "y"]
-    refused_text(r"line 2, column '2'", "x,1,2\ny,3,\n", header=False)
-    refused_text(r"2 values in line 2, but 3 values in its first line", "x,1,2\ny,3\n", header=False)
-    refused_text("decimal points", "1,5;2,5\n3,5;4,5\n", header=False)
+    check_text_error(r"line 2, column '2'", "x,1,2\ny,3,\n", header=False)
+    check_text_error(r"2 values in line 2, but 3 values in its first line", "x,1,2\ny,3\n", header=False)
+    check_text_error("decimal points", "1,5;2,5\n3,5;4,5\n", header=False)
 
 
 # Labels
@@ -165,7 +165,7 @@ def test_the_only_column_of_text_has_the_labels():
 
 
 def test_a_slip_in_a_column_of_numbers_does_not_make_it_the_labels():
-    refused_text("'1o' in line 4, column 'b', which is not a number", "a,b\n1,2\n2,3\n3,1o\n")
+    check_text_error("'1o' in line 4, column 'b', which is not a number", "a,b\n1,2\n2,3\n3,1o\n")
 
 
 def test_labels_may_be_absent_where_they_are_optional_and_are_not_read_where_not_wanted():
@@ -181,12 +181,12 @@ def test_a_feature_of_the_model_is_never_taken_for_the_label():
 
 
 def test_several_possible_columns_of_labels_are_named():
-    refused_text(r"\('class', 'y'\): say which with --label COLUMN", "a,class,y\n1,2,3\n")
-    refused_text("no column of text.*--label COLUMN .*'a', 'b'", "a,b\n1,2\n", labels="required")
-    refused_text(r"columns of text \('a', 'b'\).*--label", "a,b,c\nx,y,1\n", labels="required")
-    refused_text("'Species', which --label names.*did you mean 'species'", "species,b\nx,2\n", label="Species")
+    check_text_error(r"\('class', 'y'\): say which with --label COLUMN", "a,class,y\n1,2,3\n")
+    check_text_error("no column of text.*--label COLUMN .*'a', 'b'", "a,b\n1,2\n", labels="required")
+    check_text_error(r"columns of text \('a', 'b'\).*--label", "a,b,c\nx,y,1\n", labels="required")
+    check_text_error("'Species', which --label names.*did you mean 'species'", "species,b\nx,2\n", label="Species")
     many = ",".join(f"column{i}" for i in range(50))
-    refused_text("'column11' and 38 more", f"{many}\n{','.join('1' * 50)}\n", labels="required")
+    check_text_error("'column11' and 38 more", f"{many}\n{','.join('1' * 50)}\n", labels="required")
 
 
 @pytest.mark.parametrize(
@@ -201,18 +201,18 @@ def test_text_that_looks_like_a_number_in_part_stays_as_it_is():
     assert parse_labels(["1.5", "beta", "2.0"]) == ["1.5", "beta", "2"]
 
 
-def test_labels_that_are_measurements_are_refused(tmp_path):
-    refused_text("2.5 as the label in line 3, column 'y', which looks like a measurement", "a,y\n1,2\n3, 2.5\n")
+def test_labels_that_are_measurements_raise_an_error(tmp_path):
+    check_text_error("2.5 as the label in line 3, column 'y', which looks like a measurement", "a,y\n1,2\n3, 2.5\n")
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1, 2], "y": [1.0, 2.5]}), path)
-    refused("2.5 as the label in row 1, column 'y'", path)
+    check_error("2.5 as the label in row 1, column 'y'", path)
     path = tmp_path / "t.npz"
     np.savez(path, X=np.ones((2, 1)), y=[1.0, 2.5])
-    refused("2.5 as the label in row 1, array 'y'", path)
+    check_error("2.5 as the label in row 1, array 'y'", path)
 
 
-def test_a_missing_label_is_refused_by_its_line_or_dropped():
-    refused_text("no label in line 3, column 'label'; --drop-missing", "a,label\n1,x\n2,NA\n")
+def test_a_missing_label_is_reported_by_line_or_dropped():
+    check_text_error("no label in line 3, column 'label'; --drop-missing", "a,label\n1,x\n2,NA\n")
     source = stream("a,label\n1,x\n2,\n3,y\n", drop_missing=True)
     rows = source.read()
     assert rows.numbers.tolist() == [0, 2] and (source.dropped, source.missing) == (1, 1)
@@ -222,9 +222,9 @@ def test_a_missing_label_is_refused_by_its_line_or_dropped():
 
 
 @pytest.mark.parametrize("cell", ["", " ", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", '""', "NAN"])
-def test_missing_values_are_refused_by_line_and_column_or_dropped_and_counted(cell):
+def test_missing_values_are_reported_by_line_and_column_or_dropped_and_counted(cell):
     content = f"a,b,label\n1,2,x\n\n3,{cell},y\n{cell},{cell},x\n5,6,x\n"
-    refused_text("no value in line 4, column 'b'; --drop-missing", content)
+    check_text_error("no value in line 4, column 'b'; --drop-missing", content)
     source = stream(content, drop_missing=True)
     rows = source.read()
     assert rows.numbers.tolist() == [0, 3] and rows.X.tolist() == [[1, 2], [5, 6]]
@@ -236,78 +236,78 @@ def test_kept_columns_stay_with_their_rows_when_others_are_dropped():
     assert rows.kept == {"id": ["p", "r"]} and rows.X.tolist() == [[1], [3]]
 
 
-def test_a_table_in_which_every_row_misses_something_is_refused():
-    refused_text("every row", "a,b\n1,\n,2\n", drop_missing=True)
+def test_a_table_in_which_every_row_lacks_a_value_raises_an_error():
+    check_text_error("every row", "a,b\n1,\n,2\n", drop_missing=True)
 
 
 def test_text_among_numbers_is_named_with_line_column_and_value():
-    refused_text("'abc' in line 3, column 'a', .*; --ignore a leaves the column out", "a,y\n1,2\nabc,2\n")
-    refused_text("…' in line 3", f"a,y\n1,2\n{'z' * 500},2\n")
-    refused_text("'2024-01-01' in line 2, column 'the day'.*--ignore 'the day'", "the day,y\n2024-01-01,1\n")
-    refused_text("'1_000' in line 3", "a,b\n1,2\n1_000,2\n")
-    refused_text("'٣' in line 2", "a,y\n٣,2\n")
+    check_text_error("'abc' in line 3, column 'a', .*; --ignore a leaves the column out", "a,y\n1,2\nabc,2\n")
+    check_text_error("…' in line 3", f"a,y\n1,2\n{'z' * 500},2\n")
+    check_text_error("'2024-01-01' in line 2, column 'the day'.*--ignore 'the day'", "the day,y\n2024-01-01,1\n")
+    check_text_error("'1_000' in line 3", "a,b\n1,2\n1_000,2\n")
+    check_text_error("'٣' in line 2", "a,y\n٣,2\n")
 
 
 def test_lines_are_those_of_the_file_even_after_quoted_line_ends():
-    refused_text("'q' in line 6, column 'a'", 'a,label\n1,"x\ny\nz"\n\nq,"w"\n')
+    check_text_error("'q' in line 6, column 'a'", 'a,label\n1,"x\ny\nz"\n\nq,"w"\n')
 
 
 @pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
-def test_infinite_values_are_refused_by_line_and_column(cell):
-    refused_text("infinite value in line 3, column 'b'", f"a,b\n1,2\n3,{cell}\n")
+def test_infinite_values_are_reported_by_line_and_column(cell):
+    check_text_error("infinite value in line 3, column 'b'", f"a,b\n1,2\n3,{cell}\n")
 
 
-def test_decimal_commas_are_refused_with_a_hint():
-    refused_text("'1,5' in line 2, column 'a'.*decimal points instead of decimal commas", "a;b\n1,5;2\n")
-    refused_text("'1.234,5' in line 3, .*decimal points", "a;b\n1;2\n1.234,5;2\n")
+def test_decimal_commas_raise_an_error_with_a_hint():
+    check_text_error("'1,5' in line 2, column 'a'.*decimal points instead of decimal commas", "a;b\n1,5;2\n")
+    check_text_error("'1.234,5' in line 3, .*decimal points", "a;b\n1;2\n1.234,5;2\n")
 
 
-def test_values_with_spaces_between_them_are_refused_with_a_hint():
-    refused_text("put a comma, semicolon, tab or", "a b\n1 2\n")
+def test_values_separated_by_spaces_raise_an_error_with_a_hint():
+    check_text_error("put a comma, semicolon, tab or", "a b\n1 2\n")
 
 
 @pytest.mark.parametrize(("line", "found"), [("1,2", "2 values"), ("1,2,3,4", "4 values"), ("1", "1 value")])
 def test_a_ragged_line_is_named_with_what_it_has_and_should_have(line, found):
-    refused_text(f"{found} in line 3, but 3 names in its header", f"a,b,c\n1,2,3\n{line}\n")
+    check_text_error(f"{found} in line 3, but 3 names in its header", f"a,b,c\n1,2,3\n{line}\n")
 
 
 # Headers
 
 
-def test_headers_without_names_or_with_the_same_twice_are_refused():
-    refused_text("several columns of the same name in line 1: 'a'", "a,b, a\n1,2,3\n")
-    refused_text("no name for column 2 in line 1", "a,,b\n1,2,3\n")
-    refused_text("numbers where names should be in line 1 .*--no-header", "5.1,3.5,setosa\n4.9,3.0,setosa\n")
+def test_headers_with_missing_or_duplicate_names_raise_an_error():
+    check_text_error("several columns of the same name in line 1: 'a'", "a,b, a\n1,2,3\n")
+    check_text_error("no name for column 2 in line 1", "a,,b\n1,2,3\n")
+    check_text_error("numbers where names should be in line 1 .*--no-header", "5.1,3.5,setosa\n4.9,3.0,setosa\n")
 
 
-def test_files_without_samples_are_refused(tmp_path):
-    refused_text("a header, but no rows", "a,b\n")
-    refused_text("a header, but no rows", "a,b")
-    refused_text("has no rows", "a,b\n\n \n")
-    refused_text("nothing but blank lines", "")
+def test_files_without_samples_raise_an_error(tmp_path):
+    check_text_error("a header, but no rows", "a,b\n")
+    check_text_error("a header, but no rows", "a,b")
+    check_text_error("has no rows", "a,b\n\n \n")
+    check_text_error("nothing but blank lines", "")
     empty = tmp_path / "empty.csv"
     empty.touch()
-    refused("is empty", empty)
+    check_error("is empty", empty)
 
 
 # Encodings
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_other_unicode_encodings_are_refused(encoding):
-    refused_text("line 1.*: save it as UTF-8", PETS.encode(encoding))
+def test_other_unicode_encodings_raise_an_error(encoding):
+    check_text_error("line 1.*: save it as UTF-8", PETS.encode(encoding))
 
 
-def test_bytes_that_are_no_utf8_are_refused_by_their_line():
-    refused_text("not in UTF-8, as line 3 shows", "a,label\n1,x\n2,é\n".encode("latin-1"))
-    refused_text("not in UTF-8, as line 1 shows", "é,label\n1,x\n".encode("latin-1"))
-    refused_text("zero byte in line 3", b"a,label\n1,x\n2,\0y\n")
+def test_bytes_that_are_not_utf8_are_reported_by_line():
+    check_text_error("not in UTF-8, as line 3 shows", "a,label\n1,x\n2,é\n".encode("latin-1"))
+    check_text_error("not in UTF-8, as line 1 shows", "é,label\n1,x\n".encode("latin-1"))
+    check_text_error("zero byte in line 3", b"a,label\n1,x\n2,\0y\n")
 
 
-def test_files_of_other_formats_under_the_name_of_a_text_are_refused_with_what_they_are():
-    refused_text("workbook or an archive", b"PK\x03\x04\x14\0")
-    refused_text("Parquet file: name it with .parquet", b"PAR1\x15\x04")
-    refused_text("save it as text in UTF-8", b"\x89PNG\r\n\x1a\n123")
+def test_files_of_other_formats_with_a_text_suffix_are_identified_in_the_error():
+    check_text_error("workbook or an archive", b"PK\x03\x04\x14\0")
+    check_text_error("Parquet file: name it with .parquet", b"PAR1\x15\x04")
+    check_text_error("save it as text in UTF-8", b"\x89PNG\r\n\x1a\n123")
 
 
 def test_names_and_labels_in_any_script_are_read():
@@ -339,18 +339,18 @@ def test_rows_do_not_depend_on_where_blocks_are_cut(monkeypatch):
         parts = stream(content).read()
         assert np.array_equal(parts.X, whole.X) and parts.labels.tolist() == whole.labels.tolist()
         assert parts.numbers.tolist() == list(range(200))
-        refused_text("'wrong' in line 602, column 'a'", content + "wrong,2,3\n")
+        check_text_error("'wrong' in line 602, column 'a'", content + "wrong,2,3\n")
 
 
-def test_a_quote_that_is_never_closed_and_an_endless_line_are_refused(monkeypatch):
-    refused_text("quote in line 3 that is never closed", 'a,label\n1,x\n2,"y\n3,z\n')
-    refused_text("quote in line 1 that is never closed", '"a,label\n1,x\n')
+def test_a_quote_that_is_never_closed_and_an_endless_line_raise_an_error(monkeypatch):
+    check_text_error("quote in line 3 that is never closed", 'a,label\n1,x\n2,"y\n3,z\n')
+    check_text_error("quote in line 1 that is never closed", '"a,label\n1,x\n')
     monkeypatch.setattr(text_blocks, "_LONGEST_LINE", 2**20)
     monkeypatch.setattr(text_blocks.cut_into_blocks, "__defaults__", (2**16,))
     monkeypatch.setattr(text_blocks, "_BLOCK", 2**16)
-    refused_text("1 MiB in line 1", "a" * 2**21)
-    refused_text("1 MiB in line 3", "a,b\n1,2\n" + "1" * 2**21)
-    refused_text("quote in line 3 that is never", "a,b\n1,2\n" + '1,"' + "1\n" * 2**21)
+    check_text_error("1 MiB in line 1", "a" * 2**21)
+    check_text_error("1 MiB in line 3", "a,b\n1,2\n" + "1" * 2**21)
+    check_text_error("quote in line 3 that is never", "a,b\n1,2\n" + '1,"' + "1\n" * 2**21)
 
 
 def test_long_lines_within_the_limit_are_read():
@@ -362,25 +362,29 @@ def test_long_lines_within_the_limit_are_read():
 # Expected features
 
 
-def test_features_in_another_order_are_refused_or_taken_by_name():
+def test_features_in_another_order_raise_an_error_or_are_found_by_name():
     content = "a,b,c\n1,2,3\n"
     wanted = {"labels": "no", "features": ("b", "a", "c")}
-    refused_text(r"another order.*\(column 1 is 'a', the model has 'b' there\); --by-name", content, **wanted)
+    check_text_error(r"another order.*\(column 1 is 'a', the model has 'b' there\); --by-name", content, **wanted)
     source = stream(content, by_name=True, **wanted)
     assert source.feature_names == ("b", "a", "c") and source.read().X.tolist() == [[2, 1, 3]]
 
 
 def test_absent_features_are_named():
-    refused_text("lacks a feature of the model: 'weigth' .did you mean 'weight'", "weight\n1\n", features=("weigth",))
+    check_text_error(
+        "lacks a feature of the model: 'weigth' .did you mean 'weight'", "weight\n1\n", features=("weigth",)
+    )
     names = tuple(f"f{i}" for i in range(8))
-    refused_text("lacks 8 features of the model: 'f0', 'f1', 'f2', 'f3', 'f4' and 3 more", "q\n1\n", features=names)
-    refused_text("'a' cannot be left out", "a,b\n1,2\n", features=("a", "b"), ignore=["a"])
+    check_text_error("lacks 8 features of the model: 'f0', 'f1', 'f2', 'f3', 'f4' and 3 more", "q\n1\n", features=names)
+    check_text_error("'a' cannot be left out", "a,b\n1,2\n", features=("a", "b"), ignore=["a"])
 
 
-def test_columns_that_the_model_does_not_have_are_refused_unless_they_are_asked_for():
+def test_columns_that_the_model_does_not_have_raise_an_error_unless_requested():
     content = "id,a,label,b\n9,1,x,2\n"
     wanted = {"labels": "no", "features": ("a", "b")}
-    refused_text("2 columns that the model does not have: 'id', 'label'; --ignore COLUMN.*--by-name", content, **wanted)
+    check_text_error(
+        "2 columns that the model does not have: 'id', 'label'; --ignore COLUMN.*--by-name", content, **wanted
+    )
     for more in (
         {"ignore": ["id", "label"]},
         {"keep": ["id"], "label": "label"},
@@ -402,25 +406,25 @@ def test_columns_ignore_if_present_can_still_be_the_label_or_kept():
     assert stream("species,a\nx,1\n", features=("a",), ignore_if_present=["species"]).label is None
 
 
-def test_another_number_of_features_is_refused_with_both_numbers():
-    refused_text("2 features, but the model was fitted with 3", "a,b\n1,2\n", features=3)
+def test_another_number_of_features_raises_an_error_with_both_numbers():
+    check_text_error("2 features, but the model was fitted with 3", "a,b\n1,2\n", features=3)
     assert stream("a,b\n1,2\n", features=2).n_features == 2
 
 
 def test_features_cannot_go_by_name_without_names():
-    refused_text("--by-name: the model has no names", "a,b\n1,2\n", features=2, by_name=True)
-    refused_text("--by-name: standard input has no names", "1,2\n", features=("a", "b"), by_name=True, header=False)
+    check_text_error("--by-name: the model has no names", "a,b\n1,2\n", features=2, by_name=True)
+    check_text_error("--by-name: standard input has no names", "1,2\n", features=("a", "b"), by_name=True, header=False)
 
 
 @pytest.mark.parametrize("option", ["ignore", "keep"])
-def test_a_column_that_is_not_there_is_refused_with_a_guess(option):
-    refused_text(
+def test_a_missing_column_raises_an_error_with_a_suggestion(option):
+    check_text_error(
         f"no column 'nmae', which --{option} names.*did you mean 'name'", "name,b\n1,2\n", **{option: ["nmae"]}
     )
 
 
 def test_a_label_column_cannot_be_ignored():
-    refused_text("'b' is --ignore too", "a,b\n1,2\n", label="b", ignore=["b"])
+    check_text_error("'b' is --ignore too", "a,b\n1,2\n", label="b", ignore=["b"])
 
 
 def test_roles_are_assigned_from_names_alone():
@@ -431,20 +435,20 @@ def test_roles_are_assigned_from_names_alone():
 # Files
 
 
-def test_paths_that_are_no_tables_are_refused(tmp_path):
-    refused("does not exist", tmp_path / "absent.csv")
-    refused("is a folder.*pictures", tmp_path)
-    refused("does not exist", tmp_path / "absent.csv" / "inside.csv")
+def test_paths_that_are_not_tables_raise_an_error(tmp_path):
+    check_error("does not exist", tmp_path / "absent.csv")
+    check_error("is a folder.*pictures", tmp_path)
+    check_error("does not exist", tmp_path / "absent.csv" / "inside.csv")
     strange = tmp_path / "table.xlsx"
     strange.write_bytes(b"PK")
-    refused(r"\.csv, .*\.parquet.*\.mat", strange)
-    refused("cannot be read", "a\0b.csv")
+    check_error(r"\.csv, .*\.parquet.*\.mat", strange)
+    check_error("cannot be read", "a\0b.csv")
     os.mkfifo(tmp_path / "pipe.csv")
-    refused("not a regular file: give - ", tmp_path / "pipe.csv")
+    check_error("not a regular file: give - ", tmp_path / "pipe.csv")
 
 
 @pytest.mark.parametrize("step", ["os.stat", "open"])
-def test_files_without_permission_are_refused(tmp_path, monkeypatch, step):
+def test_files_without_permission_raise_an_error(tmp_path, monkeypatch, step):
     path = tmp_path / "secret.csv"
     path.write_text(PETS)
 
@@ -453,11 +457,11 @@ def test_files_without_permission_are_refused(tmp_path, monkeypatch, step):
 
     with monkeypatch.context() as patch:
         patch.setattr(f"srosr.tables.input_file.{step}", forbidden, raising=False)
-        refused("cannot be read: Permission denied", path)
+        check_error("cannot be read: Permission denied", path)
 
 
 @pytest.mark.parametrize("kind", ["csv", "npy", "parquet", "npz", "mat"])
-def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path, kind):
+def test_a_file_that_changes_after_it_was_opened_raises_an_error(tmp_path, kind):
     path = write(tmp_path, kind, np.ones((50, 2)))
     source = open_rows(path)
     if kind == "npz" or kind == "mat":  # held in memory
@@ -470,7 +474,7 @@ def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path, kind):
         source.read()
 
 
-def test_a_file_cut_between_batches_is_refused(tmp_path, monkeypatch):
+def test_a_file_truncated_between_batches_raises_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(text_blocks.cut_into_blocks, "__defaults__", (2**10,))
     monkeypatch.setattr(text_blocks, "_BLOCK", 2**10)
     path = tmp_path / "long.csv"
@@ -521,29 +525,29 @@ def test_every_format_gives_the_same_rows(tmp_path, kind, size):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "npz", "mat"])
-def test_every_format_refuses_or_drops_missing_values(tmp_path, kind):
+def test_every_format_reports_or_drops_missing_values(tmp_path, kind):
     X = np.arange(12.0).reshape(4, 3)
     X[2, 1] = np.nan
     path = write(tmp_path, kind, X)
     place = (
         "line 4, column 'f1'" if kind == "csv" else "row 2, column 'f1'" if kind == "parquet" else "row 2, feature 1"
     )
-    refused(re.escape(f"no value in {place} (in all 1 value is missing, in 1 of 4 rows); --drop-missing"), path)
+    check_error(re.escape(f"no value in {place} (in all 1 value is missing, in 1 of 4 rows); --drop-missing"), path)
     source = open_rows(path, drop_missing=True)
     for _ in range(2):  # counted anew each time
         assert source.read().numbers.tolist() == [0, 1, 3] and (source.dropped, source.missing) == (1, 1)
     X[2, 1] = np.inf
-    refused("infinite value in", write(tmp_path, kind, X), drop_missing=True)
+    check_error("infinite value in", write(tmp_path, kind, X), drop_missing=True)
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "mat"])
 def test_arrays_go_by_number_and_have_no_columns_to_name(tmp_path, kind):
     path = write(tmp_path, kind, np.ones((4, 3)))
     assert open_rows(path, features=("a", "b", "c")).n_features == 3
-    refused("3 features, but the model was fitted with 2", path, features=("a", "b"))
-    refused("--by-name", path, features=("a", "b", "c"), by_name=True)
-    refused("--ignore id", path, ignore=["id"])
-    refused("--keep id", path, keep=["id"])
+    check_error("3 features, but the model was fitted with 2", path, features=("a", "b"))
+    check_error("--by-name", path, features=("a", "b", "c"), by_name=True)
+    check_error("--ignore id", path, ignore=["id"])
+    check_error("--keep id", path, keep=["id"])
 
 
 # Parquet
@@ -573,31 +577,31 @@ def test_parquet_labels_of_any_type_are_text(tmp_path):
         pq.write_table(pa.table({"a": [1, 2], "label": values}), path)
         assert open_rows(path).read().labels.tolist() == texts
     pq.write_table(pa.table({"a": [1, 2], "label": ["x", None]}), path)
-    refused("no label in row 1, column 'label'", path)
+    check_error("no label in row 1, column 'label'", path)
 
 
-def test_parquet_columns_that_are_no_features_are_refused_by_name(tmp_path):
+def test_parquet_columns_that_are_not_features_raise_an_error_that_names_them(tmp_path):
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"a": [1, 2], "b": [[1], [2]], "c": [1, 2]}), path)
-    refused("nested values.*'b'; --ignore b", path, labels="no")
+    check_error("nested values.*'b'; --ignore b", path, labels="no")
     assert open_rows(path, labels="no", ignore=["b"]).n_features == 2
     pq.write_table(pa.table({"a": [1, 2], "s": ["x", "y"]}), path)
-    refused("string, not numbers, in the column 's'", path, labels="no")
+    check_error("string, not numbers, in the column 's'", path, labels="no")
     pq.write_table(pa.table({"a": [1, 2], "day": pa.array([1, 2], pa.date32())}), path)
-    refused(
+    check_error(
         "date32.*, not numbers, in the column 'day'; --ignore day", path
     )  # the only one without numbers, but no text
     pq.write_table(pa.table({"a": pa.array([], pa.float64())}), path)
-    refused("no rows", path)
+    check_error("no rows", path)
 
 
-def test_a_damaged_parquet_file_is_refused(tmp_path):
+def test_a_damaged_parquet_file_raises_an_error(tmp_path):
     path = write(tmp_path, "parquet", np.ones((50, 2)))
     content = path.read_bytes()
     path.write_bytes(content[:-20])
-    refused("damaged", path)
+    check_error("damaged", path)
     path.write_bytes(b"a,b\n1,2\n")
-    refused("damaged or not of the kind its ending says", path)
+    check_error("damaged or not of the kind its ending says", path)
 
 
 # Arrays
@@ -632,40 +636,40 @@ def test_large_npy_arrays_are_read_in_parts_in_either_order(tmp_path, monkeypatc
     ],
 )
 @pytest.mark.parametrize("kind", ["npy", "npz"])
-def test_arrays_of_another_form_are_refused(tmp_path, array, message, kind):
-    refused(message, write(tmp_path, kind, array))
+def test_arrays_of_another_form_raise_an_error(tmp_path, array, message, kind):
+    check_error(message, write(tmp_path, kind, array))
 
 
 def test_pickled_objects_are_never_loaded(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[{}]], dtype=object))
-    refused("pickled objects", tmp_path / "x.npy")
+    check_error("pickled objects", tmp_path / "x.npy")
     np.savez(tmp_path / "x.npz", X=np.array([[{}]], dtype=object))
-    refused("pickled objects", tmp_path / "x.npz")
+    check_error("pickled objects", tmp_path / "x.npz")
 
 
-def test_a_shape_that_the_bytes_do_not_have_is_refused(tmp_path):
+def test_a_shape_that_does_not_match_the_bytes_raises_an_error(tmp_path):
     path = write(tmp_path, "npy", np.ones((50, 2)))
     content = path.read_bytes()
     for wrong in (content[:-8], content + b"x", content.replace(b"(50, 2)", b"(90, 2)")):
         path.write_bytes(wrong)
-        refused("announces .* bytes", path)
+        check_error("announces .* bytes", path)
     path.write_bytes(b"\x93NUMPY\x01\x00\xff\xff{")
-    refused("damaged", path)
+    check_error("damaged", path)
 
 
 def test_an_npy_file_has_its_labels_in_another(tmp_path):
     path = write(tmp_path, "npy", np.ones((3, 2)))
-    refused("file of their own with --labels", path, labels="required")
+    check_error("file of their own with --labels", path, labels="required")
     np.save(tmp_path / "y.npy", np.array([[1.0], [2.0], [2.0]]))
     assert open_rows(path, labels_file=tmp_path / "y.npy").read().labels.tolist() == ["1", "2", "2"]
     text = tmp_path / "labels.txt"
     text.write_bytes("\ufeffä\r\nb\r\nb\r\n".encode())
     assert open_rows(path, labels_file=text, labels="required").read().labels.tolist() == ["ä", "b", "b"]
     text.write_text("name\na\nb\nb\n")
-    refused("4 labels, but .* has 3 rows.*if its first line is a heading, delete it", path, labels_file=text)
+    check_error("4 labels, but .* has 3 rows.*if its first line is a heading, delete it", path, labels_file=text)
     text.write_text("a\n\nb\n")
-    refused("no label in row 1, the labels of .*labels.txt", path, labels_file=text)
-    refused("--label or --labels, not both", path, labels_file=text, label="y")
+    check_error("no label in row 1, the labels of .*labels.txt", path, labels_file=text)
+    check_error("--label or --labels, not both", path, labels_file=text, label="y")
     assert open_rows(path, labels_file=tmp_path / "absent", labels="no").label is None
 
 
@@ -683,49 +687,49 @@ def test_arrays_in_npz_and_mat_files_are_chosen_by_name(tmp_path):
         path = write(tmp_path, kind, np.ones((4, 2)), more=np.zeros((4, 3)), Target=[1, 2, 1, 2], kinds=[5, 6, 7, 8])
         assert open_rows(path).label == "Target"
         assert open_rows(path, array="more", label="kinds").read().labels.tolist() == ["5", "6", "7", "8"]
-        refused("no array 'mroe'.*--array NAME.*did you mean 'more'", path, array="mroe")
-        refused("no array 'kind', which --label names.*did you mean 'kinds'", path, label="kind")
+        check_error("no array 'mroe'.*--array NAME.*did you mean 'more'", path, array="mroe")
+        check_error("no array 'kind', which --label names.*did you mean 'kinds'", path, label="kind")
         path = write(tmp_path, kind, np.ones((4, 2)), y=[1, 2, 1, 2], label=[1, 2, 1, 2])
-        refused("several arrays.*--label NAME", path)
+        check_error("several arrays.*--label NAME", path)
         path = write(tmp_path, kind, np.ones((4, 2)), y=[1, 2])
-        refused("2 labels in 'y', but 4 rows of samples: transpose the samples", path)
+        check_error("2 labels in 'y', but 4 rows of samples: transpose the samples", path)
         path = write(tmp_path, kind, np.ones((4, 2)))
-        refused("no array called label.*--label NAME", path, labels="required")
+        check_error("no array called label.*--label NAME", path, labels="required")
 
 
 def test_places_in_class_names_are_labels_by_name_as_in_data_sets(tmp_path):
     path = write(tmp_path, "npz", np.ones((3, 2)), y=[1, 0, 1], class_names=np.array(["cat", "dog"]))
     assert open_rows(path).read().labels.tolist() == ["dog", "cat", "dog"]
     path = write(tmp_path, "npz", np.ones((3, 2)), y=[1, 0, 2], class_names=np.array(["cat", "dog"]))
-    refused("not places in 'class_names'", path)
+    check_error("not places in 'class_names'", path)
 
 
-def test_an_npz_file_that_would_unpack_to_very_much_is_refused(tmp_path):
+def test_an_npz_file_that_would_unpack_to_too_much_raises_an_error(tmp_path):
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive, archive.open("X.npy", "w") as X:
         np.lib.format.write_array_header_1_0(X, {"descr": "|u1", "fortran_order": False, "shape": (300 * 2**20, 1)})
         for _ in range(300):
             X.write(bytes(2**20))
-    refused("would unpack from", path)
+    check_error("would unpack from", path)
 
 
-def test_damaged_npz_files_are_refused(tmp_path):
+def test_damaged_npz_files_raise_an_error(tmp_path):
     path = write(tmp_path, "npz", np.ones((50, 2)))
     content = bytearray(path.read_bytes())
     content[300] ^= 1
     path.write_bytes(content)
-    refused("damaged.*CRC", path)
+    check_error("damaged.*CRC", path)
     path.write_bytes(content[:-30])
-    refused("damaged", path)
+    check_error("damaged", path)
 
 
 def test_variables_of_matlab_files_are_listed_with_their_shapes(tmp_path):
     path = tmp_path / "v.mat"
     scipy.io.savemat(path, {"X": np.ones((4, 2)), "name": "a text", "cell": np.array([[1, "b"]], dtype=object)})
     assert list_mat(path) == {"X": (4, 2), "name": (1, 6), "cell": (1, 2)}
-    refused("'name' *is not an array|name is not an array of real numbers", path, array="name")
+    check_error("'name' *is not an array|name is not an array of real numbers", path, array="name")
     path.write_bytes(b"MATLAB 7.3 MAT-file" + bytes(109))
-    refused("version 7.3, so save it with the option -v7", path)
+    check_error("version 7.3, so save it with the option -v7", path)
 
 
 # All tables that Python's csv module writes

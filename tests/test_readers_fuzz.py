@@ -1,4 +1,4 @@
-"""Whatever bytes a file has, it is read or refused in one sentence."""
+"""Whatever bytes a file has, it is read, or one sentence says why not."""
 
 import gzip
 import io
@@ -53,8 +53,8 @@ def valid(kind: str) -> bytes:
 VALID = {kind: valid(kind) for kind in KINDS}
 
 
-def read_or_refuse(path, content: bytes, **wanted) -> int | None:
-    """Number of rows, or None where the file is refused as it should be."""
+def read_or_report(path, content: bytes, **wanted) -> int | None:
+    """Return the number of rows, or None if reading raises a valid error message."""
     path.write_bytes(content)
     try:
         source = open_rows(path, **wanted)
@@ -73,22 +73,22 @@ def read_or_refuse(path, content: bytes, **wanted) -> int | None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_sound_file_is_read(tmp_path, kind):
-    assert read_or_refuse(tmp_path / f"t.{kind}", VALID[kind]) == 12
+    assert read_or_report(tmp_path / f"t.{kind}", VALID[kind]) == 12
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @_SETTINGS
 @given(content=st.binary(max_size=300), wanted=st.sampled_from([{}, {"labels": "required"}, {"header": False}]))
-def test_random_bytes_are_read_or_refused(tmp_path, kind, content, wanted):
-    read_or_refuse(tmp_path / f"t.{kind}", content, **wanted)
+def test_random_bytes_are_read_or_raise_one_sentence(tmp_path, kind, content, wanted):
+    read_or_report(tmp_path / f"t.{kind}", content, **wanted)
 
 
 @settings(_SETTINGS, max_examples=examples(400))
 @given(content=PIECES, header=st.booleans(), drop=st.booleans(), labels=st.sampled_from(["no", "optional", "required"]))
 @example(content=b'a,b\n1,"', header=True, drop=False, labels="no")
 @example(content=b"a\r\r\n1", header=True, drop=False, labels="no")
-def test_random_pieces_of_tables_are_read_or_refused(tmp_path, content, header, drop, labels):
-    read_or_refuse(tmp_path / "t.csv", content, header=header, drop_missing=drop, labels=labels)
+def test_random_pieces_of_tables_are_read_or_raise_one_sentence(tmp_path, content, header, drop, labels):
+    read_or_report(tmp_path / "t.csv", content, header=header, drop_missing=drop, labels=labels)
 
 
 _CELLS = st.sampled_from([b"1", b"-2.5", b" 3 ", b"+4", b".5", b"1e3", b'"6"', b'" 7"', b"0", b"NA", b" "])
@@ -126,36 +126,36 @@ def test_what_is_read_does_not_depend_on_blocks_or_on_the_parser(content, drop, 
 @pytest.mark.parametrize("kind", KINDS)
 @_SETTINGS
 @given(data=st.data(), drop=st.booleans())
-def test_sound_files_with_wrong_bytes_are_read_or_refused(tmp_path, kind, data, drop):
+def test_valid_files_with_wrong_bytes_are_read_or_raise_one_sentence(tmp_path, kind, data, drop):
     content = bytearray(VALID[kind])
     places = st.integers(0, len(content) - 1)
     for place, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=6)):
         content[place] = byte
-    read_or_refuse(tmp_path / f"t.{kind}", bytes(content), drop_missing=drop)
+    read_or_report(tmp_path / f"t.{kind}", bytes(content), drop_missing=drop)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @_SETTINGS
 @given(data=st.data())
-def test_sound_files_with_pieces_cut_out_or_put_in_are_read_or_refused(tmp_path, kind, data):
+def test_valid_files_with_pieces_removed_or_inserted_are_read_or_raise_one_sentence(tmp_path, kind, data):
     content = VALID[kind]
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(content))] * 2)))
     piece = data.draw(st.binary(max_size=20) | PIECES)
-    read_or_refuse(tmp_path / f"t.{kind}", content[:start] + piece + content[end:])
+    read_or_report(tmp_path / f"t.{kind}", content[:start] + piece + content[end:])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_cut_short_anywhere_are_read_or_refused(tmp_path, kind):
+def test_truncated_files_are_read_or_raise_one_sentence(tmp_path, kind):
     content = VALID[kind]
     for length in range(0, len(content), max(1, len(content) // 150)):
-        found = read_or_refuse(tmp_path / f"t.{kind}", content[:length], labels="no" if kind == "npy" else "required")
+        found = read_or_report(tmp_path / f"t.{kind}", content[:length], labels="no" if kind == "npy" else "required")
         assert found is None or kind in ("csv", "tsv"), length
 
 
 @pytest.mark.parametrize("kind", ["npy", "txt"])
 @_SETTINGS
 @given(content=st.binary(max_size=60) | PIECES)
-def test_random_label_files_are_read_or_refused(tmp_path, kind, content):
+def test_random_label_files_are_read_or_raise_one_sentence(tmp_path, kind, content):
     np.save(tmp_path / "x.npy", np.ones((2, 2)))
     labels = tmp_path / f"labels.{kind}"
     labels.write_bytes(content)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.io
 from reference import (
-    basis_pursuit_by_linear_programme,
+    basis_pursuit_by_linear_program,
     bpdn_by_conic_solver,
     bpdn_gap,
     lasso_by_conic_solver,
@@ -119,7 +119,7 @@ def test_uiuc_bpdn_is_certified_for_every_sample(uiuc, epsilon):
         if codes.status[i] == "ok":
             exact = bpdn_by_conic_solver(atoms, X[i], epsilon)
         else:
-            exact = basis_pursuit_by_linear_programme(atoms, X[i])
+            exact = basis_pursuit_by_linear_program(atoms, X[i])
         assert codes.objective[i] == pytest.approx(exact.upper, rel=2 * TOL)
 
 
@@ -141,7 +141,7 @@ def test_yale_faces_at_the_papers_epsilon_are_all_out_of_reach_and_least_squares
     np.testing.assert_allclose(codes.residual_norm, np.linalg.norm(X - exact @ atoms, axis=1), atol=1e-7)
 
 
-def test_yale_lasso_is_certified_and_recognises_faces(yale):
+def test_yale_lasso_is_certified_and_recognizes_faces(yale):
     atoms, X, y, y_test = yale
     codes = sparse_encode(X, atoms, Lasso(0.05))
     assert set(codes.status) == {"ok"}
@@ -165,7 +165,7 @@ def test_yale_bpdn_on_both_sides_of_reach(yale):
         assert bpdn_gap(atoms, q, 0.1, c) <= 2 * TOL
 
 
-def test_yale_faces_covered_by_a_block_are_recognised_with_occlusion(yale):
+def test_yale_faces_covered_by_a_block_are_recognized_with_occlusion(yale):
     atoms, X, y, y_test = yale
     some = np.random.default_rng(1).permutation(len(X))[:60]
     covered = X[some].reshape(-1, 32, 32).copy()
@@ -221,7 +221,7 @@ def test_mnist_digits_outside_the_span_are_basis_pursuit(mnist, strange_digits):
     assert codes.gap.max() <= TOL
     assert codes.violation.max() <= TOL
     for y, objective in zip(X, codes.objective, strict=True):
-        exact = basis_pursuit_by_linear_programme(atoms, y, rank_tolerance=np.sqrt(RANK))
+        exact = basis_pursuit_by_linear_program(atoms, y, rank_tolerance=np.sqrt(RANK))
         assert exact.gap <= TOL
         assert exact.lower * (1 - TOL) <= objective <= exact.upper * (1 + TOL)
 

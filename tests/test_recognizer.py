@@ -56,9 +56,9 @@ def test_scikit_learn_conventions_of_more_settings(estimator, check):
 
 @pytest.fixture(scope="module")
 def world():
-    """(X, y, known test samples, their classes, strangers), four classes of twenty."""
+    """(X, y, known test samples, their classes, unknowns), four classes of twenty."""
     world = World(0)
-    return *world.known(20), *world.fresh(60), world.strangers(60)
+    return *world.known(20), *world.fresh(60), world.unknowns(60)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def fitted(world):
 def small_world():
     """The same with classes of twelve, for what needs many fits."""
     world = World(7, n_features=10)
-    return *world.known(12), *world.fresh(30), world.strangers(30)
+    return *world.known(12), *world.fresh(30), world.unknowns(30)
 
 
 # --- what it says -------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def small_world():
 
 @pytest.mark.parametrize("rule", ["calibrated", "paper", "matched"])
 def test_known_digits_are_named_and_unknown_ones_rejected(rule):
-    """Digits in random order: those of the file come writer by writer, and a new writer is half a stranger."""
+    """Digits in random order: those of the file come writer by writer, and a new writer looks half unknown."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order], y[order]
@@ -94,10 +94,10 @@ def test_known_digits_are_named_and_unknown_ones_rejected(rule):
 
 
 @pytest.mark.parametrize("problem", [Lasso(0.02), BPDN(0.1), Ridge(0.1), OMP(5)], ids=repr)
-def test_every_coding_problem_tells_strangers_from_known_samples(world, problem):
-    X, y, X_known, _, strangers = world
+def test_every_coding_problem_separates_unknown_from_known_samples(world, problem):
+    X, y, X_known, _, unknowns = world
     clf = quick(problem).fit(X, y)
-    scores = clf.unknown_score(np.vstack([X_known, strangers]))
+    scores = clf.unknown_score(np.vstack([X_known, unknowns]))
     assert roc_auc_score(np.repeat([0, 1], 60), scores) > 0.9
 
 
@@ -118,9 +118,9 @@ def test_every_coding_problem_tells_strangers_from_known_samples(world, problem)
     ids=str,
 )
 def test_a_sample_is_rejected_if_and_only_if_its_score_is_above_its_candidates_threshold(world, parameters):
-    X, y, X_known, _, strangers = world
+    X, y, X_known, _, unknowns = world
     clf = quick(**parameters).fit(X, y)
-    X_test = np.vstack([X_known, strangers])
+    X_test = np.vstack([X_known, unknowns])
     scores, candidate = clf.unknown_score(X_test), clf.candidate(X_test)
     assert ((scores >= 0) & (scores <= 1)).all()
     rejected = scores > clf.thresholds_[np.searchsorted(clf.classes_, candidate)]
@@ -131,8 +131,8 @@ def test_a_sample_is_rejected_if_and_only_if_its_score_is_above_its_candidates_t
 def test_log_p_value_ranks_strictly_where_the_score_has_reached_one(fitted):
     """A negative is as unlike a known sample as can be: ever nearer to it the score is 1 all the way."""
     way = np.linspace(0.0, 1.0, 200)[:, None]
-    atom, stranger = fitted.dictionary_.linear_atoms[0], World(99, n_features=20).strangers(1)[0]
-    X_test = (1 - way) * atom + way * stranger / np.linalg.norm(stranger)
+    atom, unknown = fitted.dictionary_.linear_atoms[0], World(99, n_features=20).unknowns(1)[0]
+    X_test = (1 - way) * atom + way * unknown / np.linalg.norm(unknown)
     logs, scores = fitted.log_p_value(X_test), fitted.unknown_score(X_test)
     np.testing.assert_allclose(np.log1p(-scores[scores < 0.999]), logs[scores < 0.999], atol=1e-9)
     beyond = fitted.calibration_.rule.fusion.score
@@ -155,12 +155,12 @@ def test_evidence_is_a_table_with_the_index_of_the_samples(fitted, world):
         assert list(fitted.evidence(X_test).index) == list("vwxyz")
 
 
-def test_scaling_a_sample_does_not_change_what_is_said_of_it(fitted, world):
+def test_scaling_a_sample_does_not_change_its_prediction(fitted, world):
     X_test = world[2]
     np.testing.assert_allclose(fitted.unknown_score(1e3 * X_test), fitted.unknown_score(X_test), atol=1e-6)
 
 
-def test_samples_are_judged_one_by_one(fitted, world):
+def test_samples_are_predicted_independently(fitted, world):
     X_test = np.vstack([world[2][:10], world[4][:10]])
     alone = np.concatenate([fitted.unknown_score(x[None]) for x in X_test])
     np.testing.assert_allclose(fitted.unknown_score(X_test), alone, atol=1e-9)
@@ -193,14 +193,14 @@ def test_many_samples_go_through_in_blocks_with_the_same_answer(fitted, world, m
          "unknown a class", "both unknowns classes"],
 )  # fmt: skip
 def test_labels_come_back_whole_with_an_unknown_beside_them(world, names, unknown):
-    X, y, X_known, _, strangers = world
+    X, y, X_known, _, unknowns = world
     clf = quick().fit(X, names[y])
     plain = quick().fit(X, y)
     np.testing.assert_array_equal(clf.classes_, names)
     if unknown is not None:
         assert clf.unknown_label_ == unknown
     assert clf.unknown_label_ not in names.tolist()
-    X_test = np.vstack([X_known, strangers])
+    X_test = np.vstack([X_known, unknowns])
     expected = [clf.unknown_label_ if k == -1 else names[k] for k in plain.predict(X_test)]
     said = clf.predict(X_test)
     assert said.tolist() == expected
@@ -215,11 +215,11 @@ def test_labels_of_bytes_raise_an_error_that_says_so(world):
 
 
 def test_bool_labels_give_numbers_of_which_minus_one_is_unknown(world):
-    X, y, X_known, _, strangers = world
+    X, y, X_known, _, unknowns = world
     clf = quick().fit(X, y > 1)
     assert clf.unknown_label_ == -1
-    assert set(clf.predict(np.vstack([X_known, strangers])).tolist()) <= {False, True, -1}
-    assert (clf.predict(strangers) == -1).any()
+    assert set(clf.predict(np.vstack([X_known, unknowns])).tolist()) <= {False, True, -1}
+    assert (clf.predict(unknowns) == -1).any()
 
 
 @pytest.mark.parametrize("kind", ["series", "category", "list"])
@@ -234,10 +234,10 @@ def test_labels_in_other_containers_are_the_same_labels(world, kind):
     ("names", "unknown"), [([0, 1, 2, 3], 99), ([0, 1, 2, 3], 0.5), (["a", "b", "c", "d"], "none of these, sorry")]
 )
 def test_a_custom_unknown_label_is_what_rejected_samples_get(world, names, unknown):
-    X, y, _, _, strangers = world
+    X, y, _, _, unknowns = world
     clf = quick(unknown_label=unknown).fit(X, np.array(names)[y])
     assert clf.unknown_label_ == unknown
-    assert unknown in clf.predict(strangers).tolist()
+    assert unknown in clf.predict(unknowns).tolist()
 
 
 @pytest.mark.parametrize(
@@ -330,12 +330,12 @@ def test_a_class_of_zero_rows_alone_raises_by_name(world):
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -7.5])
 def test_constant_features_are_harmless(world, value):
-    X, y, X_known, y_known, strangers = world
-    more = [np.hstack([A, np.full((len(A), 3), value)]) for A in (X, X_known, strangers)]
+    X, y, X_known, y_known, unknowns = world
+    more = [np.hstack([A, np.full((len(A), 3), value)]) for A in (X, X_known, unknowns)]
     clf = quick().fit(more[0], y)
     assert np.mean(clf.candidate(more[1]) == y_known) > 0.9
     if value == 0.0:
-        np.testing.assert_allclose(clf.unknown_score(more[2]), quick().fit(X, y).unknown_score(strangers), atol=1e-7)
+        np.testing.assert_allclose(clf.unknown_score(more[2]), quick().fit(X, y).unknown_score(unknowns), atol=1e-7)
 
 
 def test_duplicate_samples_and_identical_classes_are_survived():
@@ -442,7 +442,7 @@ def test_classes_of_one_to_nine_samples_work():
     clf = quick(n_repeats=4).fit(X, y)
     assert clf.pooled_.all()
     X_known, y_known = world.fresh(100)
-    scores = clf.unknown_score(np.vstack([X_known, world.strangers(100)]))
+    scores = clf.unknown_score(np.vstack([X_known, world.unknowns(100)]))
     assert roc_auc_score(np.repeat([0, 1], 100), scores) > 0.7
     said = clf.predict(X_known)
     assert np.mean((said == y_known) | (said == -1)) > 0.8
@@ -469,7 +469,7 @@ def test_one_sample_of_each_of_thirty_classes_works_and_warns():
     assert np.mean(clf.candidate(X_known) == y_known) > 0.6
     assert np.mean(clf.predict(X) == y) > 0.9, "it does not even know its own samples"
     assert np.mean(said[said != -1] == y_known[said != -1]) > 0.6
-    assert np.mean(clf.predict(world.strangers(100)) == -1) > 0.6
+    assert np.mean(clf.predict(world.unknowns(100)) == -1) > 0.6
     for rule in ("paper", "matched"):
         with pytest.raises(ValueError, match="rule"):
             quick(rule=rule).fit(X, y)
@@ -493,14 +493,14 @@ def test_a_handful_of_samples_works_and_warns(sizes, n_repeats):
 
 
 def test_two_classes_of_many_samples_need_no_simulation(world):
-    X, y, X_known, y_known, strangers = world
+    X, y, X_known, y_known, unknowns = world
     two = y < 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clf = quick().fit(X[two], y[two])
     assert len(clf.calibration_.simulated) == 0
     assert np.mean(clf.predict(X_known[y_known < 2]) == y_known[y_known < 2]) > 0.8
-    assert np.mean(clf.predict(strangers) == -1) > 0.5
+    assert np.mean(clf.predict(unknowns) == -1) > 0.5
     with pytest.raises(ValueError, match="three classes"):
         clf.set_threshold("youden")
 
@@ -549,8 +549,8 @@ def test_a_class_that_vanishes_from_a_fold_does_not_break_cross_validation():
 )
 @pytest.mark.parametrize("calibration", ["cross", "split"])
 def test_a_threshold_set_after_fit_is_the_one_a_fit_would_have_chosen(small_world, choice, calibration):
-    X, y, X_known, _, strangers = small_world
-    X_test = np.vstack([X_known, strangers])
+    X, y, X_known, _, unknowns = small_world
+    X_test = np.vstack([X_known, unknowns])
     common = {"calibration": calibration, "calibration_size": 0.4}
     later = quick(**common, target_rejection=0.1).fit(X, y)
     scores, learned = later.unknown_score(X_test), later.calibration_
@@ -600,9 +600,9 @@ def test_a_bad_choice_of_threshold_raises_and_leaves_the_model_as_it_was(fitted,
 
 
 def test_a_higher_threshold_never_rejects_more(world):
-    X, y, X_known, _, strangers = world
+    X, y, X_known, _, unknowns = world
     clf = quick().fit(X, y)
-    X_test = np.vstack([X_known, strangers])
+    X_test = np.vstack([X_known, unknowns])
     rejected = [np.sum(clf.set_threshold(c).predict(X_test) == -1) for c in np.linspace(0, 1, 21)]
     assert (np.diff(rejected) <= 0).all()
     assert rejected[-1] == 0
@@ -615,8 +615,8 @@ def test_a_higher_threshold_never_rejects_more(world):
     "parameters", [{}, {"rule": "paper"}, {"kernel": "rbf"}, {"problem": BPDN(0.05)}, {"calibration": "split"}], ids=str
 )
 def test_threads_do_not_change_a_bit_of_the_result(small_world, parameters):
-    X, y, X_known, _, strangers = small_world
-    X_test = np.vstack([X_known, strangers])
+    X, y, X_known, _, unknowns = small_world
+    X_test = np.vstack([X_known, unknowns])
     one, two = (quick(**parameters, n_jobs=n).fit(X, y) for n in (1, 2))
     np.testing.assert_array_equal(one.unknown_score(X_test), two.unknown_score(X_test))
     np.testing.assert_array_equal(one.log_p_value(X_test), two.log_p_value(X_test))
@@ -664,10 +664,10 @@ def test_single_precision_gives_nearly_the_same_scores(world):
 
 @pytest.mark.parametrize("calibration", ["cross", "split"])
 def test_precomputed_similarities_agree_with_the_linear_kernel(world, calibration):
-    X, y, X_known, _, strangers = world
+    X, y, X_known, _, unknowns = world
     shuffle = np.random.default_rng(0).permutation(len(y))
     X, y = X[shuffle], y[shuffle]
-    X_test = np.vstack([X_known, strangers])
+    X_test = np.vstack([X_known, unknowns])
     settings = {"calibration": calibration, "target_rejection": 0.1}
     direct = quick(**settings).fit(X, y)
     given = quick(kernel="precomputed", **settings).fit(X @ X.T, y)
@@ -694,10 +694,10 @@ def test_precomputed_similarities_of_an_rbf_kernel_agree_with_it(world):
 
 
 def test_works_in_a_pipeline_and_in_cross_validation(world):
-    X, y, X_known, y_known, strangers = world
+    X, y, X_known, y_known, unknowns = world
     pipeline = make_pipeline(StandardScaler(), quick()).fit(X, y)
     assert pipeline.score(X_known, y_known) > 0.8
-    assert np.mean(pipeline.predict(strangers) == -1) > 0.5
+    assert np.mean(pipeline.predict(unknowns) == -1) > 0.5
     assert cross_val_score(pipeline, X, y, cv=2).min() > 0.6
 
 
@@ -766,16 +766,16 @@ def test_labels_that_are_neither_numbers_nor_text_raise(labels):
 def test_rounding_is_not_taken_for_evidence():
     """Clusters so tight that what other classes add is rounding: it must not be measured in its own deviations."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(4, 20))
-    X, y = np.repeat(centres, 10, axis=0) + 1e-3 * rng.normal(size=(40, 20)), np.repeat(np.arange(4), 10)
+    centers = rng.normal(size=(4, 20))
+    X, y = np.repeat(centers, 10, axis=0) + 1e-3 * rng.normal(size=(40, 20)), np.repeat(np.arange(4), 10)
     clf = quick(random_state=0).fit(X, y)
     assert np.abs(clf.calibration_.rule.fusion.standardize(clf.calibration_.held_out.values)).max() < 50
 
 
 def test_the_score_of_samples_of_unknown_classes_is_for_rejecting_them(world):
-    X, y, X_known, y_known, strangers = world
+    X, y, X_known, y_known, unknowns = world
     clf = quick(random_state=0).fit(X, y)
-    both, labels = np.concatenate([X_known, strangers]), np.concatenate([y_known, np.full(len(strangers), 99)])
+    both, labels = np.concatenate([X_known, unknowns]), np.concatenate([y_known, np.full(len(unknowns), 99)])
     said = clf.predict(both)
     right = np.where(labels == 99, said == -1, said == labels)
     assert clf.score(both, labels) == pytest.approx(right.mean())

@@ -19,10 +19,10 @@ EXACT = 1e-10
 
 @cache
 def samples(seed, sizes=15):
-    """Four classes to learn, fewer atoms than features, and test samples half of which are strangers."""
+    """Four classes to learn, fewer atoms than features, and test samples half of which are unknown."""
     world = World(seed, n_features=80, n_directions=4)
     X, y = world.known(np.array(sizes))
-    return X, y, np.vstack([world.fresh(30)[0], world.strangers(30)])
+    return X, y, np.vstack([world.fresh(30)[0], world.unknowns(30)])
 
 
 @cache
@@ -99,7 +99,7 @@ def test_the_papers_delta_of_c_times_one_plus_w_is_the_threshold_c(c):
     np.testing.assert_array_equal(clf.predict(X_test), reference.decide(model, X_test, delta, -1))
 
 
-def test_infeasible_samples_are_said_to_be_so():
+def test_infeasible_samples_have_the_status_infeasible():
     """What the comparison with least squares rests on."""
     X, y, X_test = samples(0)
     codes = classifier("bpdn", 0).fit(X, y).encode(X_test)
@@ -108,7 +108,7 @@ def test_infeasible_samples_are_said_to_be_so():
 
 @pytest.mark.slow
 def test_the_references_fit_of_a_tail_is_a_maximum():
-    """The judge is judged: no other scale and shape near or far has a greater likelihood."""
+    """Check the reference itself: no other scale and shape, near or far, has a greater likelihood."""
     rng = np.random.default_rng(0)
     for xi, n in [(-0.6, 20), (-0.2, 40), (0.0, 25), (0.4, 15)]:
         z = -np.log(rng.random(n)) if xi == 0 else (rng.random(n) ** -xi - 1) / xi

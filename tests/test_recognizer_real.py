@@ -60,7 +60,7 @@ def test_one_picture_of_each_of_a_hundred_classes_is_enough_to_start(data_dir):
     assert len(clf.classes_) == len(trial.X) == 100
     assert auroc(clf, trial) > 0.7
     said = clf.predict(trial.X_test)
-    # It accepts few strangers, as simulated; many known samples go with them.
+    # It accepts few unknown samples, as simulated, and rejects many known samples with the others.
     assert (said[trial.is_unknown] != -1).mean() < 0.1
     known = ~trial.is_unknown
     assert (said[known] == trial.y_test[known]).mean() > 0.25

@@ -1,10 +1,10 @@
-"""The judges are judged first: oracles of different kinds agree with each other and with hand-made cases."""
+"""References of different kinds agree with each other and with cases computed by hand."""
 
 import numpy as np
 import pytest
 from families import FAMILIES, Case
 from reference import (
-    basis_pursuit_by_linear_programme,
+    basis_pursuit_by_linear_program,
     bpdn_by_conic_solver,
     bpdn_gap,
     degree_two_map,
@@ -64,7 +64,7 @@ def test_basis_pursuit_is_bpdn_as_epsilon_nears_the_distance_to_the_span(family)
     for seed in range(3):
         case = Case(family, 12 + 9 * seed, 20 - 6 * seed, seed, 3)
         for y in case.queries:
-            pursuit = basis_pursuit_by_linear_programme(case.atoms, y)
+            pursuit = basis_pursuit_by_linear_program(case.atoms, y)
             assert pursuit.gap <= 1e-8, (case, pursuit.gap)
             distance = least_squares_residual(case.atoms, y)
             projected = y - case.atoms.T @ pursuit.x
@@ -82,7 +82,7 @@ def test_basis_pursuit_at_full_column_rank_is_least_squares():
     case = Case("gaussian", 8, 15, 3, 1)
     y = case.rng.standard_normal(15)
     assert rank(case.atoms) == 8
-    pursuit = basis_pursuit_by_linear_programme(case.atoms, y)
+    pursuit = basis_pursuit_by_linear_program(case.atoms, y)
     np.testing.assert_allclose(pursuit.x, least_squares(case.atoms, y), atol=1e-9)
 
 

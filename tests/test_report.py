@@ -142,7 +142,7 @@ def test_ids_are_there_once_and_references_have_their_targets(page, written):
     assert named and set(named) <= set(ids)
 
 
-def test_every_figure_is_drawn_said_aloud_and_has_words_below(page, written):
+def test_every_figure_is_drawn_and_has_a_description_and_a_caption(page, written):
     figures, drawings = page.all("figure"), [a for a in page.all("svg") if a.get("role") == "img"]
     assert len(figures) == len(drawings) == len(page.all("figcaption")) == 15
     assert all(len(a["aria-label"]) > 30 for a in drawings)
@@ -215,7 +215,7 @@ def test_names_and_texts_are_escaped(tmp_path):
 # --- what was run ---
 
 
-def test_what_was_run_is_told(page):
+def test_the_report_says_what_was_run(page):
     for text in (
         "The first paragraph.", "The second.", "numbers from a seed", "6 of 6", "5: calibrated, paper, sci, knn, svm",
         "3 levels, from openness 0.00 % (no unknown class) to openness 8.71 % (4 unknown classes)",
@@ -314,7 +314,7 @@ def said(**columns):
     return sentence
 
 
-def test_who_is_ahead_is_said_with_the_interval():
+def test_the_leading_method_is_reported_with_the_interval():
     # Differences 0.1, 0.2, 0.3: mean 0.2 and 4.3027 · 0.1 / √3 to either side.
     sentence = said(calibrated=[0.8, 0.9, 1.0], paper=[0.7, 0.7, 0.7], sci=[0.1, 0.2, 0.1])
     assert sentence == (
@@ -328,7 +328,7 @@ def test_who_is_ahead_is_said_with_the_interval():
     )
 
 
-def test_ours_behind_is_said_to_be_behind():
+def test_ours_is_reported_as_behind_if_it_is():
     sentence = said(calibrated=[0.7, 0.8, 0.74, 0.7], svm=[0.8, 0.9, 0.85, 0.8], sci=[0.1, 0.2, 0.1, 0.1])
     assert sentence.startswith("svm has the highest mean, 0.838 ± 0.076: ahead of calibrated, the next, by 0.103")
     assert sentence.endswith(
@@ -336,7 +336,7 @@ def test_ours_behind_is_said_to_be_behind():
     )
 
 
-def test_ours_second_but_even_is_said_to_be_even():
+def test_ours_is_reported_as_even_if_second_but_indistinguishable():
     sentence = said(calibrated=[0.7, 0.9, 0.8], svm=[0.8, 0.8, 0.81], sci=[0.1, 0.2, 0.1])
     assert "svm has the highest mean" in sentence and "not distinguishable from calibrated (" in sentence
     assert sentence.endswith("calibrated is 2nd of 3 with 0.800 ± 0.248, not distinguishable from svm.")
@@ -364,18 +364,18 @@ def test_two_trials_have_no_intervals_and_tell_nothing_apart(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_papers_rules_are_said_to_level_off_where_they_are_shown(page, tmp_path):
+def test_the_report_says_that_the_papers_rules_level_off_if_they_are_shown(page, tmp_path):
     assert "paper can level off: the tail probability of every sample" in page.text
     other = page_of(tmp_path, **given(without(FEW, "paper", range(2)), portraits={}))
     assert "Thresholds for target rates" in other.text and "level off" not in other.text
 
 
 @pytest.mark.parametrize(("most", "start"), [(0, ""), (1, "With only one trial"), (4, "With only 4 trials"), (5, "")])
-def test_few_trials_are_said_to_tell_little(most, start):
+def test_the_report_says_that_few_trials_show_little(most, start):
     assert warn_of_few_trials(most).startswith(start) and bool(warn_of_few_trials(most)) == bool(start)
 
 
-def test_one_method_has_nobody_to_beat():
+def test_a_single_method_is_compared_with_no_other():
     assert said(svm=[0.8, 0.9, 1.0]) == "svm, the only method with results, has 0.900 ± 0.248."
 
 
@@ -407,7 +407,7 @@ def with_few(*first):
     return {"calibrated": OURS8, "sci": SCI8, "paper": [*first, *[NAN] * (8 - len(first))]}
 
 
-def test_a_method_with_few_trials_that_is_ahead_in_them_is_said_to_be_ahead():
+def test_a_method_with_few_trials_that_is_ahead_in_them_is_reported_as_ahead():
     # Differences 0.02, 0.03, 0.04: mean 0.03 and 4.3027 · 0.01 / √3 = 0.0248 to either side.
     sentence = said(**with_few(0.82, 0.73, 0.79))
     assert sentence.startswith("calibrated has the highest mean of those with 8 trials, 0.660 ± 0.066: ahead of sci, ")
@@ -632,7 +632,7 @@ def test_values_that_are_missing_in_some_trials_are_counted(text_of):
     assert "(4 trials)" in text_of(**given(TABLES | {"results": results}, portraits={})).text
 
 
-def test_several_experiments_in_one_table_are_refused(tmp_path):
+def test_several_experiments_in_one_table_raise_an_error(tmp_path):
     both = pd.concat([TABLES["results"], TABLES["results"].assign(experiment="other")])
     with pytest.raises(
         ValueError, match=r"results holds 2 experiments \(made-up, other\); write a separate report for each"
@@ -642,7 +642,7 @@ def test_several_experiments_in_one_table_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, None])
-def test_a_number_of_trials_that_is_none_is_refused(tmp_path, n):
+def test_an_invalid_number_of_trials_raises_an_error(tmp_path, n):
     with pytest.raises(ValueError, match=r"asked\['knn'\] must be a positive integer"):
         write_report(tmp_path / "report.html", **given(asked={"calibrated": 3, "knn": n}))
     with pytest.raises(ValueError, match="asked is empty"):

@@ -85,8 +85,8 @@ def visit(browser, address):
         page.close()
 
 
-def colours(shot):
-    """How many colours a screenshot has, to the nearest sixteenth."""
+def count_colors(shot):
+    """Return the number of colors in a screenshot, to the nearest sixteenth."""
     from matplotlib.image import imread
 
     pixels = (imread(io.BytesIO(shot))[..., :3] * 15).round().astype(int)
@@ -107,7 +107,7 @@ def test_every_figure_is_there_and_shows_something(visit):
     for figure in figures:
         box = figure.locator("svg").bounding_box()
         assert box["width"] > 100 and box["height"] > 100
-        assert colours(figure.locator("svg").screenshot()) > 8, figure.get_attribute("id")
+        assert count_colors(figure.locator("svg").screenshot()) > 8, figure.get_attribute("id")
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])

@@ -1,4 +1,4 @@
-"""``srosr reproduce``: from a protocol to tables and a report, killed, resumed, spread, and told what cannot be."""
+"""``srosr reproduce``: from a protocol to tables and a report, killed, resumed, distributed, and with clear errors."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed,
 
 
 @pytest.mark.slow
-def test_a_changed_protocol_in_an_old_folder_is_refused(folder, undisturbed):
+def test_a_changed_protocol_in_an_old_folder_is_an_error(folder, undisturbed):
     _, where = undisturbed
     before = tables(where)
     changed = folder / "changed"
@@ -240,7 +240,7 @@ def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_reque
         (["digits", "--trials", "1000001"], "1000001 is not in the range 1<=x<=1000000"),
     ],
 )
-def test_what_cannot_be_done_is_said_at_once(arguments, message, tmp_path, monkeypatch):
+def test_impossible_requests_are_reported_at_once(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["reproduce", *arguments])
     assert done.exit_code == 2 and message in done.output
@@ -272,7 +272,7 @@ def test_data_that_are_not_to_be_had_are_an_error_with_what_to_do(tmp_path, monk
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_said_before_any_work(folder, tmp_path):
+def test_a_folder_that_cannot_be_written_to_is_reported_before_any_work(folder, tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("a file")
     done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(taken)])
@@ -403,7 +403,7 @@ def test_a_stand_in_that_is_damaged_is_an_error(stand_ins, tmp_path, place):
     assert "caltech256-clip is left out" in done.output
 
 
-def test_what_is_nowhere_is_told_from_what_is_damaged(stand_ins):
+def test_missing_and_damaged_files_are_distinguished(stand_ins):
     with pytest.raises(DatasetNotFound):
         load_dataset("caltech101")
     (stand_ins / "caltech101_dsift_spm_counts.npz").write_bytes(b"no archive")

@@ -91,13 +91,13 @@ def test_a_garbled_file_never_reads_as_something_else(content, data):
 
 @settings(deadline=None, max_examples=examples(60))
 @given(st.binary(max_size=200))
-def test_other_files_are_refused(data):
+def test_other_files_raise_an_error(data):
     with pytest.raises(DamagedFile):
         decode(data)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "[" * 100_000, '{"sha256": 1, "content": {}}', '{"content": {"a": NaN}}'])
-def test_other_json_is_refused(text):
+def test_other_json_raises_an_error(text):
     with pytest.raises(DamagedFile):
         decode(text.encode())
 
@@ -108,7 +108,7 @@ def test_numpy_values_are_written_as_numbers():
 
 
 @pytest.mark.parametrize("content", [{"a": object()}, {"a": {1: 2}}, {"a": {1, 2}}, {"a": b"bytes"}, {"a": 1j}])
-def test_what_json_has_not_is_refused_by_name(content):
+def test_what_json_cannot_express_raises_an_error_that_names_it(content):
     with pytest.raises(TypeError, match="a record"):
         encode(content)
 
@@ -158,7 +158,7 @@ def one_digit_changed(data):
 
 
 @pytest.mark.parametrize("damage", [halved, one_digit_changed, lambda data: b"", lambda data: bytes(len(data))])
-def test_a_damaged_record_is_moved_aside_and_counts_as_not_done(tmp_path, damage):
+def test_a_damaged_record_is_moved_away_and_counts_as_not_done(tmp_path, damage):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         path = stored(folder)
         good = path.read_bytes()
@@ -195,7 +195,7 @@ def test_reading_without_entering_moves_and_locks_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "A", "-a", ".a", "a b", "ä", "a" * 101, "a\n", 3])
-def test_a_method_that_is_no_safe_file_name_is_refused(tmp_path, name):
+def test_a_method_that_is_no_safe_file_name_raises_an_error(tmp_path, name):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         with pytest.raises(ValueError, match="is not a valid method name"):
             folder.write({"trial": 0, "method": name, "error": None}, {"trial": 0, "method": name})
@@ -204,12 +204,12 @@ def test_a_method_that_is_no_safe_file_name_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("trial", [-1, 1.0, True, "0", 10**9])
-def test_a_trial_that_is_no_number_is_refused(tmp_path, trial):
+def test_a_trial_that_is_no_number_raises_an_error(tmp_path, trial):
     with ResultsFolder(tmp_path, IDENTITY) as folder, pytest.raises(ValueError, match="trial"):
         folder.write({"trial": trial, "method": "a", "error": None}, {"trial": trial, "method": "a"})
 
 
-def test_times_of_another_record_and_errors_that_are_no_text_are_refused(tmp_path):
+def test_times_of_another_record_and_errors_that_are_no_text_raise_an_error(tmp_path):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         with pytest.raises(ValueError, match="times are of trial 4"):
             folder.write(record(3, "osnn"), times(4, "osnn"))
@@ -245,7 +245,7 @@ def test_leftovers_of_a_killed_run_are_removed_and_nothing_else_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"seed": 8}, "seed was 7 and is 8 now"),
         ({"seed": True}, "seed was 7 and is true now"),
@@ -259,14 +259,14 @@ def test_leftovers_of_a_killed_run_are_removed_and_nothing_else_is(tmp_path):
         ({"new": "x" * 500}, "new was absent and is"),
     ],
 )
-def test_another_run_is_refused_and_told_what_differs(tmp_path, change, told):
+def test_another_run_raises_an_error_that_names_what_differs(tmp_path, change, expected):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         stored(folder)
     before = all_files(tmp_path)
-    with pytest.raises(ResultsFolderError) as refused, ResultsFolder(tmp_path, IDENTITY | change):
+    with pytest.raises(ResultsFolderError) as caught, ResultsFolder(tmp_path, IDENTITY | change):
         pass
-    message = str(refused.value)
-    assert told in message
+    message = str(caught.value)
+    assert expected in message
     assert "--out" in message
     assert str(tmp_path) in message
     assert len(message) < len(str(tmp_path)) + 250
@@ -282,19 +282,19 @@ def test_many_differences_are_counted_not_listed(tmp_path):
         pass
 
 
-def test_the_same_run_written_in_another_way_is_the_same(tmp_path):
+def test_the_same_run_written_differently_is_the_same(tmp_path):
     with ResultsFolder(tmp_path, {"a": 1, "b": (2, 3), "c": {"x": math.inf, "y": math.nan}}):
         pass
     with ResultsFolder(tmp_path, {"c": {"y": math.nan, "x": math.inf}, "b": [2.0, np.int64(3)], "a": 1.0}):
         pass
 
 
-def test_an_identity_that_json_has_not_is_refused(tmp_path):
+def test_an_identity_that_json_cannot_express_raises_an_error(tmp_path):
     with pytest.raises(TypeError, match="identity"):
         ResultsFolder(tmp_path, {"a": object()})
 
 
-def test_results_without_a_sound_run_json_are_refused(tmp_path):
+def test_results_without_a_valid_run_json_raise_an_error(tmp_path):
     with ResultsFolder(tmp_path, IDENTITY) as folder:
         stored(folder)
     run = tmp_path / "run.json"
@@ -342,15 +342,15 @@ with ResultsFolder(sys.argv[1], {"a": 1}):
 """
 
 
-def test_a_second_run_is_told_who_has_the_folder_until_that_one_is_killed(tmp_path):
+def test_a_second_run_reports_who_uses_the_folder_until_that_run_is_killed(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
         before = all_files(tmp_path)
-        with pytest.raises(ResultsFolderError) as refused, ResultsFolder(tmp_path, {"a": 1}):
+        with pytest.raises(ResultsFolderError) as caught, ResultsFolder(tmp_path, {"a": 1}):
             pass
-        assert f"another run is writing to {tmp_path} (process {holder.pid} on " in str(refused.value)
-        assert "--out" in str(refused.value)
+        assert f"another run is writing to {tmp_path} (process {holder.pid} on " in str(caught.value)
+        assert "--out" in str(caught.value)
         assert all_files(tmp_path) == before
         holder.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
         holder.wait(10)
@@ -388,11 +388,11 @@ def test_a_full_disk_is_a_clear_error_and_costs_nothing_that_is_finished(tmp_pat
 
         with monkeypatch.context() as patch:
             patch.setattr(atomic_file.os, call, full)
-            with pytest.raises(ResultsFolderError) as refused:
+            with pytest.raises(ResultsFolderError) as caught:
                 stored(folder, 1)
             with pytest.raises(ResultsFolderError):
                 folder.write(record(0, "osnn", "other"), times(0, "osnn"))
-        message = str(refused.value)
+        message = str(caught.value)
         assert os.strerror(code) in message
         assert str(tmp_path / "times" / "0001" / "osnn.json") in message
         assert "kept" in message and "same command" in message
@@ -448,7 +448,7 @@ def test_a_run_that_cannot_start_takes_back_what_it_wrote_to_a_new_folder(tmp_pa
     assert (tmp_path / "run.json").read_bytes() == before
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+def test_a_file_in_place_of_the_folder_raises_an_error(tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(ResultsFolderError, match="is a file"), ResultsFolder(tmp_path / "out", IDENTITY):
         pass
@@ -468,12 +468,12 @@ def test_a_folder_without_permission_is_a_clear_error(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_a_folder_that_refuses_new_files_is_a_clear_error(tmp_path, monkeypatch):
-    def refused(path, *_, **__):
+def test_a_folder_that_cannot_be_written_to_is_a_clear_error(tmp_path, monkeypatch):
+    def deny(path, *_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refused)
+        patch.setattr(os, "open", deny)
         with pytest.raises(ResultsFolderError, match=os.strerror(errno.EACCES)), ResultsFolder(tmp_path, IDENTITY):
             pass
 

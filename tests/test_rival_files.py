@@ -1,4 +1,4 @@
-"""Model files of the rivals: what they hold is checked before it is believed."""
+"""Model files of the rivals: their content is checked before use."""
 
 from dataclasses import replace
 
@@ -31,8 +31,8 @@ def state(name, tmp_path):
     return _states[name]
 
 
-def spoilt(state, path, **changes):
-    """A file with a valid digest whose content has been changed."""
+def write_corrupted(state, path, **changes):
+    """Write a file with a valid digest whose content has been changed, and return its path."""
     write_model(path, replace(state, **changes))
     return path
 
@@ -103,7 +103,7 @@ def test_damaged_arrays_are_errors_unless_another_model_could_have_them(name, st
             if changed is not MISSING and changed.dtype == value.dtype and np.array_equal(changed, value):
                 continue  # nothing was damaged: a number cannot be cut, an empty array not be made empty
             arrays = without if changed is MISSING else without | {key: changed}
-            outcome = load_and_use(spoilt(state, tmp_path / "m", arrays=arrays))
+            outcome = load_and_use(write_corrupted(state, tmp_path / "m", arrays=arrays))
             if cannot_be_right(key, how, RIVALS[name].score_range):
                 assert outcome == "error", f"{key}: {how}"
                 found.add(how)
@@ -129,13 +129,13 @@ def test_every_array_and_number_of_a_model_is_checked(name, state, tmp_path):
             bad["negative"] = np.where(np.arange(3)[:, None] > 0, -value, value)
         for how, changed in bad.items():
             with pytest.raises(ModelFileError):
-                srosr.load(spoilt(state, tmp_path / "m", arrays=state.arrays | {key: changed}))
+                srosr.load(write_corrupted(state, tmp_path / "m", arrays=state.arrays | {key: changed}))
                 pytest.fail(f"{key}: {how}")
     for key, value in state.settings.get("numbers", {}).items():
         for changed in (None, "x", [], True, 1e200, -abs(value) - 1):
             numbers = state.settings["numbers"] | {key: changed}
             with pytest.raises(ModelFileError):
-                srosr.load(spoilt(state, tmp_path / "m", settings=state.settings | {"numbers": numbers}))
+                srosr.load(write_corrupted(state, tmp_path / "m", settings=state.settings | {"numbers": numbers}))
                 pytest.fail(f"{key}: {changed}")
 
 
@@ -152,7 +152,7 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
         for key in ("model/shape", "model/scale", "samples"):
             changed = state.arrays | {key: np.ones((20_000, 1, 1) if key != "samples" else (20_000, 20))}
             with pytest.raises(ModelFileError):
-                srosr.load(spoilt(state, tmp_path / "m", arrays=changed))
+                srosr.load(write_corrupted(state, tmp_path / "m", arrays=changed))
         assert tracemalloc.get_traced_memory()[1] < 50e6
     finally:
         tracemalloc.stop()
@@ -194,7 +194,7 @@ def changes_of(settings, path=()):
 @every
 def test_wrong_settings_are_errors_unless_another_model_could_have_them(name, state, tmp_path):
     for place, bad, settings in changes_of(state.settings):
-        outcome = load_and_use(spoilt(state, tmp_path / "m", settings=settings))
+        outcome = load_and_use(write_corrupted(state, tmp_path / "m", settings=settings))
         if cannot_be_a_setting(place, bad, state.settings):
             assert outcome == "error", f"{'/'.join(place)}: {'missing' if bad is MISSING else repr(bad)}"
 
@@ -204,9 +204,9 @@ def test_a_file_of_another_rival_is_not_taken_for_this_one(name, state, tmp_path
     for kind in ("SROSRClassifier", "OSNN", "SCIRejection"):
         # Files of SCIRejection and RatioRejection hold the same things; what they hold is that of either.
         if kind != state.kind and {kind, state.kind} != {"SCIRejection", "RatioRejection"}:
-            assert load_and_use(spoilt(state, tmp_path / "m", kind=kind)) == "error", kind
+            assert load_and_use(write_corrupted(state, tmp_path / "m", kind=kind)) == "error", kind
     with pytest.raises(ModelFileError, match="Nobody"):
-        srosr.load(spoilt(state, tmp_path / "m", kind="Nobody"))
+        srosr.load(write_corrupted(state, tmp_path / "m", kind="Nobody"))
 
 
 def test_classifiers_of_others_are_not_written(tmp_path):

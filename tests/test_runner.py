@@ -199,8 +199,8 @@ def test_processes_survive_all_that_their_tasks_do(tmp_path, undisturbed):
 
 @pytest.mark.slow
 def test_a_worker_that_lacks_what_all_need_ends_the_run_and_is_no_failure(tmp_path, undisturbed):
-    told = "this machine cannot run the trials: the samples are missing. Bring them. Finished trials are kept"
-    with pytest.raises(ExecutorError, match=re.escape(told)):
+    message = "this machine cannot run the trials: the samples are missing. Bring them. Finished trials are kept"
+    with pytest.raises(ExecutorError, match=re.escape(message)):
         run(tmp_path, LocalProcesses(1), tasks_of(8, {"not_here": [3, 4, 5, 6, 7]}))
     kept = [(one["trial"], one["error"]) for one in ResultsFolder.open_existing(tmp_path).records(METHODS)]
     assert sorted(kept) == [(trial, None) for trial in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
@@ -223,7 +223,7 @@ def test_results_come_as_soon_as_they_are_there_and_in_no_more_processes_than_as
         assert executor._workers == []
 
 
-def test_a_result_or_function_that_cannot_be_sent_is_told(tmp_path):
+def test_a_result_or_function_that_cannot_be_sent_is_reported(tmp_path):
     with LocalProcesses(1) as executor:
         ((index, lost),) = executor.run(unpicklable, [0])
         assert index == 0 and isinstance(lost, LostTask) and "could not send the result" in lost.reason
@@ -263,7 +263,7 @@ def test_a_cluster_is_asked_for_by_its_address():
 
 
 @pytest.mark.parametrize("address", ["", "local", "local:0", "local:x", "127.0.0.1:8786", "tcp://host", "http://a:1"])
-def test_other_addresses_are_refused_with_examples(address):
+def test_other_addresses_raise_an_error_with_examples(address):
     with pytest.raises(ValueError, match=r"tcp://127\.0\.0\.1:8786.*local:2"):
         make_executor(1, address)
 
@@ -272,7 +272,7 @@ def test_other_addresses_are_refused_with_examples(address):
 
 
 class Run:
-    """A run as a programme of its own."""
+    """A run as a program of its own."""
 
     def __init__(self, out, *options, payload=None):
         code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -364,7 +364,7 @@ def spoil(out, rng):
 
 
 @unix
-def test_a_second_run_into_the_folder_is_refused_and_ctrl_c_ends_the_first_at_once(tmp_path):
+def test_a_second_run_into_the_folder_is_an_error_and_ctrl_c_ends_the_first_at_once(tmp_path):
     payload = {"seconds": 1.0}
     with Run(tmp_path, "--trials", "40", payload=payload) as first:
         assert first.wait_for(0)

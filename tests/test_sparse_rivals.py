@@ -1,4 +1,4 @@
-"""Refusal by one number of the sparse code: SCI, ratio and residual, against dense formulas."""
+"""Rejection by one number of the sparse code: SCI, ratio and residual, against dense formulas."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def by_hand(clf, X):
 def test_the_score_is_the_formula_and_the_candidate_the_smallest_residual(name, problem):
     world = World(3)
     clf = METHODS[name](problem, n_repeats=2, random_state=0).fit(*world.known(15))
-    X = np.concatenate([world.fresh(30)[0], world.strangers(30)])
+    X = np.concatenate([world.fresh(30)[0], world.unknowns(30)])
     residuals, numbers = by_hand(clf, X)
     np.testing.assert_allclose(clf.unknown_score(X), numbers[name], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(-clf.class_scores(X), residuals, rtol=1e-6, atol=1e-9)

@@ -74,10 +74,10 @@ def test_digits_are_recognized_by_the_other_problems_too(few_digits, problem):
 def test_prediction_is_the_class_of_least_residual_by_the_formulas():
     """The whole way by independent means: unit rows, conic solver, class residuals, argmin."""
     rng = np.random.default_rng(0)
-    centres = 2 * rng.standard_normal((4, 6))
+    centers = 2 * rng.standard_normal((4, 6))
     y = np.repeat(["d", "a", "c", "b"], 8)
-    X = np.repeat(centres, 8, axis=0) + rng.standard_normal((32, 6))
-    X_test = centres[rng.integers(0, 4, 12)] + rng.standard_normal((12, 6))
+    X = np.repeat(centers, 8, axis=0) + rng.standard_normal((32, 6))
+    X_test = centers[rng.integers(0, 4, 12)] + rng.standard_normal((12, 6))
     src = SRCClassifier(Lasso(0.1)).fit(X, y)
     atoms = unit_rows(X)
     exact = np.array(

@@ -38,8 +38,8 @@ ALL = (*KERNEL, OneVsSet)
 def blobs(seed=0, n_classes=3, n=30, spread=1.0, dims=2):
     """Overlapping classes around corners, and samples to predict, some far away."""
     rng = np.random.default_rng(seed)
-    centres = 3.0 * rng.normal(size=(n_classes, dims))
-    X = np.concatenate([rng.normal(c, spread, (n, dims)) for c in centres])
+    centers = 3.0 * rng.normal(size=(n_classes, dims))
+    X = np.concatenate([rng.normal(c, spread, (n, dims)) for c in centers])
     return X, np.repeat(np.arange(n_classes), n), 4.0 * rng.normal(size=(200, dims))
 
 
@@ -104,9 +104,9 @@ def test_the_cost_of_one_vs_set_is_the_most_accurate_of_linear_machines():
         right = signs = 0
         for test in cross_fitted_module.find_folds(y, check_random_state(3), 3):
             train = np.delete(np.arange(75), test)
-            centre, root = X[train].mean(axis=0), np.sqrt(X[train].var(axis=0).sum())
-            machines = [SVC(kernel="linear", C=C).fit((X[train] - centre) / root, y[train] == k) for k in range(3)]
-            values = np.column_stack([m.decision_function((X[test] - centre) / root) for m in machines])
+            center, root = X[train].mean(axis=0), np.sqrt(X[train].var(axis=0).sum())
+            machines = [SVC(kernel="linear", C=C).fit((X[train] - center) / root, y[train] == k) for k in range(3)]
+            values = np.column_stack([m.decision_function((X[test] - center) / root) for m in machines])
             right += np.sum(values.argmax(axis=1) == y[test])
             signs += np.sum((values > 0) == (y[test][:, None] == np.arange(3)))
         found[C] = (right, signs, -C)
@@ -232,8 +232,8 @@ def test_wsvm_rejects_far_samples_that_the_machine_is_sure_of():
 def test_probability_of_being_inside_falls_with_the_distance_to_nothing():
     X, y, _ = blobs(2)
     model = quiet(WSVM(C=1.0, gamma=0.5, random_state=0), X, y)
-    centre = X[y == 1].mean(axis=0)
-    ray = centre + np.linspace(0, 40, 60)[:, None] * np.array([0.6, 0.8])
+    center = X[y == 1].mean(axis=0)
+    ray = center + np.linspace(0, 40, 60)[:, None] * np.array([0.6, 0.8])
     kernel = np.exp(-0.5 * squared_distances(ray, model.samples_))
     sums = kernel @ model.model_.gate_weights[1]
     _, shape, scale = model.model_.inside[:, 1]
@@ -420,7 +420,7 @@ def test_coupling_gives_back_probabilities_that_pairs_were_made_of(n_classes, se
 
 
 def test_coupling_survives_pairs_that_are_certain():
-    """One class against all; and a circle in which everybody beats the next."""
+    """One class against all; and a circle in which each class beats the next."""
     np.testing.assert_allclose(couple_probabilities(np.array([[1.0, 1.0, 0.5]]), 3), [[1.0, 0.0, 0.0]], atol=1e-5)
     np.testing.assert_allclose(couple_probabilities(np.array([[1.0, 0.0, 1.0]]), 3), np.full((1, 3), 1 / 3), atol=1e-5)
 
@@ -484,8 +484,8 @@ def test_one_vs_set_rejects_both_sides_of_a_slab():
 
 def test_one_vs_set_machines_are_scikit_learns_on_scaled_samples():
     X, y, samples = blobs(6, spread=1.5, dims=5)
-    root, centre = np.sqrt(X.var(axis=0).sum()), X.mean(axis=0)
-    expected, _ = decisions_of((X - centre) / root, y, (samples - centre) / root, 5.0, "auto", kernel="linear")
+    root, center = np.sqrt(X.var(axis=0).sum()), X.mean(axis=0)
+    expected, _ = decisions_of((X - center) / root, y, (samples - center) / root, 5.0, "auto", kernel="linear")
     model = OneVsSet(C=5.0).fit(X, y).model_
     np.testing.assert_allclose(
         samples @ model.weights.T + model.intercepts, expected, atol=1e-3 * np.abs(expected).max()

@@ -130,7 +130,7 @@ def test_a_run_without_records_has_empty_tables_that_read_back(tmp_path):
         pd.testing.assert_frame_equal(read_table(tmp_path, name), table)
 
 
-def test_what_is_not_named_or_comes_twice_is_refused():
+def test_unnamed_or_duplicate_entries_raise_an_error():
     records = some_records()
     with pytest.raises(ValueError, match="'w-svm', which is not in methods: osnn"):
         build_results_table("letters", records[1:2], ["osnn"], METRICS)
@@ -161,7 +161,7 @@ def test_a_full_disk_leaves_the_old_tables(tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_another_table_is_refused(tmp_path):
+def test_another_table_raises_an_error(tmp_path):
     write(tmp_path, some_records())
     with pytest.raises(ValueError, match="columns of the table results"):
         read_results(tmp_path / "times.csv")

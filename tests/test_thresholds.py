@@ -117,17 +117,17 @@ def test_a_threshold_of_each_sample_is_that_of_its_candidate():
 # --- against simulated unknowns -------------------------------------------------------------------
 
 
-def objective_at(cut, known, right, stranger, objective, risk_weight):
+def objective_at(cut, known, right, unknown, objective, risk_weight):
     """From the definitions, one sample at a time."""
     accepted = [s <= cut for s in known]
     correct = sum(a and r for a, r in zip(accepted, right, strict=True)) / len(known)
-    let_in = sum(s <= cut for s in stranger) / len(stranger)
+    accepted_unknowns = sum(s <= cut for s in unknown) / len(unknown)
     if objective == "risk":
-        return -(let_in + risk_weight * (1 - correct))
+        return -(accepted_unknowns + risk_weight * (1 - correct))
     if objective == "youden":
-        return sum(accepted) / len(known) - let_in
-    # True positives, false negatives and false positives, as many strangers as known samples.
-    return 2 * correct / (2 * correct + (1 - correct) + let_in)
+        return sum(accepted) / len(known) - accepted_unknowns
+    # True positives, false negatives and false positives, with as many unknown as known samples.
+    return 2 * correct / (2 * correct + (1 - correct) + accepted_unknowns)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -135,7 +135,7 @@ def objective_at(cut, known, right, stranger, objective, risk_weight):
 @pytest.mark.parametrize("kind", ["apart", "mixed", "ties", "saturated", "upside down", "one of each"])
 def test_simulated_threshold_is_the_best_of_all_cut_points(objective, risk_weight, kind):
     rng = np.random.default_rng(3)
-    known, stranger = {
+    known, unknown = {
         "apart": (rng.random(30) / 2, 0.5 + rng.random(20) / 2),
         "mixed": (rng.beta(2, 3, 60), rng.beta(4, 2, 45)),
         "ties": (rng.integers(0, 6, 50) / 5, rng.integers(2, 6, 40) / 5),
@@ -144,32 +144,32 @@ def test_simulated_threshold_is_the_best_of_all_cut_points(objective, risk_weigh
         "one of each": (np.array([0.4]), np.array([0.6])),
     }[kind]
     right = rng.random(len(known)) < 0.8
-    threshold, value = simulated_threshold(known, right, stranger, objective, risk_weight)
+    threshold, value = simulated_threshold(known, right, unknown, objective, risk_weight)
     assert 0 <= threshold <= 1
-    cuts = np.unique(np.concatenate([[0.0, 1.0], known, stranger, np.linspace(0, 1, 101)]))
-    best = max(objective_at(c, known, right, stranger, objective, risk_weight) for c in cuts)
-    reached = objective_at(threshold, known, right, stranger, objective, risk_weight)
+    cuts = np.unique(np.concatenate([[0.0, 1.0], known, unknown, np.linspace(0, 1, 101)]))
+    best = max(objective_at(c, known, right, unknown, objective, risk_weight) for c in cuts)
+    reached = objective_at(threshold, known, right, unknown, objective, risk_weight)
     assert reached == pytest.approx(best, abs=1e-12)
     assert value == pytest.approx(-best if objective == "risk" else best, abs=1e-12)
 
 
 def test_simulated_threshold_lies_in_the_middle_of_the_gap():
-    known, stranger = np.array([0.1, 0.2]), np.array([0.6, 0.9])
-    assert simulated_threshold(known, np.array([True, True]), stranger, "youden") == (pytest.approx(0.4), 1.0)
+    known, unknown = np.array([0.1, 0.2]), np.array([0.6, 0.9])
+    assert simulated_threshold(known, np.array([True, True]), unknown, "youden") == (pytest.approx(0.4), 1.0)
 
 
 def test_simulated_threshold_separates_scores_that_only_rounding_keeps_apart():
     """Scores pile up below 1: the middle of two neighboring floats is one of them, and must be the lower."""
-    known, stranger = np.array([0.1, 1 - 2**-53]), np.array([1.0, 1.0])
-    threshold, value = simulated_threshold(known, np.array([True, True]), stranger, "youden")
+    known, unknown = np.array([0.1, 1 - 2**-53]), np.array([1.0, 1.0])
+    threshold, value = simulated_threshold(known, np.array([True, True]), unknown, "youden")
     assert value == 1.0
-    assert (stranger > threshold).all() and (known <= threshold).all()
+    assert (unknown > threshold).all() and (known <= threshold).all()
 
 
 def test_a_larger_weight_of_errors_on_known_samples_never_rejects_more_of_them():
     rng = np.random.default_rng(4)
-    known, stranger = rng.beta(2, 4, 200), rng.beta(4, 2, 150)
-    found = [simulated_threshold(known, np.ones(200, bool), stranger, "risk", w)[0] for w in (0.1, 0.5, 1, 2, 10)]
+    known, unknown = rng.beta(2, 4, 200), rng.beta(4, 2, 150)
+    found = [simulated_threshold(known, np.ones(200, bool), unknown, "risk", w)[0] for w in (0.1, 0.5, 1, 2, 10)]
     assert (np.diff(found) >= 0).all()
 
 
@@ -185,7 +185,7 @@ def well_known():
     """A hundred samples of each of four classes, the recognizer of them, and 1500 fresh samples of theirs."""
     world = World(11)
     X, y = world.known(100)
-    return recognizer(n_repeats=4).fit(X, y), *world.fresh(1500), world.strangers(500)
+    return recognizer(n_repeats=4).fit(X, y), *world.fresh(1500), world.unknowns(500)
 
 
 def test_p_values_of_fresh_known_samples_are_uniform(well_known):
@@ -198,13 +198,13 @@ def test_p_values_of_fresh_known_samples_are_uniform(well_known):
     assert stats.kstest(p, "uniform").statistic < 1.95 * np.sqrt(1 / 400 + 1 / 1500)
 
 
-def test_p_values_of_strangers_are_small(well_known):
-    clf, _, _, strangers = well_known
-    assert np.median(1.0 - clf.unknown_score(strangers)) < 0.02
+def test_p_values_of_unknown_samples_are_small(well_known):
+    clf, _, _, unknowns = well_known
+    assert np.median(1.0 - clf.unknown_score(unknowns)) < 0.02
 
 
 @pytest.mark.parametrize("target", [0.02, 0.05, 0.1, 0.3])
-def test_target_rejection_is_met_on_fresh_known_samples(well_known, target):
+def test_target_rejection_holds_on_new_known_samples(well_known, target):
     """Within four standard deviations of a rate seen in 1500 samples by a threshold from 400."""
     clf, X_test, _, _ = well_known
     clf.set_threshold(target_rejection=target)
@@ -278,7 +278,7 @@ def test_split_samples_are_in_no_other_part_of_the_model():
     split = np.setdiff1d(np.arange(len(y)), _rows_in(X, one.dictionary_.linear_atoms))
     assert len(split) == round(0.25 * 30) * 4
     changed = X.copy()
-    changed[split] = world.strangers(len(split))
+    changed[split] = world.unknowns(len(split))
     two = recognizer(calibration="split", target_rejection=0.1).fit(changed, y)
     X_test = world.fresh(20)[0]
     np.testing.assert_array_equal(one.unknown_score(X_test), two.unknown_score(X_test))
@@ -339,14 +339,14 @@ def test_a_promise_that_cannot_be_kept_is_not_made():
     assert clf.threshold_info_.kind == "target"
 
 
-def test_classes_without_a_second_sample_have_a_threshold_by_strangers_and_it_is_said():
+def test_classes_without_a_second_sample_get_a_threshold_from_simulated_unknowns_and_a_warning():
     world = World(5, n_known=6, n_features=10)
     X, y = world.known((30, 1, 1, 1, 1, 1))
     with pytest.warns(CalibrationWarning, match="5 of 6 classes have none"):
         clf = recognizer().fit(X, y)
     assert (clf.thresholds_[1:] >= clf.thresholds_[0]).all()
-    stranger = clf.calibration_.simulated.unknown
-    scores = clf.calibration_.simulated_scores[stranger]
+    is_unknown = clf.calibration_.simulated.unknown
+    scores = clf.calibration_.simulated_scores[is_unknown]
     assert np.mean(scores <= clf.thresholds_[1]) <= max(0.05, np.mean(scores <= clf.thresholds_[0]))
     assert "without any" in clf.threshold_info_.detail
 
@@ -372,21 +372,21 @@ def test_a_warning_of_a_fit_points_at_the_line_of_the_fit():
     assert {w.filename for w in caught} == {__file__}
 
 
-def test_a_class_nobody_was_held_out_of_accepts_the_targets_share_of_strangers():
-    """Known scores end at 0.5 and strangers begin at 0.6: the class that was not seen is judged by the strangers."""
-    known, strangers = np.linspace(0.0, 0.5, 40), np.linspace(0.6, 1.0, 100)
-    first, strange = np.zeros(40, int), np.ones(100, bool)
-    held_out = HeldOutScores(known, first, first, strangers, strange, ~strange)
+def test_a_class_without_held_out_samples_accepts_the_target_share_of_simulated_unknowns():
+    """Known scores end at 0.5, simulated unknowns begin at 0.6; a class without known scores uses the latter."""
+    known, unknowns = np.linspace(0.0, 0.5, 40), np.linspace(0.6, 1.0, 100)
+    first, is_unknown = np.zeros(40, int), np.ones(100, bool)
+    held_out = HeldOutScores(known, first, first, unknowns, is_unknown, ~is_unknown)
     with pytest.warns(CalibrationWarning, match="accepts 0.05 of simulated unknowns"):
         chosen = choose_threshold(
             held_out, 2, threshold=None, target_rejection=0.05, per_class=False, risk_weight=1.0, calibration_split=None
         )
     assert chosen.per_class[0] == chosen.value < 0.5
-    assert np.mean(strangers <= chosen.per_class[1]) == 0.05
+    assert np.mean(unknowns <= chosen.per_class[1]) == 0.05
 
 
 def test_a_target_that_ties_at_the_end_of_the_scale_make_impossible_is_not_kept_in_silence():
-    """A tenth of the held-out samples score as high as can be: one in twenty cannot be rejected, and it is said."""
+    """A tenth of held-out samples have the highest score: one in twenty cannot be rejected, so a warning is issued."""
     scores, first = np.concatenate([np.linspace(0, 0.9, 90), np.ones(10)]), np.zeros(100, int)
     nothing = np.empty(0, bool)
     held_out = HeldOutScores(scores, first, first, np.empty(0), nothing, nothing)
@@ -399,16 +399,16 @@ def test_a_target_that_ties_at_the_end_of_the_scale_make_impossible_is_not_kept_
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_scores_on_a_scale_without_ends_have_thresholds_too(objective):
     rng = np.random.default_rng(0)
-    known, strange = rng.normal(0, 1, 200), rng.normal(3, 1, 100)
+    known, unknown = rng.normal(0, 1, 200), rng.normal(3, 1, 100)
     right = np.ones(200, bool)
-    value, reached = simulated_threshold(known, right, strange, objective, 1.0, -np.inf, np.inf)
-    squeezed, same = simulated_threshold(expit(known), right, expit(strange), objective)
+    value, reached = simulated_threshold(known, right, unknown, objective, 1.0, -np.inf, np.inf)
+    squeezed, same = simulated_threshold(expit(known), right, expit(unknown), objective)
     assert reached == pytest.approx(same)
     np.testing.assert_array_equal(known <= value, expit(known) <= squeezed)
     # Where nothing is to be accepted, the threshold is below all scores, and finite; where everything is, it is there.
-    value, _ = simulated_threshold(known, ~right, strange, "risk", 1e-3, -np.inf, np.inf)
-    assert np.isfinite(value) and (known > value).all() and (strange > value).all()
-    value, _ = simulated_threshold(known, right, strange, "risk", 1e9, -np.inf, np.inf)
+    value, _ = simulated_threshold(known, ~right, unknown, "risk", 1e-3, -np.inf, np.inf)
+    assert np.isfinite(value) and (known > value).all() and (unknown > value).all()
+    value, _ = simulated_threshold(known, right, unknown, "risk", 1e9, -np.inf, np.inf)
     assert np.isfinite(value) and (known <= value).all()
 
 

@@ -176,10 +176,10 @@ def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
         assert json.dumps(found[name]) == json.dumps(expected[name])
 
 
-def test_other_data_under_the_same_name_are_refused(work, monkeypatch):
+def test_other_data_under_the_same_name_raise_an_error(work, monkeypatch):
     monkeypatch.setattr(trials, "_cached", None)
-    told = r"the data set digits is not that of the run \(fingerprint .*, not 0{12}\)\. Every machine needs the same"
-    with pytest.raises(UnfitWorkerError, match=told):
+    message = r"the data set digits is not that of the run \(fingerprint .*, not 0{12}\)\. Every machine needs the same"
+    with pytest.raises(UnfitWorkerError, match=message):
         run_trial(replace(work, fingerprint="0" * 64), 0, ("knn",))
 
 

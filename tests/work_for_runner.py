@@ -1,6 +1,6 @@
-"""Work for the tests of the runner: quick, the same in every process, and ill-behaved where it is told to be.
+"""Work for the tests of the runner: fast, the same in every process, and failing on request.
 
-Run as a programme of its own, in a folder: ``python -c "import work_for_runner; work_for_runner.main()" FOLDER ...``.
+Run as a program of its own, in a folder: ``python -c "import work_for_runner; work_for_runner.main()" FOLDER ...``.
 """
 
 import argparse

@@ -33,6 +33,6 @@ class World:
         y = self.rng.integers(0, self.n_known, n)
         return self.of(y), y
 
-    def strangers(self, n):
+    def unknowns(self, n):
         """Return ``n`` samples of the unknown classes."""
         return self.of(self.n_known + self.rng.integers(0, self.n_unknown, n))

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from benchmarks.judge import GAP_TOL
+from benchmarks.code_checks import GAP_TOL
 from benchmarks.problems import Array, Problem
 from srosr import Lasso
 
@@ -39,7 +39,7 @@ def solve(atoms: Array, queries: Array, problem: Problem, threads: int) -> Array
     It divides the squared error by the number of rows, here M features, so its penalty is :math:`\alpha/M`.
     It stops at a duality gap of ``tol * ||y||²``; with unit atoms the optimum is at least
     :math:`\alpha(1 - \alpha/2)\|y\|^2` (the bound of :math:`\theta = \alpha y`), so the ``tol`` below requests
-    the relative gap of the judge and no more.
+    the relative gap that certifies a code, and no more.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso as CoordinateDescent

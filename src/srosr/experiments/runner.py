@@ -46,7 +46,7 @@ def make_executor(jobs: int = 1, cluster: str | None = None) -> Executor:
     Raises
     ------
     ValueError
-        If `jobs` or `cluster` is invalid.
+        If ``jobs`` or ``cluster`` is invalid.
 
     Examples
     --------

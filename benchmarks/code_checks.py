@@ -1,6 +1,6 @@
-r"""The judge of the coding benchmark: objective, residual, violation and duality gap from raw features in float64.
+r"""Independent checks of codes: objective, residual, violation and duality gap from raw features in float64.
 
-It shares no code with any solver, ours included, and sees only atoms, queries, the problem and the codes.
+They share no code with any solver, ours included, and see only atoms, queries, the problem and the codes.
 With atoms as the columns of :math:`Y`, residual :math:`r = y - Yx` and :math:`c = \|Y^T r\|_\infty`:
 
 * Lasso, :math:`P = \tfrac12\|r\|^2 + \alpha\|x\|_1`. Any :math:`\theta` with
@@ -35,9 +35,9 @@ GAP_TOL = 1e-6
 VIOLATION_TOL = 1e-6
 SUPPORT_CUTS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Entries up to ``cut * max|x|`` count as zero when the support is determined: iterative solvers leave tiny
-entries. Every cut gives a valid lower bound and the judge keeps the best, so a solver can only benefit."""
+entries. Every cut gives a valid lower bound, and the best is kept, so a solver can only benefit."""
 LP_SECONDS = 10.0
-"""Time limit for one linear program of the judge."""
+"""Time limit for one linear program."""
 CHUNK = 256
 
 
@@ -129,7 +129,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's findings, one entry per sample."""
+    """Results of checking codes, one entry per sample."""
 
     objective: Array
     residual_norm: Array
@@ -152,7 +152,7 @@ class Verdict:
         return (self.violation <= VIOLATION_TOL) & (self.gap >= -GAP_TOL) & np.isfinite(self.objective)
 
 
-def judge(
+def check_codes(
     atoms: Array,
     queries: Array,
     problem: Problem,
@@ -179,7 +179,7 @@ def judge(
     --------
     >>> import numpy as np
     >>> from srosr import Lasso
-    >>> judge(np.eye(2), np.array([[0.6, 0.8]]), Lasso(0.1), np.array([[0.5, 0.7]])).gap.round(12)
+    >>> check_codes(np.eye(2), np.array([[0.6, 0.8]]), Lasso(0.1), np.array([[0.5, 0.7]])).gap.round(12)
     array([0.])
     """
     atoms = np.asarray(atoms, dtype=np.float64)
@@ -193,11 +193,11 @@ def judge(
     for start in range(0, len(queries), CHUNK):
         part = rows[start : start + CHUNK]
         dense = part.toarray() if sp.issparse(part) else np.array(part, dtype=np.float64)
-        parts.append(_judge_chunk(atoms, queries[start : start + CHUNK], problem, dense, reference))
+        parts.append(_check_chunk(atoms, queries[start : start + CHUNK], problem, dense, reference))
     return Verdict(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Verdict)))
 
 
-def _judge_chunk(atoms: Array, queries: Array, problem: Problem, codes: Array, reference: Reference | None) -> Verdict:
+def _check_chunk(atoms: Array, queries: Array, problem: Problem, codes: Array, reference: Reference | None) -> Verdict:
     broken = ~np.isfinite(codes).all(axis=1)
     codes[broken] = 0.0
     residuals = queries - codes @ atoms
