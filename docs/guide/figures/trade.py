@@ -1,4 +1,4 @@
-"""The trade-off of the threshold: each one rejects some known samples and accepts some unknown ones."""
+"""The trade-off between thresholds: each rejects some known samples and accepts some unknown ones."""
 
 import matplotlib.pyplot as plt
 import numpy as np

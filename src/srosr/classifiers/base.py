@@ -50,7 +50,7 @@ class RawPrediction:
         Number of the best known class.
     unknown_score : ndarray (n_samples,)
     class_scores : ndarray (n_samples, n_classes)
-        Large values speak for the class.
+        Large values suggest the class.
     empty : ndarray of bool (n_samples,)
         Samples of length zero, which are rejected whatever the threshold.
     """

@@ -98,7 +98,7 @@ class HeldOutCollaborative:
     With :math:`P = (R + \lambda I)^{-1}` and :math:`A = PY` for all atoms, ridge regression without the atoms U
     predicts them as :math:`Y_U - P_{UU}^{-1}A_U`. With :math:`P = (G_{kk} + \mu I)^{-1}` for all atoms of class k and
     :math:`v = (Pc_k)_U`, the part of a sample that the class explains without them is
-    :math:`c_k^TPc_k - v^TP_{UU}^{-1}v`. So one inverse, and one of each class, serve every way of holding atoms out.
+    :math:`c_k^TPc_k - v^TP_{UU}^{-1}v`. So one inverse, and one of each class, serve every choice of held-out atoms.
     """
 
     def __init__(self, dictionary: Dictionary, systems: RidgeSystems | None = None) -> None:

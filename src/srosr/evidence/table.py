@@ -11,7 +11,7 @@ r"""The evidence table: one row a sample, one column a kind of evidence for or a
 ``subspace``          distance to the nearest class subspace over the second-nearest                       large
 ====================  ===================================================================================  =========
 
-The last column says which values speak for an unknown sample. :math:`r` is the residual of the whole code.
+The last column says which values suggest an unknown sample. :math:`r` is the residual of the whole code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..coding import Codes
 from ..dictionary import Dictionary, Queries
 from .residuals import compute_concentration, compute_residuals, divide_smallest_two
 
-#: +1 where large values speak for an unknown sample, −1 where small ones do.
+#: +1 where large values suggest an unknown sample, −1 where small ones do.
 DIRECTION = {
     "matched": 1.0,
     "nonmatched": -1.0,

@@ -1,4 +1,4 @@
-"""A protocol that leaves known classes out in turn, to compare methods where no unknown sample is at hand.
+"""A protocol that leaves known classes out in turn, to compare methods without unknown samples.
 
 In a *round* the classes are divided into groups, and each group is left out of training once, so that every class is a
 simulated unknown in exactly one trial of the round. Of the classes that remain known, some samples are held out for

@@ -116,7 +116,7 @@ class ExplanationDisplay(Display):
             whose = f"class {e.candidate}" if e.compared_with == "class" else "known samples"
             ax.plot(
                 [place - 0.5, place + 0.5], [e.usual_residual] * 2, color=INK, linewidth=2.2,
-                label=f"90 % of {whose} have less", solid_capstyle="butt",
+                label=f"90 % of {whose} lie below", solid_capstyle="butt",
             )  # fmt: skip
             ax.set_ylim(0, 1.2 * max(*e.residuals.values(), e.usual_residual))
             ax.legend(frameon=False, fontsize="small", loc="upper left", borderpad=0.1, handlelength=1.2)
@@ -147,7 +147,7 @@ class ExplanationDisplay(Display):
         if total == limit:
             total, limit = format_apart(e.score, e.score_threshold)
         above = f", rejected above {limit}" if np.isfinite(e.score_threshold) else ""
-        ax.set_xlabel(f"contribution to the score, right: unknown\n(sum {total}{above})".replace("-", "−"))
+        ax.set_xlabel(f"contribution to the score (right: unknown)\nsum {total}{above}".replace("-", "−"))
 
     def _draw_atoms(self, ax: Axes) -> None:
         """Draw the coefficients, one band per class, each at the place of its sample within the class."""

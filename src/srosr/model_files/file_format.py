@@ -226,7 +226,7 @@ def _parts(header: bytes, tensors: list[AnyArray]) -> Iterator[Any]:
 
 def _read_bytes(path: PathLike, name: str) -> bytes:
     """Read all bytes of a file that begins like a model file."""
-    # Opening a pipe that nobody writes to would wait forever.
+    # Opening a pipe without a writer would wait forever.
     no_wait = getattr(os, "O_NONBLOCK", 0)
     with open(path, "rb", opener=lambda file, flags: os.open(file, flags | no_wait)) as file:
         status = os.fstat(file.fileno())

@@ -69,7 +69,7 @@ def draw_errors(figure: Any, portrait: Mapping[str, Any], *, method: str = "", b
     lower.set_xlabel("reconstruction error")
     handles = []
     for values, (label, color, dashes) in zip(errors["matched"], _GROUPS, strict=True):
-        count = f"{len(values):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        count = f"{len(values):,}"
         handles.append(Line2D([], [], color=color, linestyle=dashes, linewidth=1.6, label=f"{label} ({count})"))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=3, frameon=False, fontsize="small", columnspacing=1.2,

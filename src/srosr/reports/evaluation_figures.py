@@ -1,4 +1,4 @@
-"""Figures of an evaluation: scores, OSCR curve, trade-off of the threshold, and confusion matrix."""
+"""Figures of an evaluation: scores, OSCR curve, trade-off between thresholds, and confusion matrix."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _compute_confusion_size(found: Evaluation) -> tuple[float, float]:
 PANELS: dict[str, Panel] = {
     "scores": Panel(draw_scores, lambda _: (5.8, 3.9), "Unknown scores", ()),
     "oscr": Panel(draw_oscr, lambda _: (5.2, 4.4), "OSCR curve", ("known", "unknown")),
-    "trade": Panel(draw_trade, lambda _: (5.2, 4.4), "Trade-off of the threshold", ("known", "unknown")),
+    "trade": Panel(draw_trade, lambda _: (5.2, 4.4), "Trade-off between thresholds", ("known", "unknown")),
     "confusion": Panel(draw_confusion, _compute_confusion_size, "Answers", ()),
 }
 

@@ -27,7 +27,7 @@ _CAPTIONS = {
         "samples that are accepted, over all thresholds. It ends at the closed-set accuracy."
     ),
     "trade": (
-        "The trade-off of the threshold: rejecting more unknown samples also rejects more known ones. Dots mark the "
+        "The trade-off between thresholds: rejecting more unknown samples also rejects more known ones. Dots mark the "
         "thresholds of the table below, with their values."
     ),
     "confusion": (
@@ -93,7 +93,7 @@ def _draw_figures(found: Evaluation) -> list[Drawing]:
 
 def _explain_missing(found: Evaluation) -> str:
     which = "unknown" if found.n_known else "known"
-    return f"The OSCR curve and the trade-off of the threshold are not shown, because there are no {which} samples."
+    return f"The OSCR curve and the trade-off between thresholds are not shown, because there are no {which} samples."
 
 
 def _format_effect(effect: ThresholdEffect) -> dict[str, Any]:

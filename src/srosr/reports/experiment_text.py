@@ -208,8 +208,9 @@ def _describe_ahead(ranking: MetricRanking) -> str:
     few = {
         name: f" ({_format_trials(ranking.summary.at[name, 'n'])} only)" for name in names if name not in ranking.able
     }
-    told, gap = join_names([name + few.get(name, "") for name in names], 3), _format_gap(ranking, names[0], ahead=True)
-    return f"{told} is ahead of it by {gap}" if len(names) == 1 else f"{told} are ahead of it, {names[0]} by {gap}"
+    joined = join_names([name + few.get(name, "") for name in names], 3)
+    gap = _format_gap(ranking, names[0], ahead=True)
+    return f"{joined} is ahead of it by {gap}" if len(names) == 1 else f"{joined} are ahead of it, {names[0]} by {gap}"
 
 
 def _describe_place(ranking: MetricRanking, ours: str | None) -> str:

@@ -1,6 +1,6 @@
 r"""The fused score: all evidence in one number, weighted by how well it separates unknown from known samples.
 
-Every kind of evidence is standardized on known samples, with the sign that makes large values speak for an unknown
+Every kind of evidence is standardized on known samples, with the sign that makes large values suggest an unknown
 sample. The weights are those of a logistic regression between known samples and simulated unknowns,
 
 .. math:: s(y) = \sum_j b_j \frac{e_j(y) - m_j}{s_j}, \qquad
@@ -37,7 +37,7 @@ class Fusion:
     ----------
     mean, scale : ndarray (8,)
         Mean and standard deviation of each kind of evidence over held-out known samples, with the sign that makes large
-        values speak for an unknown sample.
+        values suggest an unknown sample.
     weights : ndarray (8,)
         Not negative.
     """
@@ -47,7 +47,7 @@ class Fusion:
     weights: Array
 
     def standardize(self, values: Array) -> Array:
-        """Return evidence in standard deviations of known samples; large values speak for an unknown sample."""
+        """Return evidence in standard deviations of known samples; large values suggest an unknown sample."""
         return (values * _SIGNS - self.mean) / self.scale
 
     def contributions(self, values: Array) -> Array:
@@ -55,7 +55,7 @@ class Fusion:
         return self.standardize(values) * self.weights
 
     def score(self, values: Array) -> Array:
-        """Compute the fused score; large values speak for an unknown sample."""
+        """Compute the fused score; large values suggest an unknown sample."""
         return self.standardize(values) @ self.weights
 
 
