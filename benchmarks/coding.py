@@ -28,7 +28,7 @@ NOT_QUICK = ("SPGL1 tight",)
 
 
 def _chosen(text: str | None, available: dict[str, str], option: str) -> list[str]:
-    """Names out of a comma-separated list, in the order of ``available`` (lower case: name)."""
+    """Return the names in a comma-separated list, in the order of ``available`` (lower case: name)."""
     if text is None:
         return list(available.values())
     wanted = {part.strip().lower() for part in text.split(",") if part.strip()}
@@ -40,7 +40,7 @@ def _chosen(text: str | None, available: dict[str, str], option: str) -> list[st
 
 
 def _opponents(text: str | None, quick: bool) -> tuple[list[Opponent], list[Record]]:
-    """Ours and the chosen others that can run here, and why others cannot."""
+    """Return our solver and the chosen others that can run here, and the reasons why others cannot."""
     opponents = load()
     keys = {o.NAME.lower().replace(" ", "-"): o.NAME for o in opponents[1:]}
     names = _chosen(text, keys, "--opponents")

@@ -47,7 +47,7 @@ print(f"    {sum(s for s, _ in timer.rows):5.2f} s  all {len(timer.rows)} compil
 
 
 def quickest(command: list[str], repeats: int) -> float:
-    """The least of several wall times, in seconds: what other work on the machine adds is not ours."""
+    """Return the shortest of several wall times in seconds, to exclude other work on the machine."""
     times = []
     for _ in range(repeats):
         started = time.perf_counter()

@@ -61,7 +61,7 @@ def _data_required() -> bool:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of data sets; the test is skipped where there is none."""
+    """Return the folder of data sets; skip the test if there is none."""
     named = os.environ.get("SROSR_DATA_DIR")
     if named and Path(named).is_dir():
         return Path(named)
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item):
-    """Where the data are required, any skip of a ``realdata`` test fails, whatever caused it."""
+    """Turn any skip of a ``realdata`` test into a failure if the data are required."""
     report = yield
     expected = hasattr(report, "wasxfail")
     if report.skipped and not expected and _data_required() and item.get_closest_marker("realdata"):

@@ -27,7 +27,7 @@ def openness_of(n_unknown: int, n_known: int = 10) -> float:
 
 
 def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
-    """results, coverage, times and failures of a run in which nothing failed, as a dict."""
+    """Return results, coverage, times and failures of a run in which nothing failed, as a dict."""
     rng = np.random.default_rng(seed)
     results, coverage, times = [], [], []
     ease = rng.normal(0.0, 0.03, n_trials)
@@ -91,7 +91,7 @@ def made_up(methods=METHODS, n_levels=19, n_trials=50, seed=0):
 
 
 def failing(tables, method, trials, reason="ValueError: C must be positive, got -1."):
-    """The tables, as if a method had failed in these trials."""
+    """Return the tables as if a method had failed in these trials."""
     trials = list(trials)
     kept = {
         name: table[~((table["method"] == method) & table["trial"].isin(trials))].reset_index(drop=True)
@@ -102,13 +102,13 @@ def failing(tables, method, trials, reason="ValueError: C must be positive, got 
 
 
 def without(tables, method, trials):
-    """The tables, as if these trials of a method had not been reached yet."""
+    """Return the tables as if these trials of a method had not been reached yet."""
     reached = failing(tables, method, trials)
     return reached | {"failures": tables["failures"]}
 
 
 def portrait(n_classes=10, seed=0, names=None):
-    """Errors, scores and confusion of one trial."""
+    """Return errors, scores and confusion of one trial."""
     rng = np.random.default_rng(seed)
     n_known, n_unknown = 60 * n_classes, 40 * n_classes
     confusion = np.zeros((n_classes + 1, n_classes + 1), dtype=int)

@@ -23,25 +23,25 @@ def unit_gaussian(rng, n, m):
 
 
 def duplicated(rng, n, m):
-    """Every atom drawn with replacement from about a third as many distinct ones."""
+    """Draw every atom with replacement from about a third as many distinct ones."""
     return rng.standard_normal((max(1, n // 3), m))[rng.integers(0, max(1, n // 3), n)]
 
 
 def sign_flipped(rng, n, m):
-    """Atoms and their negatives, so that the optimum is never unique."""
+    """Return atoms and their negatives, so that the optimum is never unique."""
     half = rng.standard_normal(((n + 1) // 2, m))
     return np.concatenate([half, -half])[rng.permutation(2 * len(half))[:n]]
 
 
 def collinear(rng, n, m):
-    """The later half are combinations of the earlier half."""
+    """Return atoms of which the later half are combinations of the earlier half."""
     base = rng.standard_normal(((n + 1) // 2, m))
     mixing = rng.standard_normal((n - len(base), len(base)))
     return np.concatenate([base, mixing @ base])
 
 
 def multiples(rng, n, m):
-    """Few directions, each at several lengths: only the longest of a direction can be of use."""
+    """Return few directions, each at several lengths: only the longest of a direction is useful."""
     base = rng.standard_normal((max(1, n // 3), m))
     return rng.choice([-2.0, 0.5, 1.0, 2.0], n)[:, None] * base[rng.integers(0, len(base), n)]
 
@@ -53,7 +53,7 @@ def zeros_among(rng, n, m):
 
 
 def binary(rng, n, m):
-    """Attribute-like: sparse zeros and ones from a few class prototypes, hence many equal rows and ties."""
+    """Return attribute-like atoms: sparse zeros and ones from a few class prototypes, with many equal rows and ties."""
     prototypes = rng.random((4, m)) < 0.35
     flips = rng.random((n, m)) < 0.1
     return (prototypes[rng.integers(0, 4, n)] ^ flips).astype(float)
@@ -66,7 +66,7 @@ def unit_binary(rng, n, m):
 
 
 def coherent(rng, n, m):
-    """A common mean and a little noise, like pictures of one face."""
+    """Return atoms with a common mean and a little noise, like pictures of one face."""
     atoms = rng.random(m) + 0.5 + 0.02 * rng.standard_normal((n, m))
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
 
@@ -77,7 +77,7 @@ def low_rank_integers(rng, n, m):
 
 
 def small_integers(rng, n, m):
-    """Entries -1, 0, 1: correlations tie exactly again and again along the path."""
+    """Return entries -1, 0, 1: correlations tie exactly again and again along the path."""
     return rng.integers(-1, 2, (n, m)).astype(float)
 
 
@@ -94,7 +94,7 @@ def huge(rng, n, m):
 
 
 def near_duplicates(rng, n, m):
-    """Copies that differ in the last digits, by anything from 1e-3 to 1e-12."""
+    """Return copies that differ in the last digits, by anything from 1e-3 to 1e-12."""
     base = rng.standard_normal((max(1, n // 3), m))
     noise = 10.0 ** rng.uniform(-12, -3, (n, 1)) * rng.standard_normal((n, m))
     return base[rng.integers(0, len(base), n)] + noise
@@ -106,7 +106,7 @@ def near_collinear(rng, n, m):
 
 
 def decaying_spectrum(rng, n, m):
-    """Singular values that fall smoothly through fifteen orders of magnitude, like smooth spectra."""
+    """Return atoms whose singular values fall smoothly over fifteen orders of magnitude, like smooth spectra."""
     k = min(n, m)
     left, _ = np.linalg.qr(rng.standard_normal((n, k)))
     right, _ = np.linalg.qr(rng.standard_normal((m, k)))
@@ -175,7 +175,7 @@ class Case:
 
 
 def cases(families=tuple(FAMILIES), max_atoms=40, max_features=30, max_queries=3):
-    """Strategy of cases; N < M, N > M, N = 1 and M = 1 all occur."""
+    """Return a strategy of cases; N < M, N > M, N = 1 and M = 1 all occur."""
     return st.builds(
         Case,
         st.sampled_from(list(families)),

@@ -28,7 +28,7 @@ class Bracket(NamedTuple):
 
     @property
     def gap(self):
-        """Width of the interval relative to its upper end."""
+        """Return the width of the interval relative to its upper end."""
         return 0.0 if self.upper == 0 else (self.upper - self.lower) / self.upper
 
 
@@ -45,7 +45,7 @@ def lasso_objective(atoms, y, alpha, x):
 
 
 def lasso_dual(atoms, y, alpha, x):
-    """<y,t> - |t|^2/2 at the best multiple t of the residual with |Y't|_inf <= alpha."""
+    """Return <y,t> - |t|^2/2 at the best multiple t of the residual with |Y't|_inf <= alpha."""
     r = residual(atoms, y, x)
     rr = r @ r
     if rr == 0:
@@ -64,7 +64,7 @@ def ridge_objective(atoms, y, alpha, x):
 
 
 def bpdn_dual(atoms, y, epsilon, v):
-    """<y,v> - eps |v| after v is shrunk, where need be, into |Y'v|_inf <= 1."""
+    """Return <y,v> - eps |v| after v is shrunk, if necessary, into |Y'v|_inf <= 1."""
     v = v / max(1.0, np.abs(atoms @ v).max(initial=0.0))
     return max(0.0, y @ v - epsilon * np.linalg.norm(v))
 
@@ -78,7 +78,7 @@ def lasso_gap(atoms, y, alpha, x):
 
 
 def bpdn_gap(atoms, y, epsilon, x):
-    """Gap against the residual scaled so that its largest correlation is one."""
+    """Return the gap against the residual scaled so that its largest correlation is one."""
     r = residual(atoms, y, x)
     peak = np.abs(atoms @ r).max(initial=0.0)
     dual = bpdn_dual(atoms, y, epsilon, r / peak) if peak > 0 else 0.0
@@ -99,14 +99,14 @@ def _clarabel(p, q, a, b, cones):
 
 
 def _scales(atoms, y):
-    """Common length of the atoms and of the query, so that the solvers below see numbers near one."""
+    """Return the common length of the atoms and that of the query, so that the solvers below see numbers near one."""
     atom_scale = np.linalg.norm(atoms, axis=1).max(initial=0.0)
     query_scale = np.linalg.norm(y)
     return atom_scale or 1.0, query_scale or 1.0
 
 
 def lasso_by_conic_solver(atoms, y, alpha):
-    """Lasso as a quadratic program in the two signs of x and the residual."""
+    """Solve Lasso as a quadratic program in the two signs of x and the residual."""
     atoms, y = np.asarray(atoms, float), np.asarray(y, float)
     n, m = atoms.shape
     s, t = _scales(atoms, y)
@@ -126,7 +126,7 @@ def lasso_by_conic_solver(atoms, y, alpha):
 
 
 def lasso_by_coordinate_descent(atoms, y, alpha, tol=1e-9, max_sweeps=200_000):
-    """Cyclic coordinate descent until the duality gap is below ``tol`` (or the sweeps are used up)."""
+    """Run cyclic coordinate descent until the duality gap is below ``tol`` (or the sweeps are used up)."""
     atoms, y = np.asarray(atoms, float), np.asarray(y, float)
     lengths = (atoms**2).sum(axis=1)
     x, r = np.zeros(len(atoms)), y.copy()
@@ -148,7 +148,7 @@ def lasso_by_coordinate_descent(atoms, y, alpha, tol=1e-9, max_sweeps=200_000):
 
 
 def span_basis(atoms, rank_tolerance=RANK_TOLERANCE):
-    """Orthonormal columns that span the atoms, at the stated relative rank tolerance."""
+    """Return orthonormal columns that span the atoms, at the stated relative rank tolerance."""
     _, sigma, vt = np.linalg.svd(np.asarray(atoms, float), full_matrices=False)
     keep = sigma > rank_tolerance * sigma.max(initial=0.0)
     return vt[keep].T
@@ -159,19 +159,19 @@ def rank(atoms, rank_tolerance=RANK_TOLERANCE):
 
 
 def least_squares(atoms, y, rank_tolerance=RANK_TOLERANCE):
-    """Least-squares codes of least Euclidean length."""
+    """Return least-squares codes of least Euclidean length."""
     x, *_ = np.linalg.lstsq(np.asarray(atoms, float).T, y, rcond=rank_tolerance)
     return x
 
 
 def least_squares_residual(atoms, y, rank_tolerance=RANK_TOLERANCE):
-    """Distance from y to the span of the atoms."""
+    """Return the distance from y to the span of the atoms."""
     basis = span_basis(atoms, rank_tolerance)
     return np.linalg.norm(y - basis @ (basis.T @ y))
 
 
 def bpdn_by_conic_solver(atoms, y, epsilon, rank_tolerance=RANK_TOLERANCE):
-    """min |x|_1 with |y - Yx| <= eps by second-order cones, eps above the distance rho to the span.
+    """Minimize |x|_1 with |y - Yx| <= eps by second-order cones, eps above the distance rho to the span.
 
     Solved inside the span, where the constraint reads |Py - Yx| <= sqrt(eps^2 - rho^2) and stays well posed
     as eps nears rho. ``upper`` belongs to a point moved toward least squares just far enough to satisfy the
@@ -208,7 +208,7 @@ def bpdn_by_conic_solver(atoms, y, epsilon, rank_tolerance=RANK_TOLERANCE):
 
 
 def basis_pursuit_by_linear_program(atoms, y, rank_tolerance=RANK_TOLERANCE):
-    """min |x|_1 with Yx = Py, P the projector onto the span of the atoms, by the HiGHS simplex method.
+    """Minimize |x|_1 with Yx = Py, P the projector onto the span of the atoms, by the HiGHS simplex method.
 
     The constraint is posed in coordinates of the span, where it has full row rank, on atoms of unit length
     with costs to match. ``lower`` is <Py,v> at the multipliers, shrunk into |Y'v|_inf <= 1.
@@ -251,7 +251,7 @@ def ridge_by_normal_equations(atoms, y, alpha):
 
 
 def omp_by_least_squares(atoms, y, n_nonzero):
-    """Pick the atom whose direction correlates most with the residual, solve least squares anew, repeat."""
+    """Pick the atom whose direction correlates most with the residual, solve least squares again, repeat."""
     atoms, y = np.asarray(atoms, float), np.asarray(y, float)
     directions = unit_rows(atoms)
     x, chosen = np.zeros(len(atoms)), []
@@ -271,7 +271,7 @@ def omp_by_least_squares(atoms, y, n_nonzero):
 
 
 def class_residuals(atoms, labels, y, x):
-    """|y - Y_k x_k| for every class, classes in sorted order."""
+    """Return |y - Y_k x_k| for every class, classes in sorted order."""
     labels = np.asarray(labels)
     return np.array([np.linalg.norm(y - atoms[labels == k].T @ x[labels == k]) for k in np.unique(labels)])
 
@@ -304,7 +304,7 @@ def poly(a, b, gamma, degree, coef0):
 
 
 def chi2(a, b, gamma):
-    """The exponential chi-squared kernel; a pair of zeros contributes nothing."""
+    """Return the exponential chi-squared kernel; a pair of zeros contributes nothing."""
     distance = sum((p - q) ** 2 / (p + q) for p, q in zip(a, b, strict=True) if p + q > 0)
     return np.exp(-gamma * distance)
 
@@ -314,19 +314,19 @@ def histogram_intersection(a, b):
 
 
 def kernel_matrix(kernel, left, right):
-    """The matrix of ``kernel(a, b)`` by two plain loops."""
+    """Return the matrix of ``kernel(a, b)``, by two plain loops."""
     return np.array([[kernel(a, b) for b in right] for a in left], dtype=float)
 
 
 def unit_rows(features):
-    """Rows scaled to unit length, zero rows left alone."""
+    """Return the rows scaled to unit length, zero rows unchanged."""
     features = np.asarray(features, float)
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     return features / np.where(lengths > 0, lengths, 1.0)
 
 
 def degree_two_map(features, gamma, coef0):
-    """Explicit features whose inner products are (gamma <a,b> + coef0)^2."""
+    """Return explicit features whose inner products are (gamma <a,b> + coef0)^2."""
     features = np.asarray(features, float)
     n, m = features.shape
     products = (features[:, :, None] * features[:, None, :]).reshape(n, m * m)

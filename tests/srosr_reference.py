@@ -54,7 +54,7 @@ def unit_rows(X):
 
 
 def codes_of(atoms, queries, problem):
-    """The code of every query: ("lasso", alpha), or ("bpdn", epsilon) with epsilon out of reach."""
+    """Return the code of every query: ("lasso", alpha), or ("bpdn", epsilon) with epsilon out of reach."""
     name, parameter = problem
     if name == "lasso":
         return lasso_codes(atoms, queries, parameter)
@@ -65,7 +65,7 @@ def codes_of(atoms, queries, problem):
 
 
 def lasso_codes(atoms, queries, alpha, sweeps=15, rounds=600):
-    """Coordinate descent on all queries until the support no longer changes, then the equations on the support.
+    """Run coordinate descent on all queries until the support no longer changes, then the equations on the support.
 
     The conditions of optimality are checked: a_j'r = alpha sign(x_j) on the support, |a_j'r| <= alpha elsewhere. With
     linearly independent atoms they single out one code.
@@ -125,7 +125,7 @@ def class_residuals(atoms, labels, classes, queries, codes):
 
 
 def fit_tail(errors, tail_size):
-    """u is the largest error outside the tail; the excesses above it, by maximum likelihood over xi >= -1.
+    """Fit the excesses above u, the largest error outside the tail, by maximum likelihood over xi >= -1.
 
     Errors within rounding of u (the same sample coded by the same atoms in two repeats) are ties with it.
     """
@@ -145,7 +145,7 @@ def fit_tail(errors, tail_size):
 
 
 def maximum_likelihood(z):
-    """(sigma, xi) of greatest likelihood: a dense grid of theta = xi/sigma, Brent's method, then Newton's in decimals.
+    """Return (sigma, xi) of greatest likelihood: grid of theta = xi/sigma, Brent's method, Newton's in decimals.
 
     On the ray of a theta the best xi is mean log(1 + theta z), and sigma = xi/theta.
     """
@@ -177,7 +177,7 @@ def maximum_likelihood(z):
 
 
 def _newton(z, theta):
-    """The root of the profile likelihood's slope, in sixty digits: nothing cancels, however small theta is."""
+    """Return the root of the profile likelihood's slope, in sixty digits: nothing cancels, however small theta is."""
     with localcontext() as context:
         context.prec = DIGITS
         values, t, n = [Decimal(float(v)) for v in z], Decimal(float(theta)), Decimal(len(z))
@@ -199,7 +199,7 @@ def _newton(z, theta):
 
 
 def _check_score(z, sigma, xi):
-    """Both derivatives of the log-likelihood vanish, as far as rounding sigma and xi to floats allows."""
+    """Check that both derivatives of the log-likelihood vanish, as far as rounding sigma and xi to floats allows."""
     with localcontext() as context:
         context.prec = DIGITS
         s, x = Decimal(sigma), Decimal(xi)
@@ -254,6 +254,6 @@ def scores(model, X):
 
 
 def decide(model, X, delta, unknown):
-    """Unknown if S > delta, else k*."""
+    """Return unknown if S > delta, else k*."""
     candidate, S = scores(model, X)
     return np.where(delta < S, unknown, candidate)

@@ -40,7 +40,7 @@ class Calibrated:
 
 
 def same_tails(clf, tail_size):
-    """The stand-in has none to fit."""
+    """Return the tails; the stand-in has none to fit."""
     return clf.calibration_.tails
 
 
@@ -90,7 +90,7 @@ class Recognizer:
 
 
 def toy(seed: int) -> Trial:
-    """Four known directions in eight dimensions and two unknown ones."""
+    """Return a trial of four known directions in eight dimensions and two unknown ones."""
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(6, 8)) * 2
 
@@ -108,7 +108,7 @@ def absent(seed: int) -> Trial:
 
 @pytest.fixture
 def toys(monkeypatch):
-    """The benchmark with our classifier and the real sets replaced by stand-ins."""
+    """Replace our classifier and the real sets of the benchmark by stand-ins."""
     monkeypatch.setattr(Recognizer, "made", [])
     monkeypatch.setattr(methods, "recognizer", Recognizer)
     monkeypatch.setattr(methods, "directions", lambda: {"matched": 1, "ratio": 1, "concentration": -1})
@@ -128,12 +128,12 @@ def run(*arguments, code=0):
 
 
 def numbered(n_classes=9, n=12):
-    """A set whose only feature is the number of the row."""
+    """Return a set whose only feature is the number of the row."""
     return np.arange(n_classes * n)[:, None], np.repeat(np.arange(n_classes), n)
 
 
 def check_split(trial: Trial, y: np.ndarray, n_known: int) -> None:
-    """Rows are named by their number: nothing may be in training and testing, no unknown class in training."""
+    """Check that no numbered row is in both training and testing, and no unknown class in training."""
     train, test = trial.X.ravel().astype(int), trial.X_test.ravel().astype(int)
     assert len(set(train)) == len(train) and len(set(test)) == len(test)
     assert not set(train) & set(test)
@@ -194,7 +194,7 @@ SIZES = {
 
 
 def draw(name: str, seed: int) -> Trial:
-    """A real trial; the test is skipped where its file is absent."""
+    """Return a real trial; skip the test if its file is absent."""
     try:
         return TRIALS[name].draw(seed)
     except Unavailable as reason:
@@ -307,7 +307,7 @@ def test_the_papers_setting_is_the_papers(toys):
 
 
 def records(**values):
-    """Records of one set from lists of AUROC by method, seeds counting from 0."""
+    """Return records of one set from lists of AUROC by method, seeds counting from 0."""
     return [
         {"set": "toy", "seed": seed, "method": name, "auroc": v, "oscr": v, "f": None, "accuracy": None}
         | {"false_rejection": v, "fit_seconds": 1.0, "predict_seconds": None}

@@ -33,7 +33,7 @@ def rng():
 
 @pytest.fixture
 def orthonormal(rng):
-    """Six orthonormal atoms in nine dimensions, as rows, and unit queries."""
+    """Return six orthonormal atoms in nine dimensions, as rows, and unit queries."""
     atoms = np.linalg.qr(rng.normal(size=(9, 6)))[0].T
     return np.ascontiguousarray(atoms), unit_rows(rng.normal(size=(5, 9)))
 
@@ -75,7 +75,7 @@ def test_no_codes_at_all_solve_the_lasso_of_a_large_penalty_only(orthonormal):
 
 
 def bpdn_of_orthonormal_atoms(atoms, query, epsilon):
-    """Soft thresholding at the level where the residual is epsilon, found by bisection."""
+    """Solve BPDN by soft thresholding at the level where the residual is epsilon, found by bisection."""
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = 0.5 * (low + high)

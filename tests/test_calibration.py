@@ -104,20 +104,20 @@ def learned(kernel="linear", seed=0, sizes=(8, 5, 1, 9), normalize=True, n_featu
 
 
 def squared_distances(products, left, right):
-    """|a - b|^2 = |a|^2 + |b|^2 - 2 a'b for every pair."""
+    """Return |a - b|^2 = |a|^2 + |b|^2 - 2 a'b for every pair."""
     return np.array(
         [[s + t - 2 * p for t, p in zip(right, row, strict=True)] for s, row in zip(left, products, strict=True)]
     )
 
 
 def width_of(gram):
-    """The mean squared distance between two different atoms."""
+    """Return the mean squared distance between two different atoms."""
     distances = squared_distances(gram, np.diag(gram), np.diag(gram))
     return distances[np.triu_indices(len(gram), 1)].mean()
 
 
 def fading(products, left, right, width):
-    """The similarities that collaborative scores work on."""
+    """Return the similarities that collaborative scores are computed from."""
     return np.exp(-squared_distances(products, left, right) / width)
 
 
@@ -192,7 +192,7 @@ def test_subspace_distance_is_a_regularized_distance_in_the_space_of_features():
 
 
 def by_hand(gram, cross, square, labels, x, scores, distances):
-    """One row of the evidence table, from a code and the inner products."""
+    """Return one row of the evidence table, from a code and the inner products."""
     classes = np.unique(labels)
     r = []
     for k in classes:
@@ -252,7 +252,7 @@ def test_a_sample_of_length_zero_is_marked_empty_and_has_finite_evidence():
 
 
 def pass_by_hand(X, y, rest, test, kernel, gamma=0.05, alpha=0.05):
-    """Evidence of the rows ``test`` over a dictionary that is built from the features of the rows ``rest`` alone."""
+    """Return the evidence of the rows ``test`` over a dictionary built from the features of the rows ``rest`` alone."""
     part = Dictionary(X[rest], y[rest], kernel=kernel, gamma=gamma, normalize=True)
     codes = sparse_encode(X[test], part, Lasso(alpha)).codes
     codes = codes.toarray() if hasattr(codes, "toarray") else np.asarray(codes)
@@ -373,7 +373,7 @@ def shifted(seed, n=150):
 
 
 def loss_of(simulated, is_unknown):
-    """The mean log-loss plus the penalty, from the formula."""
+    """Return the mean log-loss plus the penalty, and its slope, from the formula."""
     turned = simulated * SIGNS
     z = (turned - turned[~is_unknown].mean(axis=0)) / turned[~is_unknown].std(axis=0)
 

@@ -25,7 +25,7 @@ OPENNESS = (0.1, 0.2, 0.3)
 
 
 def results(**methods):
-    """Values a trial × level, by method; all metrics have the same."""
+    """Return a table from values per trial × level, by method; all metrics have the same."""
     rows = []
     for method, values in methods.items():
         for trial, levels in enumerate(values):
@@ -114,7 +114,7 @@ def test_the_best_of_a_column_is_marked_with_its_equals_and_not_where_trials_are
 
 
 def write_uiuc(folder, n_trials=3):
-    """Tables of an experiment, made up."""
+    """Write made-up tables of an experiment."""
     rng = np.random.default_rng(0)
     methods = ["paper", "matched", "calibrated", "w-svm", "naive", "sci-lasso", "sci"]
     records, times = [], []

@@ -39,7 +39,7 @@ N_TRIALS = 10
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The tables of a run in processes of this machine."""
+    """Return the tables of a run in processes on this machine."""
     path = tmp_path_factory.mktemp("undisturbed")
     run(path, LocalProcesses(2), tasks_of(N_TRIALS))
     return tables(path)

@@ -48,7 +48,7 @@ def encode(X, atoms, problem, **settings):
 
 
 def one(y, atoms, problem, **settings):
-    """Codes of one query, after the claims every answer has to satisfy."""
+    """Return the codes of one query, after checking the claims that all codes have to satisfy."""
     codes = encode(y, atoms, problem, **settings)
     x = dense(codes)[0]
     assert codes.status[0] in ("ok", "infeasible")
@@ -60,7 +60,7 @@ def one(y, atoms, problem, **settings):
 
 
 def unit_gaussian(seed, n, m):
-    """Atoms from a stream of their own: queries drawn from ``default_rng(seed)`` must not repeat them."""
+    """Return atoms from a random stream of their own: queries drawn from ``default_rng(seed)`` must not repeat them."""
     return unit_rows(np.random.default_rng([seed, 1]).standard_normal((n, m)))
 
 

@@ -35,7 +35,7 @@ shares = st.sampled_from([0.9, 0.5, 0.2, 0.05, 0.01, 1e-3])
 
 
 def examples(n):
-    """The same examples on every machine: n of them, or fewer in the default run."""
+    """Return settings for n examples, fewer in the default run, and the same on every machine."""
     return settings(
         max_examples=scale.examples(n),
         deadline=None,
@@ -60,14 +60,14 @@ def encode(X, atoms, problem, **options):
 
 
 def alpha_for(case, share):
-    """A level that share of the way down the path of the query with the largest correlation."""
+    """Return the level at the given share of the path of the query with the largest correlation."""
     largest = np.abs(case.atoms @ case.queries.T).max()
     assume(largest > 0)
     return share * largest
 
 
 def epsilon_for(atoms, y, share):
-    """An epsilon that stops the given share above the span, in the geometry of the constraint."""
+    """Return an epsilon that stops the given share above the span, in the geometry of the constraint."""
     nearest = least_squares_residual(atoms, y)
     inside = np.sqrt(max(0.0, y @ y - nearest**2))
     return np.hypot(nearest, share * inside), nearest, inside

@@ -15,7 +15,7 @@ README = ROOT / "README.md"
 
 
 def transcripts():
-    """Commands of the page with the output shown under each."""
+    """Return the commands of the page with the output shown under each."""
     for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
         for part in block.split("$ ")[1:]:
             command, _, shown = part.partition("\n")
@@ -23,7 +23,7 @@ def transcripts():
 
 
 def as_pattern(shown):
-    """A pattern in which … stands for the rest of a line, or on a line of its own for any lines."""
+    """Return a pattern in which … stands for the rest of a line, or on a line of its own for any lines."""
     lines = []
     for line in shown.rstrip("\n").split("\n"):
         lines.append("(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n")

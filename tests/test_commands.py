@@ -53,7 +53,7 @@ def rows_of(path):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Digits 0 to 3 as a table to learn from, other samples of them and of digits 4 and 5 to predict, and a model."""
+    """Return a folder: a table of digits 0 to 3, other samples of them and of 4 and 5 to predict, and a model."""
     folder = tmp_path_factory.mktemp("digits")
     X, y = load_digits(n_class=6, return_X_y=True)
     table = pd.DataFrame(X, columns=[f"p{j}" for j in range(64)])
@@ -562,7 +562,7 @@ def test_a_class_of_pictures_is_added(pictures, tmp_path):
 
 
 def broken_copy(source, folder):
-    """A copy of the pictures in which one is cut short."""
+    """Return a copy of the pictures in which one is truncated."""
     for path in sorted(source.rglob("*.png")):
         target = folder / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)

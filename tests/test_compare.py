@@ -32,7 +32,7 @@ from srosr.tables.class_sampler import ClassSampler, number_classes
 
 
 def made_up(sizes, seed=0, n_features=4) -> Dataset:
-    """Classes of so many samples around centers of their own."""
+    """Return classes of the given sizes, each around a center of its own."""
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(len(sizes)), sizes)
     X = 4.0 * rng.standard_normal((len(sizes), n_features))[y] + rng.standard_normal((len(y), n_features))
@@ -226,7 +226,7 @@ def test_classes_that_are_numbers_are_in_the_order_of_numbers():
 
 
 def tables(values: dict[str, list[float]], predict: dict[str, float] | None = None):
-    """Results with one metric, and times."""
+    """Return results with one metric, and times."""
     rows = [(t, m, "oscr", v) for m, column in values.items() for t, v in enumerate(column) if v == v]
     results = pd.DataFrame(rows, columns=["trial", "method", "metric", "value"])
     times = [(t, m, 1.0, (predict or {}).get(m, 0.1)) for t, m, *_ in rows]
@@ -243,7 +243,7 @@ def noisy(mean: float, n: int = 12, spread: float = 0.01, seed: int = 0) -> list
 
 
 def nearly(values: list[float]) -> list[float]:
-    """Above in every second trial, below in the others a little more."""
+    """Return values that are a little higher in every second trial and a little lower in the others."""
     return [v + (0.002 if t % 2 else -0.003) + t / 1e5 for t, v in enumerate(values)]
 
 
@@ -405,7 +405,7 @@ LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler
 
 
 def stopped(words: list[str], out: Path, by: signal.Signals) -> subprocess.CompletedProcess[str]:
-    """A command that gets a signal as soon as it has stored something."""
+    """Run a command that gets a signal as soon as it has stored something."""
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline and not list(out.glob("trials/*/*.json")):

@@ -390,7 +390,7 @@ def test_a_loader_downloads_and_finds_it_in_the_cache_the_next_time(home, cache,
 
 
 def tar_of(entries, mode="w"):
-    """A tar file of (name, content) pairs; a content that is a TarInfo type makes a link to /etc/passwd."""
+    """Return a tar file of (name, content) pairs; a content that is a TarInfo type makes a link to /etc/passwd."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode=mode) as tar:
         for name, content in entries:

@@ -527,7 +527,7 @@ def test_a_users_csv_file_of_another_form_raises_an_error_with_the_reason(tmp_pa
 
 
 def read_csv_plainly(text):
-    """Own data as they were read before tables had one reader: by Python's csv and float alone."""
+    """Read user data as before tables had one reader: by Python's csv and float alone."""
     lines = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     header = [name.strip() for name in next(lines)]
     small = [name.lower() for name in header]

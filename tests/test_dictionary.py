@@ -28,7 +28,7 @@ def build(kernel="linear", normalize=False, atoms=ATOMS, labels=LABELS):
 
 
 def scaled(kernel, normalize, left, right):
-    """Kernel matrix by loops after scaling in the space asked for."""
+    """Return the kernel matrix by loops, after scaling in the given space."""
     k = KERNELS[kernel]
     if normalize == "feature":
         return kernel_matrix(k, unit_rows(left), unit_rows(right))

@@ -26,7 +26,7 @@ PAGES = [page for page in PAGES if not {"_build", "auto_examples"} & set(page.re
 
 
 def listed_in_the_reference() -> list[str]:
-    """Names in the autosummary tables of docs/api, relative to srosr."""
+    """Return the names in the autosummary tables of docs/api, relative to srosr."""
     names: list[str] = []
     for page in sorted((DOCS / "api").glob("*.rst")):
         for table in re.findall(
@@ -37,7 +37,7 @@ def listed_in_the_reference() -> list[str]:
 
 
 def found(name: str) -> Any:
-    """What a name in the reference stands for."""
+    """Return the object that a name in the reference refers to."""
     module, _, last = f"srosr.{name}".rpartition(".")
     return getattr(importlib.import_module(module), last)
 
@@ -67,14 +67,14 @@ def test_every_page_of_the_reference_is_reached_from_its_index():
 
 
 def section(doc: str, title: str) -> set[str]:
-    """Names that a section of a numpydoc docstring describes."""
+    """Return the names that a section of a numpydoc docstring describes."""
     match = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", doc, re.DOTALL | re.MULTILINE)
     heads = re.findall(r"^([*\w]\S*(?:, [*\w]\S*)*)(?: :.*)?$", match[1], re.MULTILINE) if match else []
     return {name.lstrip("*") for head in heads for name in head.split(", ")}
 
 
 def parameters(thing: Any) -> set[str]:
-    """Names of what a call takes, without self."""
+    """Return the names of the parameters of a call, without self."""
     return {name for name in inspect.signature(thing).parameters if name not in ("self", "cls")}
 
 
@@ -121,7 +121,7 @@ def test_a_docstring_has_the_parameters_of_the_signature(name):
 
 
 def methods_of(thing: type) -> list[tuple[str, Any]]:
-    """Public methods that the package itself defines."""
+    """Return the public methods that the package itself defines."""
     found = inspect.getmembers(thing, inspect.isroutine)
     return [(n, m) for n, m in found if not n.startswith("_") and getattr(m, "__module__", "").startswith("srosr")]
 
@@ -145,7 +145,7 @@ def test_the_subpackages_say_what_they_are_for(package):
 
 
 def links(page: Path) -> list[str]:
-    """Relative targets of links and pictures in a Markdown page, outside code."""
+    """Return the relative targets of links and pictures in a Markdown page, outside code."""
     text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`\n]*`", "`code`", text)
     targets = re.findall(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)", text)
@@ -154,7 +154,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Anchors of the headings of a page, as GitHub makes them."""
+    """Return the anchors of the headings of a page, as GitHub makes them."""
     heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 

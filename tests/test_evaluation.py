@@ -57,7 +57,7 @@ def by_hand(**changes):
 
 
 def random_case(seed, n=400, n_classes=4, n_strange=3, ties=False):
-    """Labels, candidates and scores of samples, some of them unknown."""
+    """Return labels, candidates and scores of samples, some of them unknown."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, n_classes + n_strange, n)
     guess = rng.integers(0, n_classes, n)
@@ -475,7 +475,7 @@ def write_table(path, X, y, label="kind"):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A model of three numbered classes, one of text, and tables of known and unknown samples."""
+    """Return models with numbered classes and with text classes, and tables of known and unknown samples."""
     folder = tmp_path_factory.mktemp("evaluate")
     world = World(0, n_known=3, n_unknown=2)
     X, y = world.known(25)
@@ -503,7 +503,7 @@ def run(*arguments):
 
 
 def fails(answer, *words):
-    """Status 2, one sentence, no traceback."""
+    """Check that a command ends with status 2, one sentence and no traceback."""
     assert answer.exit_code == 2, answer.output
     text = answer.stderr.strip().splitlines()
     assert len(text) == 1 and text[0].startswith("Error: "), answer.stderr

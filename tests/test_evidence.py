@@ -32,7 +32,7 @@ def dense(codes):
 
 
 def assert_close_to_direct_formula(X, codes, dictionary, atoms):
-    """Within 1e-7 |y| max(1, |x|_1) of |y - Y_k x_k| for unit atoms, sample by sample and class by class."""
+    """Check closeness within 1e-7 |y| max(1, |x|_1) of |y - Y_k x_k| for unit atoms, for every sample and class."""
     ours = class_residuals(X, codes, dictionary)
     x = dense(codes) if hasattr(codes, "status") else np.asarray(codes)
     assert ours.shape == (len(X), len(dictionary.classes_))

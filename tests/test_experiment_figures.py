@@ -138,7 +138,7 @@ DRAWINGS = {
 
 
 def drawn(name):
-    """A figure of one kind."""
+    """Return a figure of one kind."""
     size, whole, draw = DRAWINGS[name]
     made = figure(size)
     draw(made if whole else made.add_subplot())

@@ -29,7 +29,7 @@ RNG = np.random.default_rng(0)
 
 
 def table(rows):
-    """A table of results from (trial, n_unknown, method, metric, value)."""
+    """Return a table of results from (trial, n_unknown, method, metric, value)."""
     return pd.DataFrame(
         [("x", trial, n, openness_of(n), method, metric, value) for trial, n, method, metric, value in rows],
         columns=["experiment", "trial", "n_unknown", "openness", "method", "metric", "value"],
@@ -162,7 +162,7 @@ def test_shares_that_differ_by_rounding_tie():
 
 
 def sign_flips(difference):
-    """Two-sided p of the signed-rank test by trying all signs: the share of those at least as lopsided."""
+    """Return the two-sided p of the signed-rank test by trying all signs: the share of those at least as lopsided."""
     ranks = stats.rankdata(np.abs(difference))
     center = ranks.sum() / 2
     seen = abs(ranks[difference > 0].sum() - center)

@@ -18,7 +18,7 @@ WIDTH = 4  # features a class
 
 
 def samples(n_classes=3, per_class=20, seed=0):
-    """Classes on features of their own, and one last feature that no training sample has."""
+    """Return classes on features of their own, and one last feature that no training sample has."""
     rng = np.random.default_rng(seed)
     X = 0.05 * rng.random((n_classes * per_class, n_classes * WIDTH + 1))
     y = np.repeat(np.arange(n_classes), per_class)

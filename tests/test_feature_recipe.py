@@ -13,7 +13,7 @@ from srosr.tables.feature_recipe import THUMBNAIL, FeatureRecipe, make_thumbnail
 
 @pytest.fixture(scope="module")
 def fitted():
-    """A classifier of three easy classes with 48 features."""
+    """Return a classifier of three easy classes with 48 features."""
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(3, 48))
     y = np.repeat(["a", "b", "c"], 12)

@@ -38,7 +38,7 @@ Image = pytest.importorskip("PIL.Image", reason="the extra images is not install
 
 
 def texture(seed, shape=(48, 64)):
-    """A picture with edges in all directions: smooth noise, stretched to all grays."""
+    """Return a picture with edges in all directions: smooth noise, stretched to all grays."""
     rough = np.random.default_rng(seed).random((shape[0] + 4, shape[1] + 4))
     smooth = sum(rough[i : i + shape[0], j : j + shape[1]] for i in range(5) for j in range(5))
     return (smooth - smooth.min()) / (smooth.max() - smooth.min())
@@ -48,7 +48,7 @@ def texture(seed, shape=(48, 64)):
 
 
 def slow_sift(gray, step, patch):
-    """The formulas of the docstring, one pixel at a time."""
+    """Compute the formulas of the docstring, one pixel at a time."""
     kernel = np.exp(-0.5 * (np.arange(-3, 4) / 0.8) ** 2)
     kernel /= kernel.sum()
     short = [max(patch - n, 0) for n in gray.shape]
@@ -286,7 +286,7 @@ def test_small_pictures_are_never_scaled_up(tmp_path):
 
 
 def broken_files(folder):
-    """Files that are no pictures, and a word of the error each must give."""
+    """Write files that are not pictures, and return a word of the expected error for each."""
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 80, 3)).astype(np.uint8)).save(folder / "whole.jpg")
     whole = (folder / "whole.jpg").read_bytes()
     (folder / "text.jpg").write_text("this is no picture, whatever its name says")
@@ -405,7 +405,7 @@ def small_pyramid(**parameters):
 
 @pytest.fixture(scope="module")
 def pictures():
-    """Pictures of several sizes, one of them smaller than a patch."""
+    """Return pictures of several sizes, one of them smaller than a patch."""
     shapes = [(48, 64), (70, 51), (33, 90), (64, 64), (9, 12), (100, 40)]
     return [texture(seed, shape) for seed, shape in enumerate(shapes)]
 
@@ -565,7 +565,7 @@ def test_invalid_parameters_raise_an_error_that_names_them(pictures, name, value
 
 @pytest.fixture(scope="module")
 def real(data_dir):
-    """Training pictures of eight classes, test pictures of those, and pictures of six others, as pyramids."""
+    """Return training pictures of eight classes, test pictures of those, and pictures of six others, as pyramids."""
     paths, y, _ = list_pictures(data_dir / "caltech101_images")
     files = np.array([str(path) for path in paths])
 

@@ -31,7 +31,7 @@ def drop_atom(own, k, place):
 
 
 def half_of(matrix):
-    """The lower half; nothing may be read from the other."""
+    """Return the lower half; nothing may be read from the other."""
     return np.where(np.tri(len(matrix), dtype=bool), matrix, np.nan)
 
 

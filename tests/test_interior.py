@@ -21,7 +21,7 @@ from srosr.coding.spectrum import Spectrum
 
 
 def problem(rng, rank, n, decay=0.0, copies=0):
-    """Unit atoms with singular values that fall by ``decay`` powers of ten, some of them twice, and a sample."""
+    """Return unit atoms with singular values that fall by ``decay`` powers of ten, some of them twice, and a sample."""
     atoms = rng.normal(size=(rank, n)) * np.logspace(0, -decay, rank)[:, None]
     atoms[:, n - copies :] = atoms[:, :copies]
     atoms /= np.linalg.norm(atoms, axis=0)

@@ -40,7 +40,7 @@ METHODS = {
 
 @pytest.fixture
 def too_large(monkeypatch):
-    """From here on no Gram matrix fits; computing that of all training samples is an error."""
+    """Lower the limit so that no Gram matrix fits; computing that of all training samples is then an error."""
     monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
     whole = Dictionary.gram.fget
 

@@ -233,7 +233,7 @@ def test_names_of_classes_and_order_of_samples_do_not_matter(true, pred, names, 
 
 
 def parts(true, pred, classes="abc"):
-    """Scheirer's counts, read off the confusion."""
+    """Return Scheirer's counts, read off the confusion matrix."""
     _, matrix = open_set_confusion(true, pred, unknown_label="?", classes=list(classes))
     tp = np.trace(matrix) - matrix[-1, -1]
     return tp, matrix[:-1].sum() - tp, matrix[-1, :-1].sum(), matrix[-1, -1]

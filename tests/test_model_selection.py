@@ -59,7 +59,7 @@ class NearestMean(ClassifierMixin, BaseEstimator):
 
 @pytest.fixture(scope="module")
 def blobs():
-    """Ten well separated classes of twenty samples."""
+    """Return ten well separated classes of twenty samples."""
     return make_blobs(200, 5, centers=10, cluster_std=1.0, random_state=3)
 
 

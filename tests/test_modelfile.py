@@ -36,7 +36,7 @@ BEGINNING = b'{"__metadata__":{"format":"srosr","sha256":"'
 
 
 def small_state() -> ModelState:
-    """A state with a bit of everything; the stored files hold it."""
+    """Return a state with a bit of everything; the stored files contain it."""
     return ModelState(
         "Example",
         {"alpha": 0.1, "n": 3, "on": True, "none": None, "name": "é\ud800", "nested": {"a": [1, 2.5, "x"]}},
@@ -67,7 +67,7 @@ def assert_same_state(a: ModelState, b: ModelState) -> None:
 
 
 def sealed(header: bytes, body: bytes) -> bytes:
-    """A file with a right digest, whatever stands in it."""
+    """Return the bytes of a file with a valid digest, whatever its content."""
     at = 8 + len(BEGINNING)
     data = len(header).to_bytes(8, "little") + header + body
     assert data[8:at] == BEGINNING
@@ -315,7 +315,7 @@ def test_only_the_current_version_is_written(tmp_path):
 
 
 def assert_found(path: Path, whole: bytes, changes) -> None:
-    """Each change of one byte alone makes the file invalid."""
+    """Check that each change of a single byte makes the file invalid."""
     path.write_bytes(whole)
     missed = []
     with open(path, "r+b", buffering=0) as file:

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWar
 
 
 def task(seed, sizes=(12, 9, 15), n_features=4, n_new=25):
-    """Training samples, labels, and new samples of known and unknown classes."""
+    """Return training samples, labels, and new samples of known and unknown classes."""
     world = World(seed, n_known=len(sizes), n_unknown=2, n_features=n_features, n_directions=2)
     X, y = world.known(list(sizes))
     order = world.rng.permutation(len(y))
@@ -42,7 +42,7 @@ def task(seed, sizes=(12, 9, 15), n_features=4, n_new=25):
 
 
 def weibull_by_equation(x):
-    """Shape and scale at the root of the profile equation, by SciPy's root finder."""
+    """Return shape and scale at the root of the profile equation, by SciPy's root finder."""
     x = np.asarray(x)
     logs = np.log(x / x.max())
 
@@ -135,7 +135,7 @@ def test_more_neighbors_than_samples_are_all_samples():
 
 
 def plain_mahalanobis(X, y, new):
-    """Full covariance matrix, scikit-learn's shrinkage, a solve for each class."""
+    """Compute Mahalanobis scores from a full covariance matrix with scikit-learn's shrinkage, class by class."""
     means = np.stack([X[y == c].mean(axis=0) for c in np.unique(y)])
     covariance, share = ledoit_wolf(X - means[y], assume_centered=True)
     precision = np.linalg.inv(covariance)
@@ -202,13 +202,13 @@ def test_coordinates_in_the_span_keep_all_products():
 
 
 def probability(score):
-    """What EVM's scores say, which are log(1 − log P)."""
+    """Return the probability P for EVM's scores, which are log(1 − log P)."""
     with np.errstate(over="ignore"):
         return np.exp(-np.expm1(score))
 
 
 def slow_evm(X, y, new, tail_size, cover, n_averaged):
-    """Sample by sample: log P of each class, and the extreme vectors."""
+    """Compute, sample by sample, log P of each class, and the extreme vectors."""
     fits, kept = {}, []
     for i in range(len(X)):
         half = np.sort([np.linalg.norm(X[i] - x) / 2 for x in X[y != y[i]]])
@@ -444,7 +444,7 @@ def test_logits_on_real_images_are_within_a_thousandth_of_a_tight_solve(data_dir
 
 
 def slow_openmax(X, y, new, tail_size, alpha, C):
-    """Step by step: revised activations of the known classes and of the unknown one."""
+    """Compute, step by step, revised activations of the known classes and of the unknown one."""
     n_classes = len(np.unique(y))
     regression = tight(X, y, 2 * C if n_classes == 2 else C)
     logits = regression.decision_function

@@ -65,7 +65,7 @@ def test_the_methods_of_the_default_run_have_every_base_class():
 
 @pytest.fixture(scope="module")
 def world():
-    """X, y, known test samples, their classes, unknown samples: five classes of thirty."""
+    """Return X, y, known test samples, their classes, unknown samples: five classes of thirty."""
     world = World(1, n_known=5, noise=0.5)
     return *world.known(30), *world.fresh(150), world.unknowns(150)
 
@@ -75,7 +75,7 @@ _fitted = {}
 
 @pytest.fixture
 def fitted(name, world):
-    """A copy of the method fitted to the world; each method is fitted once per process."""
+    """Return a copy of the method fitted to the world; each method is fitted once per process."""
     if name not in _fitted:
         _fitted[name] = clone(METHODS[name]).fit(*world[:2])
     return pickle.loads(pickle.dumps(_fitted[name]))

@@ -59,7 +59,7 @@ def stand_in(seed):
 
 
 def tiny(seed=0, n=40, away=(-20.0, -20.0)):
-    """Three balls of known samples and a far one of unknown ones."""
+    """Return a trial with three balls of known samples and a distant one of unknown samples."""
     rng = np.random.default_rng(seed)
     y = np.repeat(list(CENTERS), n)
     centers = np.array([CENTERS[c] for c in y])
@@ -207,7 +207,7 @@ def test_ahead_and_behind_need_an_interval_without_zero(mean, half, verdict):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Two sets, one of them absent, and four contestants: one fails, one is not installed."""
+    """Set up two sets, one of them absent, and four contestants: one fails, one is not installed."""
 
     def absent(seed):
         raise Unavailable("no file: set SROSR_DATA_DIR")

@@ -205,7 +205,7 @@ def write_corrupted(state, tmp_path, settings_=None, arrays=None, **others):
 
 
 def works(clf):
-    """A model that was accepted answers, explains, changes and says no with an error of ours, never with another."""
+    """Check that a loaded model predicts, explains and changes, and raises only errors of ours."""
     X = np.ones((2, 64)) + np.arange(64) / 64
     if clf.dictionary_.n_features != 64:
         return

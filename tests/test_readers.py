@@ -28,12 +28,12 @@ PETS = "weight,height,label\n4.2,25,cat\n30,60,dog\n3.9,23,cat\n"
 
 
 def stream(content, **wanted):
-    """Rows of comma-separated values on standard input."""
+    """Return rows of comma-separated values on standard input."""
     return open_rows("-", stdin=io.BytesIO(content if isinstance(content, bytes) else content.encode()), **wanted)
 
 
 def table(content, **wanted):
-    """All rows as lists: features and labels."""
+    """Return all rows as lists: features and labels."""
     rows = stream(content, **wanted).read()
     return rows.X.tolist(), None if rows.labels is None else rows.labels.tolist()
 
@@ -487,7 +487,7 @@ def test_a_file_truncated_between_batches_raises_an_error(tmp_path, monkeypatch)
 
 
 def write(folder, kind, X, **others):
-    """A file of that kind with the samples and other columns or arrays."""
+    """Write a file of that kind with the samples and other columns or arrays."""
     path = folder / f"table.{kind}"
     if kind == "csv":
         names = [f"f{i}" for i in range(X.shape[1])]

@@ -29,7 +29,7 @@ PIECES = st.lists(_SIGNS | _ENDS, max_size=40).map(b"".join)
 
 
 def valid(kind: str) -> bytes:
-    """A sound file of 12 samples with 3 features and 2 classes."""
+    """Return a valid file of 12 samples with 3 features and 2 classes."""
     X = np.random.default_rng(3).normal(size=(12, 3)).round(3)
     y = np.arange(12) % 2
     stream = io.BytesIO()
@@ -102,7 +102,7 @@ TABLES = st.tuples(st.lists(_ROW, min_size=1, max_size=6), st.sampled_from([b"\n
 
 
 def outcome(content, **wanted):
-    """All that is read, or that nothing can be."""
+    """Return all that is read, or None if nothing can be."""
     try:
         rows = open_rows("-", stdin=io.BytesIO(content), keep=["label"], **wanted).read()
     except ReadError:

@@ -32,7 +32,7 @@ def idx(path, header, shape):
 
 @pytest.fixture(scope="module")
 def uiuc(data_dir):
-    """500 training objects of a-Pascal from the ten largest classes after `person`, and 300 others."""
+    """Return 500 training objects of a-Pascal from the ten largest classes after `person`, and 300 others."""
     (path,) = (data_dir / "uiuc_attributes").glob("*.npz")
     with np.load(path, allow_pickle=False) as file:
         X, y = file["X"].astype(float), file["y"]
@@ -45,7 +45,7 @@ def uiuc(data_dir):
 
 @pytest.fixture(scope="module")
 def yale(data_dir):
-    """Ten people, four pictures in five as atoms: 1024 pixels, about 512 atoms, full rank."""
+    """Return ten people, four pictures in five as atoms: 1024 pixels, about 512 atoms, full rank."""
     file = scipy.io.loadmat(data_dir / "yaleb" / "yaleb3232.mat")
     X, y = file["fea"].astype(float), file["gnd"].ravel()
     rng = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def yale(data_dir):
 
 
 def known_digits(data_dir, n_train, n_test):
-    """Digits 0 to 5 of MNIST: 784 pixels of which many are always dark."""
+    """Return digits 0 to 5 of MNIST: 784 pixels of which many are always dark."""
     images = idx(data_dir / "mnist" / "train-images-idx3-ubyte.gz", 16, (-1, 784))
     labels = idx(data_dir / "mnist" / "train-labels-idx1-ubyte.gz", 8, (-1,))
     rows = np.array([np.flatnonzero(labels == k)[: n_train + n_test] for k in range(6)])
@@ -74,7 +74,7 @@ def mnist(data_dir):
 
 @pytest.fixture(scope="module")
 def strange_digits(data_dir):
-    """Digits 6 to 9: many light pixels that no atom lights."""
+    """Return digits 6 to 9: many bright pixels that are dark in all atoms."""
     images = idx(data_dir / "mnist" / "train-images-idx3-ubyte.gz", 16, (-1, 784))
     labels = idx(data_dir / "mnist" / "train-labels-idx1-ubyte.gz", 8, (-1,))
     return unit_rows(images[np.flatnonzero(labels > 5)[:60]].astype(float))
@@ -204,7 +204,7 @@ def test_mnist_at_the_papers_epsilon_is_certified(data_dir):
 
 
 def halved(X):
-    """Pictures of 28 x 28 pixels as 14 x 14."""
+    """Return pictures of 28 x 28 pixels as 14 x 14."""
     return unit_rows(X.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196))
 
 

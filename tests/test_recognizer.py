@@ -25,7 +25,7 @@ SEEDED = {"n_repeats": 3, "random_state": 0}
 
 
 def quick(problem=None, **parameters):
-    """Few repeats, seeded."""
+    """Return a seeded recognizer with few repeats."""
     return SROSRClassifier(Lasso(0.05) if problem is None else problem, **(SEEDED | parameters))
 
 
@@ -56,7 +56,7 @@ def test_scikit_learn_conventions_of_more_settings(estimator, check):
 
 @pytest.fixture(scope="module")
 def world():
-    """(X, y, known test samples, their classes, unknowns), four classes of twenty."""
+    """Return (X, y, known test samples, their classes, unknowns), four classes of twenty."""
     world = World(0)
     return *world.known(20), *world.fresh(60), world.unknowns(60)
 
@@ -68,7 +68,7 @@ def fitted(world):
 
 @pytest.fixture(scope="module")
 def small_world():
-    """The same with classes of twelve, for what needs many fits."""
+    """Return the same with classes of twelve, for tests that need many fits."""
     world = World(7, n_features=10)
     return *world.known(12), *world.fresh(30), world.unknowns(30)
 
@@ -78,7 +78,7 @@ def small_world():
 
 @pytest.mark.parametrize("rule", ["calibrated", "paper", "matched"])
 def test_known_digits_are_named_and_unknown_ones_rejected(rule):
-    """Digits in random order: those of the file come writer by writer, and a new writer looks half unknown."""
+    """Return digits in random order: in the file they are sorted by writer, and a new writer looks half unknown."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order], y[order]

@@ -19,7 +19,7 @@ EXACT = 1e-10
 
 @cache
 def samples(seed, sizes=15):
-    """Four classes to learn, fewer atoms than features, and test samples half of which are unknown."""
+    """Return four classes to learn, with fewer atoms than features, and test samples half of which are unknown."""
     world = World(seed, n_features=80, n_directions=4)
     X, y = world.known(np.array(sizes))
     return X, y, np.vstack([world.fresh(30)[0], world.unknowns(30)])
@@ -39,7 +39,7 @@ def classifier(problem, seed, **parameters):
 
 
 def compare(clf, model, X_test):
-    """Candidates, S and every tail agree."""
+    """Check that candidates, S and every tail agree."""
     candidate, S = reference.scores(model, X_test)
     assert np.mean((S > 0) & (S < 1)) > 0.05, "the test samples see no tail from inside"
     np.testing.assert_array_equal(clf.candidate(X_test), candidate)

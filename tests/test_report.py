@@ -37,7 +37,7 @@ NASTY = "<script>alert('&')</script>"
 
 
 def given(tables=TABLES, **changes):
-    """The arguments of a report."""
+    """Return the arguments of a report."""
     return (
         {
             "title": "Made-up objects",
@@ -106,7 +106,7 @@ def page_of(tmp_path, **arguments):
 
 @pytest.fixture
 def text_of(tmp_path, monkeypatch):
-    """The page of a report, for tests that do not look at its figures and need not wait for them."""
+    """Return the page of a report without its figures, for tests that do not need them."""
     monkeypatch.setattr(report_module, "draw_sections", lambda *_, **__: [])
     return functools.partial(page_of, tmp_path)
 
@@ -299,7 +299,7 @@ def test_coding_of_a_fit_that_failed_counts_nowhere_and_is_never_more_than_all()
 
 
 def results_of(**columns):
-    """F-measures at one openness by method, a value a trial."""
+    """Return F-measures at one openness by method, one value per trial."""
     rows = [
         ("x", trial, 2, 0.1, method, "f", value)
         for method, values in columns.items()

@@ -44,7 +44,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """A report with everything in it: many methods, one that failed, one with few trials, long names."""
+    """Write a report with everything in it: many methods, one that failed, one with few trials, long names."""
     tables = made_up((*METHODS[:11], LONG), n_levels=4, n_trials=6)
     tables = failing(without(tables, "evm", [4, 5]), "knn", range(6), "LinAlgError: " + "x" * 200)
     path = tmp_path_factory.mktemp("report") / "report.html"

@@ -31,7 +31,7 @@ contents = st.dictionaries(st.text(), json_values)
 
 
 def same(a, b):
-    """Equal to the bit, NaN to NaN and 0.0 not to -0.0."""
+    """Return whether values are equal bit for bit, where NaN equals NaN and 0.0 does not equal -0.0."""
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
     if isinstance(a, list) and isinstance(b, list):

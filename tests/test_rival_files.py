@@ -21,7 +21,7 @@ _states = {}
 
 @pytest.fixture
 def state(name, tmp_path):
-    """What the file of a fitted rival holds."""
+    """Return the content of the file of a fitted rival."""
     if name not in _states:
         clf = clone(RIVALS[name])
         few = {"n_repeats": 2, "cv": 2, "random_state": 0}
@@ -81,7 +81,7 @@ OF_ANY_TYPE = {"classes", "dictionary/labels", "threshold/value", "threshold/per
 
 
 def cannot_be_right(key, how, score_range):
-    """Whether no model has this array with this damage; else it may be that of another model, and has to work."""
+    """Return whether no model can have this array with this damage; otherwise the file has to work."""
     if how == "float32":
         return key not in OF_ANY_TYPE
     if how in WRONG:
@@ -164,7 +164,7 @@ NO_NUMBERS = (None, "x", [], {}, True)
 
 
 def cannot_be_a_setting(path, bad, settings):
-    """Whether no model has this value at this place of its settings."""
+    """Return whether no model has this value at this place of its settings."""
     group, *inside = path
     if not inside:
         empty = bad is not MISSING and bad in ([], {})
@@ -181,7 +181,7 @@ def cannot_be_a_setting(path, bad, settings):
 
 
 def changes_of(settings, path=()):
-    """Every place of nested settings, each without its value and with wrong ones: place, wrong value, settings."""
+    """Yield every place of nested settings, without its value and with wrong ones: place, wrong value, settings."""
     for key, value in settings.items():
         yield (*path, key), MISSING, {k: v for k, v in settings.items() if k != key}
         for bad in (None, -1, 10**9, 0.5, "x", [], {}, True):

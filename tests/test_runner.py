@@ -63,7 +63,7 @@ def run(path, executor, tasks, function=work, progress=None, **options):
 
 
 def tables(path, methods=METHODS):
-    """The bytes of the tables that have to be the same, written from what is in the folder."""
+    """Return the bytes of the tables that have to be the same, written from the content of the folder."""
     folder = ResultsFolder.open_existing(path)
     write_tables(path, "letters", folder.records(methods), folder.times(methods), methods, METRICS)
     return {name: Path(path, name).read_bytes() for name in SAME}
@@ -71,7 +71,7 @@ def tables(path, methods=METHODS):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The tables of 8 trials, done one after the other."""
+    """Return the tables of 8 trials, run one after the other."""
     path = tmp_path_factory.mktemp("undisturbed")
     assert run(path, InThisProcess(), tasks_of(8)) == Summary(24, 0, ())
     return tables(path)
@@ -350,7 +350,7 @@ def test_a_run_killed_again_and_again_ends_with_the_tables_of_an_undisturbed_one
 
 
 def spoil(out, rng):
-    """Half-written and garbled files, as a disk might have them after a power failure."""
+    """Write incomplete and garbled files, as a disk might have them after a power failure."""
     found = sorted(out.glob("trials/*/*.json"))
     for path in rng.sample(found, min(2, len(found))):
         data = bytearray(path.read_bytes())

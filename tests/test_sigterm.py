@@ -61,7 +61,7 @@ classes = [1]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with tables, a protocol and a model of the classes a, b and c."""
+    """Return a folder with tables, a protocol and a model of the classes a, b and c."""
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     centers = dict(zip("abcd", 4 * rng.standard_normal((4, 5)), strict=True))

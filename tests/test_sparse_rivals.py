@@ -11,7 +11,7 @@ METHODS = {"sci": SCIRejection, "ratio": RatioRejection, "naive": NaiveRejection
 
 
 def by_hand(clf, X):
-    """Class residuals and the three numbers, sample by sample, from dense codes over unit atoms."""
+    """Return class residuals and the three numbers, sample by sample, from dense codes over unit atoms."""
     atoms, labels = clf.dictionary_._values, np.asarray(clf.dictionary_.labels)
     codes = clf.encode(X).codes.toarray()
     residuals, out = [], {name: [] for name in METHODS}

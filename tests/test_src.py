@@ -51,7 +51,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def few_digits():
-    """Twenty a class to learn from, a hundred to recognize."""
+    """Return twenty samples per class to learn from, and a hundred to recognize."""
     X, y = load_digits(return_X_y=True)
     return train_test_split(X, y, train_size=200, test_size=100, random_state=1, stratify=y)
 
@@ -188,7 +188,7 @@ def test_precomputed_similarities_recognize_like_the_kernel(few_digits):
 
 
 def occlude(X, rng, size=3, value=16.0):
-    """A bright block somewhere in each 8x8 picture."""
+    """Put a bright block somewhere in each 8x8 picture."""
     covered = X.copy().reshape(-1, 8, 8)
     for picture in covered:
         top, left = rng.integers(0, 9 - size, 2)

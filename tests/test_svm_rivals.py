@@ -36,7 +36,7 @@ ALL = (*KERNEL, OneVsSet)
 
 
 def blobs(seed=0, n_classes=3, n=30, spread=1.0, dims=2):
-    """Overlapping classes around corners, and samples to predict, some far away."""
+    """Return overlapping classes around corners, and samples to predict, some far away."""
     rng = np.random.default_rng(seed)
     centers = 3.0 * rng.normal(size=(n_classes, dims))
     X = np.concatenate([rng.normal(c, spread, (n, dims)) for c in centers])
@@ -50,13 +50,13 @@ def quiet(clf, X, y):
 
 
 def decisions_of(X, y, samples, C, gamma, kernel="rbf"):
-    """One machine a class against the rest, by scikit-learn on features: decision values, machines."""
+    """Return decision values and machines, one per class against the rest, by scikit-learn on features."""
     machines = [SVC(C=C, gamma=gamma, kernel=kernel).fit(X, y == k) for k in np.unique(y)]
     return np.stack([m.decision_function(samples) for m in machines], axis=1), machines
 
 
 def tail_of(values, size, end=None):
-    """End, shape and scale as the paper has them, by SciPy."""
+    """Return end, shape and scale as in the paper, by SciPy."""
     tail = np.sort(values)[:size]
     start = tail[0] - 2.0 if end is None else end
     shape, _, scale = stats.weibull_min.fit(tail - start, floc=0)
@@ -429,7 +429,7 @@ def test_coupling_survives_pairs_that_are_certain():
 
 
 def risk_of(scores, own, near, far, near_pressure=0.0, far_pressure=0.0, weight=2.0):
-    """The formula of the docstring."""
+    """Compute the risk by the formula of the docstring."""
     inside = (scores >= near) & (scores <= far)
     right, wrong, missed = (inside & own).sum(), (inside & ~own).sum(), (~inside & own).sum()
     if not right:

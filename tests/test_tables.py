@@ -30,7 +30,7 @@ TIMES = {"fit": 1.5, "predict": 0.1, "coding": None}
 
 
 def bits_of(value):
-    """A float as its bits, every NaN the same; other values as they are."""
+    """Return a float as its bits, with the same bits for every NaN, and other values as they are."""
     if not isinstance(value, float):
         return value
     return "nan" if math.isnan(value) else np.float64(value).tobytes()

@@ -22,7 +22,7 @@ def pareto(xi, n, seed, scale=1.0):
 
 
 def likelihood(z, sigma, xi):
-    """Plain formula, in NumPy alone."""
+    """Compute the likelihood by its formula, in plain NumPy."""
     z = np.asarray(z)
     if xi == 0:
         return -len(z) * np.log(sigma) - z.sum() / sigma
@@ -32,7 +32,7 @@ def likelihood(z, sigma, xi):
 
 
 def profile_maximum(z):
-    """Slow: the profile likelihood over a dense grid of θ, and the uniform distribution."""
+    """Maximize the profile likelihood slowly, over a dense grid of θ, and compare with the uniform distribution."""
     z = np.asarray(z) / np.max(z)
     t = np.concatenate([np.linspace(-30, -1e-3, 6_000), np.linspace(1e-3, 60, 12_000)])
     xi = np.log((1 - z) + z * np.exp(t)[:, None]).mean(axis=1)

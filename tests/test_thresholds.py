@@ -118,7 +118,7 @@ def test_a_threshold_of_each_sample_is_that_of_its_candidate():
 
 
 def objective_at(cut, known, right, unknown, objective, risk_weight):
-    """From the definitions, one sample at a time."""
+    """Compute the objective from its definition, one sample at a time."""
     accepted = [s <= cut for s in known]
     correct = sum(a and r for a, r in zip(accepted, right, strict=True)) / len(known)
     accepted_unknowns = sum(s <= cut for s in unknown) / len(unknown)
@@ -182,7 +182,7 @@ def recognizer(**parameters):
 
 @pytest.fixture(scope="module")
 def well_known():
-    """A hundred samples of each of four classes, the recognizer of them, and 1500 fresh samples of theirs."""
+    """Return a recognizer of four classes with a hundred samples each, and 1500 new samples of these."""
     world = World(11)
     X, y = world.known(100)
     return recognizer(n_repeats=4).fit(X, y), *world.fresh(1500), world.unknowns(500)

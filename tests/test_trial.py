@@ -56,7 +56,7 @@ def work():
 
 
 def print_records():
-    """What another process finds, a line each."""
+    """Print the records that another process computes, one per line."""
     protocol = parse_protocol(tomllib.loads(ELSEWHERE), "small")
     for record, _ in run_trial(RunSettings(protocol, 0, protocol.load_dataset().fingerprint()), 0, METHODS_ELSEWHERE):
         print(json.dumps(record))

@@ -18,7 +18,7 @@ def sample(shape, n, seed, scale=1.0):
 
 
 def likelihood(x, shape, scale):
-    """Plain formula, in NumPy alone."""
+    """Compute the likelihood by its formula, in plain NumPy."""
     z = np.log(x / scale)
     return len(x) * np.log(shape / scale) + (shape - 1) * z.sum() - np.exp(shape * z).sum()
 

@@ -24,7 +24,7 @@ METRICS = ("f", "accuracy", "auroc")
 
 
 def work(task):
-    """Records of pseudo-random values that depend on trial and method alone.
+    """Return records of pseudo-random values that depend on trial and method alone.
 
     The payload may have: "seconds" to take, "print" (a text), "log" (a folder that gets the process number), "meet" (so
     many processes must have begun work before any goes on), "raise", "not_here", "exit", "die", "die_once" (trials that
@@ -85,7 +85,7 @@ def times(trial, method):
 
 
 def square(number):
-    """Not every task is a trial."""
+    """Return the square: not every task is a trial."""
     return number * number
 
 
@@ -94,7 +94,7 @@ def unpicklable(_):
 
 
 def threads(_):
-    """The threads that BLAS and OpenMP would use."""
+    """Return the numbers of threads that BLAS and OpenMP would use."""
     from threadpoolctl import threadpool_info
 
     return [library["num_threads"] for library in threadpool_info()]
