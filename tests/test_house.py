@@ -25,6 +25,10 @@ def test_another_room_is_entered_through_its_init_only(imports):
     assert [f"{edge.importer}:{edge.line} imports {edge.imported}" for edge in house.reaches_inside(imports)] == []
 
 
+def test_no_modules_of_a_room_import_each_other_in_a_circle(imports):
+    assert house.find_cycles(imports) == []
+
+
 def test_every_exception_to_the_order_is_used_and_has_a_reason(imports):
     used = {(edge.importer, house.room_of(edge.imported)) for edge in imports}
     assert set(house.EXCEPTIONS) <= used
@@ -51,3 +55,8 @@ def test_imports_inside_functions_are_seen(tmp_path):
     found = list(house.find_imports(house.find_modules(tmp_path)))
     assert house.Import("coding.encode", "cli", 2, ("main",)) in found
     assert house.Import("cli", "coding.encode", 1, ("srosr.coding.encode",)) in found
+
+
+def test_no_function_is_longer_than_a_hundred_lines():
+    long = [function for function in house.find_functions(house.find_modules()) if function.lines > 100]
+    assert long == []
