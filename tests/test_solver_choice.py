@@ -1,0 +1,101 @@
+"""Solvers are chosen from one list by what they support and by their declared cost."""
+
+import numpy as np
+import pytest
+
+from srosr import BPDN, OMP, Dictionary, Lasso, Ridge, sparse_encode
+from srosr._support.threads import ThreadPool
+from srosr.coding import batch as batch_module
+from srosr.coding import solvers
+from srosr.coding.batch import Batch
+from srosr.coding.solvers import choose_solver
+from srosr.coding.solvers.forward_path import ForwardPath
+from srosr.coding.solvers.least_squares import RidgeSolver
+from srosr.coding.solvers.omp import OnDemandPursuit, Pursuit
+from srosr.coding.solvers.on_demand import OnDemandPath
+from srosr.coding.solvers.reverse_homotopy import FactoredPath, ReversePath
+from srosr.coding.solvers.solver import Solution, Solver
+from srosr.coding.sparse_rows import to_sparse_rows
+
+
+def make_batch(problem, n_atoms=60, n_features=80, n_samples=100):
+    atoms = np.random.default_rng(0).standard_normal((n_atoms, n_features))
+    return Batch(Dictionary(atoms, normalize=True), problem, 1e-6, None, n_samples, ThreadPool(0))
+
+
+@pytest.mark.parametrize(
+    ("problem", "size", "expected"),
+    [
+        (Lasso(0.1), {}, ForwardPath),
+        (Ridge(0.1), {}, RidgeSolver),
+        (OMP(3), {}, Pursuit),
+        (BPDN(0.1), {}, ReversePath),
+        (BPDN(0.1), {"n_samples": 2}, FactoredPath),
+        (BPDN(0.1), {"n_atoms": 100}, ForwardPath),  # more atoms than features depend on each other
+        (Lasso(0.1), {"n_samples": 1}, ForwardPath),
+    ],
+)
+def test_the_cheapest_solver_that_supports_the_batch_is_chosen(problem, size, expected):
+    assert choose_solver(make_batch(problem, **size)) is expected
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"), [(Lasso(0.1), OnDemandPath), (BPDN(0.1), OnDemandPath), (OMP(3), OnDemandPursuit)]
+)
+def test_without_a_gram_matrix_columns_are_computed_on_demand(problem, expected, monkeypatch):
+    monkeypatch.setattr(batch_module, "_GRAM_BYTES", 0)
+    assert choose_solver(make_batch(problem)) is expected
+
+
+def test_an_inverse_that_the_dictionary_keeps_costs_nothing():
+    batch = make_batch(BPDN(0.1), n_samples=2)
+    before = ReversePath.cost(batch)
+    batch.keep("inverse", lambda: np.eye(60))
+    assert ReversePath.cost(batch) == before - 60**3
+    assert choose_solver(batch) is ReversePath
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 0.5, 0.35, 0.001])
+def test_few_samples_get_the_codes_that_many_get(epsilon):
+    """Few are coded with a factor of the Gram matrix, many with its inverse: in reach, close to it and out of it."""
+    rng = np.random.default_rng(1)
+    atoms, samples = rng.standard_normal((72, 90)), rng.standard_normal((80, 90))
+    samples[::2] = samples[::2] * 0.3 + rng.standard_normal((40, 72)) @ atoms
+    many = sparse_encode(samples, Dictionary(atoms, normalize=True), BPDN(epsilon), normalize=False)
+    few = [sparse_encode(samples[i : i + 4], Dictionary(atoms, normalize=True), BPDN(epsilon)) for i in range(0, 80, 4)]
+    np.testing.assert_array_equal(np.concatenate([part.status for part in few]), many.status)
+    np.testing.assert_allclose(np.vstack([part.toarray() for part in few]), many.toarray(), atol=1e-9)
+
+
+def test_a_new_solver_is_one_class_and_one_line(monkeypatch):
+    class Direct(Solver):
+        """Ridge codes by a general solver, once for every chunk."""
+
+        @classmethod
+        def supports(cls, batch):
+            return isinstance(batch.problem, Ridge) and batch.gram is not None
+
+        @classmethod
+        def cost(cls, batch):
+            return 0.0
+
+        def solve(self, cross, squared_norms):
+            used.append(len(cross))
+            system = self.batch.gram + self.batch.problem.alpha * np.eye(self.batch.n_atoms)
+            codes = to_sparse_rows(np.linalg.solve(system, cross.T).T)
+            return Solution(codes, np.ones(len(cross), np.int64), np.zeros(len(cross), dtype=bool))
+
+    used: list[int] = []
+    rng = np.random.default_rng(2)
+    atoms, samples = rng.standard_normal((20, 30)), rng.standard_normal((5, 30))
+    expected = sparse_encode(samples, atoms, Ridge(0.2)).toarray()
+    monkeypatch.setattr(solvers, "SOLVERS", (*solvers.SOLVERS, Direct))
+    np.testing.assert_allclose(sparse_encode(samples, atoms, Ridge(0.2)).toarray(), expected, atol=1e-12)
+    assert used == [5]
+    assert sparse_encode(samples, atoms, Lasso(0.1)).status.tolist() == ["ok"] * 5  # left to the others
+
+
+def test_a_problem_that_no_solver_supports_is_an_error(monkeypatch):
+    monkeypatch.setattr(solvers, "SOLVERS", (ForwardPath,))
+    with pytest.raises(TypeError, match="no solver supports Ridge"):
+        choose_solver(make_batch(Ridge(0.1)))
