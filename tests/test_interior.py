@@ -62,7 +62,10 @@ def test_the_fast_path_and_the_careful_one_lead_to_the_same_code():
     rng = np.random.default_rng(7)
     for decay in (0.0, 2.0, 4.0):
         F, b = problem(rng, 20, 60, decay)
-        ways = [interior._followed(F, b, 0.01, np.abs(b @ F).max(), 1e-9, careful=careful) for careful in (False, True)]
+        ways = [
+            interior._follow_central_path(F, b, 0.01, np.abs(b @ F).max(), 1e-9, careful=careful)
+            for careful in (False, True)
+        ]
         assert max(error for error, *_ in ways) <= 1e-6
         np.testing.assert_allclose(ways[0][1], ways[1][1], atol=1e-4 * np.abs(ways[1][1]).max())
 
@@ -73,7 +76,7 @@ def test_where_the_fast_path_overshoots_the_careful_one_arrives():
     for seed in range(150):
         rng = np.random.default_rng(seed)
         F, b = problem(rng, 7, 55, 5.0)
-        quick = interior._followed(F, b, 1e-4, np.abs(b @ F).max(), 1e-9, careful=False)
+        quick = interior._follow_central_path(F, b, 1e-4, np.abs(b @ F).max(), 1e-9, careful=False)
         left += quick[0] > 1e-6
         assert basis_pursuit(F, b, 1e-4) is not None
     assert left, "no sample needed the careful way: this test shows nothing"

@@ -1,4 +1,4 @@
-"""How long this process has spent in coding, so that an experiment can say what share of its time that is."""
+"""The time that this process has spent in coding, for the times that experiments report."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _seconds = 0.0
 
 
 def coding_seconds() -> float:
-    """Seconds that calls of :func:`srosr.sparse_encode` have taken in this process, added up over threads."""
+    """Return the seconds that calls of :func:`srosr.sparse_encode` have taken in this process, summed over threads."""
     return _seconds
 
 
 @contextmanager
 def coding_time() -> Iterator[None]:
-    """Count the time of this block."""
+    """Add the time of this block to the count."""
     global _seconds
     started = time.perf_counter()
     try:

@@ -91,7 +91,7 @@ class BPDN(Problem):
     Parameters
     ----------
     epsilon : float
-        The reconstruction error allowed, at least 0 and on the scale of the (normalised) samples.
+        The reconstruction error allowed, at least 0 and on the scale of the (normalized) samples.
 
     Notes
     -----
@@ -154,7 +154,7 @@ class BPDN(Problem):
 
 @dataclass(frozen=True)
 class Lasso(Problem):
-    r"""The penalised form, :math:`\min \tfrac12 \|y - Yx\|_2^2 + \alpha \|x\|_1`.
+    r"""The penalized form, :math:`\min \tfrac12 \|y - Yx\|_2^2 + \alpha \|x\|_1`.
 
     Parameters
     ----------

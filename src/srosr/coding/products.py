@@ -1,6 +1,6 @@
 """Products with the Gram matrix, with or without the matrix.
 
-Checks and large dictionaries need :math:`Gx` for many codes x and small blocks of G; neither needs all of it.
+Certificates and large dictionaries need :math:`Gx` for many codes x, and small blocks of G; neither needs all of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 128 * 2**20
 
 
 class Products(Protocol):
-    """What is asked of a Gram matrix."""
+    """The interface of a Gram matrix."""
 
     lengths: Array
     """Lengths of the atoms, 1 for zero atoms."""
@@ -28,11 +28,11 @@ class Products(Protocol):
     """The largest squared length of an atom."""
 
     def times(self, codes: Rows) -> Array:
-        """``codes @ G`` for codes (n, N)."""
+        """Return ``codes @ G`` for codes (n, N)."""
         ...
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
-        """``G[rows][:, columns]``."""
+        """Return ``G[rows][:, columns]``."""
         ...
 
 
@@ -42,7 +42,7 @@ def _lengths(squares: Array) -> Array:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _sparse_times(indptr, indices, data, gram):
-    """Like SciPy's product, but other threads need not wait for it."""
+    """Return the product of CSR codes and the Gram matrix, without holding Python's lock as SciPy does."""
     n_rows, n = indptr.shape[0] - 1, gram.shape[1]
     out = np.zeros((n_rows, n))
     for r in range(n_rows):
@@ -62,7 +62,7 @@ def _sparse_times(indptr, indices, data, gram):
 
 
 class StoredGram:
-    """All of the Gram matrix is in memory."""
+    """A Gram matrix in memory."""
 
     def __init__(self, gram: Array) -> None:
         self.gram = gram
@@ -70,18 +70,18 @@ class StoredGram:
         self.largest_square = float(np.diagonal(gram).max())
 
     def times(self, codes: Rows) -> Array:
-        """``codes @ G``."""
+        """Return ``codes @ G``."""
         if codes.is_dense:
             return codes.toarray() @ self.gram
         return _sparse_times(codes.indptr, codes.indices, codes.data, self.gram)
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
-        """``G[rows][:, columns]``."""
+        """Return ``G[rows][:, columns]``."""
         return self.gram[np.ix_(rows, columns)]
 
 
 class OnDemandGram:
-    """Columns of the Gram matrix are computed when they are needed and not kept."""
+    """A Gram matrix whose columns are computed when they are needed and not kept."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
@@ -90,7 +90,7 @@ class OnDemandGram:
         self.largest_square = float(squares.max())
 
     def times(self, codes: Rows) -> Array:
-        """``codes @ G``."""
+        """Return ``codes @ G``."""
         atoms = self.dictionary.linear_atoms
         if atoms is not None:
             return np.asarray((codes.csr() @ atoms) @ atoms.T)
@@ -104,5 +104,5 @@ class OnDemandGram:
         return out
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
-        """``G[rows][:, columns]``."""
+        """Return ``G[rows][:, columns]``."""
         return self.dictionary.block(rows, columns)

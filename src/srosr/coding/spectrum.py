@@ -1,11 +1,11 @@
-r"""The span of dependent atoms: singular vectors, and basis pursuit in their coordinates.
+r"""The span of the atoms: singular vectors, and the coordinates of basis pursuit over dependent atoms.
 
-The atoms scaled to unit length, :math:`Y = \hat Y L`, have :math:`\hat Y^T\hat Y = V\Sigma^2V^T`. (Scaled first, so
-that a short atom counts as much for the rank as a long one.) An epsilon out of reach asks for :math:`\min\|x\|_1`
+The atoms scaled to unit length, :math:`Y = \hat Y L`, have :math:`\hat Y^T\hat Y = V\Sigma^2V^T`. (They are scaled
+so that a short atom counts as much for the rank as a long one.) An epsilon out of reach asks for :math:`\min\|x\|_1`
 subject to :math:`Yx = Py`, which is :math:`V^TLx = t` with :math:`t = \Sigma^{-2}V^TL^{-1}c` over the singular values
 above ``RANK``. In these coordinates the atoms have the Gram matrix :math:`LVV^TL`, for unit atoms a projector: however
-nearly dependent the atoms are, it is perfectly conditioned, and the same homotopy walks its path to level zero, where
-only the constraint counts.
+nearly dependent the atoms are, it is perfectly conditioned, and the homotopy follows its path to level zero, where only
+the constraint counts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scipy import linalg
 
 from .._support.array_types import Array, IntArray
 
-# Singular values of unit atoms below this share of the largest are too uncertain to judge a residual by.
+# Singular values of unit atoms below this share of the largest are too uncertain to measure a residual with.
 _STEADY = 1e-8
-#: Rounding of a sum of products, relative to the sum of their sizes: bounds give way by it, so that it proves nothing.
+#: Rounding of a sum of products, relative to the sum of their sizes: bounds are lowered by it.
 ROUNDING = 8 * np.finfo(np.float64).eps
 
 #: Rank tolerance: squared singular values of unit atoms below this share of the largest count as zero.
@@ -48,9 +48,9 @@ class Spectrum:
         Squared singular values above the rank tolerance, the largest first.
     fine_vectors : ndarray (N, S)
     singular : ndarray (S,)
-        Singular values down to rounding, for problems that need no rank: a direction that hardly exists does no harm.
+        Singular values down to rounding, for problems that need no rank: nearly missing directions do no harm there.
     steady : int
-        How many of them are large enough to judge a residual by.
+        How many of them are large enough to measure a residual with.
     dropped : float
         The largest singular value that is not.
     blur : float
@@ -96,30 +96,30 @@ class Spectrum:
         return self.singular[:, None] * self.fine_vectors.T * self.lengths
 
     def along(self, cross: Array) -> Array:
-        """Samples in those coordinates, (n, S)."""
+        """Return samples in those coordinates, (n, S)."""
         return (cross / self.lengths) @ self.fine_vectors / self.singular
 
     def residual(self, codes: Any, cross: Array) -> tuple[Array, Array]:
-        """Of codes (n, N): residuals in the steady directions, and the samples' squared lengths there."""
+        """Return the residuals of codes (n, N) in the steady directions, and the samples' squared lengths there."""
         along = self.along(cross)[:, : self.steady]
         return along - codes @ self.features[: self.steady].T, np.einsum("ij,ij->i", along, along)
 
     def image(self, residual: Array) -> Array:
-        """What residuals in the steady directions have in common with all atoms."""
+        """Return the inner products of residuals in the steady directions with all atoms."""
         return residual @ self.features[: self.steady]
 
     def dual_point(self, image: Array) -> Array:
-        """z whose Yz has the image that is proposed, Y'Yz = image, as far as the span allows."""
+        """Return z whose Yz has a proposed image, Y'Yz = image, as far as the span allows."""
         return self.vectors @ ((image / self.lengths) @ self.vectors / self.values) / self.lengths
 
     def coordinates(self, cross: Array) -> Array:
-        """t of each sample: what a code must satisfy, V'Lx = t, to reconstruct its projection."""
+        """Return t of each sample: a code that reconstructs its projection satisfies V'Lx = t."""
         return (cross / self.lengths) @ self.vectors / self.values
 
     def vertex(self, atoms: IntArray, signs: Array, target: Array) -> tuple[Array, Array]:
-        """The code over some atoms that reconstructs t, and the image of the shortest dual point with these signs.
+        """Return the code over some atoms that reconstructs t, and the image of the shortest dual point of these signs.
 
-        From the coordinates themselves, whose condition is the root of the Gram matrix's.
+        They come from the coordinates, whose condition number is the root of the Gram matrix's.
         """
         orthonormal, corner = linalg.qr((self.vectors[atoms] * self.lengths[atoms, None]).T, mode="economic")
         values = linalg.solve_triangular(corner, orthonormal.T @ target)
@@ -127,6 +127,6 @@ class Spectrum:
         return values, self.lengths * (self.vectors @ point)
 
     def least_squares_residual(self, cross: Array, squared_norms: Array) -> Array:
-        """Distance of each sample to the span."""
+        """Return the distance of each sample to the span."""
         along = (cross / self.lengths) @ self.vectors
         return np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", along, along / self.values), 0.0))

@@ -1,10 +1,10 @@
-r"""The safe solver: slower, and built on nothing the homotopy uses.
+r"""The fallback solver: slower, and it shares nothing with the homotopy.
 
-Samples whose certificate does not hold come here. BPDN goes to the interior point method of :mod:`.interior`; Lasso,
-and what that one leaves, to Clarabel, an interior point solver for conic programmes, or to HiGHS where epsilon is out
-of reach, which is a linear programme; both up to a size beyond which they take minutes. All work in the coordinates of
-:mod:`.spectrum`, on features instead of Gram quantities: nearly dependent atoms are told apart by their singular
-values, not by the squares of them.
+It solves samples whose certificate does not hold. BPDN goes to the interior point method of :mod:`.interior_point`;
+Lasso, and what that method does not solve, to Clarabel, an interior point solver for conic programs, or to HiGHS if
+epsilon is out of reach, which is a linear program; both up to a size beyond which they take minutes. All work in the
+coordinates of :mod:`srosr.coding.spectrum`, on features instead of Gram quantities: these separate nearly dependent
+atoms by their singular values, not by the squares of them.
 
 References
 ----------
@@ -25,14 +25,14 @@ from ..problems import BPDN, Lasso, Problem
 from ..spectrum import Spectrum
 from .interior_point import basis_pursuit
 
-# Accuracy asked of the solvers; what they reach is for the certificate to say.
+# Accuracy asked of the solvers; the certificate says what they reach.
 _ACCURACY = 1e-11
-# Codes smaller than this share of the largest are an interior point method's zeros.
+# Coefficients smaller than this share of the largest are zeros of an interior point method.
 _ZERO = 1e-9
 # Dual constraints within this share of the largest are tight.
 _TIGHT = 1e-6
-# Entries of the features up to which Clarabel, or HiGHS, is asked where the code of the interior point method is not
-# certified. Over more they take minutes, and what denies such a code its certificate is rounding, for them as well.
+# Entries of the features up to which Clarabel or HiGHS is tried if the code of the interior point method is not
+# certified. For more they take minutes, and rounding, which prevents the certificate, affects them as well.
 _CONIC_ENTRIES = 250_000
 # Atoms that may still join or leave when a code is put into closed form.
 _CORRECTIONS = 20
