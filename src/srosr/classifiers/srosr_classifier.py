@@ -397,8 +397,9 @@ class SROSRClassifier(DictionaryClassifier):
 
         Parameters
         ----------
-        x : array-like (n_features,) or a row of a DataFrame
-            One sample.
+        x : array-like (n_features,) or (1, n_features), a row of a DataFrame, or a one-row DataFrame
+            One sample; with ``kernel="precomputed"`` a :class:`Queries` of one sample. Feature names are checked as in
+            ``predict``.
 
         Returns
         -------

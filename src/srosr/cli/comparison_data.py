@@ -86,7 +86,8 @@ def _read_pictures(
     import numpy as np
 
     from ..datasets import Dataset
-    from ..tables import ClassSampler, ReadError, list_labeled_pictures, number_classes, read_pictures, resize_picture
+    from ..features import resize_picture
+    from ..tables import ClassSampler, ReadError, list_labeled_pictures, number_classes, read_pictures
 
     kind, shape = features.kind, features.shape
     if not Path(data).is_dir():

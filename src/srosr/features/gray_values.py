@@ -123,10 +123,18 @@ def _read_gray(file: BinaryIO, max_side: int | None) -> Array:
     height, width = gray.shape
     if max_side is not None and max(height, width) > max_side:
         scale = max_side / max(height, width)
-        size = [max(1, math.floor(scale * side + 0.5)) for side in (width, height)]
-        smaller = Image.fromarray(gray.astype(np.float32)).resize((size[0], size[1]), Image.Resampling.BILINEAR)
-        gray = np.clip(np.asarray(smaller, dtype=np.float64), 0.0, 1.0)
+        gray = resize_picture(gray, (max(1, math.floor(scale * height + 0.5)), max(1, math.floor(scale * width + 0.5))))
     return gray
+
+
+def resize_picture(gray: Array, shape: tuple[int, int]) -> Array:
+    """Return a picture of gray values at another size, each new pixel a weighted mean of the old ones around it."""
+    if gray.shape == shape:
+        return gray
+    from PIL import Image
+
+    scaled = Image.fromarray(gray.astype(np.float32)).resize((shape[1], shape[0]), Image.Resampling.BILINEAR)
+    return np.clip(np.asarray(scaled, dtype=np.float64), 0.0, 1.0)
 
 
 def _convert_to_gray(image: Image.Image) -> Array:

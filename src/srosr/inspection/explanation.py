@@ -130,19 +130,7 @@ class Explanation(ExplanationFacts):
 
 
 def explain(clf: SROSRClassifier, x: Any) -> Explanation:
-    """Explain why a fitted recognizer recognizes or rejects one sample.
-
-    Parameters
-    ----------
-    clf : SROSRClassifier
-        Fitted.
-    x : array-like (n_features,) or (1, n_features), a row of a DataFrame, or a one-row DataFrame
-        One sample; with ``kernel="precomputed"`` a :class:`Queries` of one sample. Feature names are checked as in
-        ``predict``.
-
-    Returns
-    -------
-    explanation : Explanation
+    """Explain why a fitted recognizer recognizes or rejects one sample, see :meth:`SROSRClassifier.explain`.
 
     Examples
     --------

@@ -8,7 +8,6 @@ from .decision_files import find_format as find_format
 from .feature_recipe import FeatureRecipe as FeatureRecipe
 from .feature_recipe import compute_scale as compute_scale
 from .feature_recipe import make_thumbnail as make_thumbnail
-from .feature_recipe import resize_picture as resize_picture
 from .formats import open_rows as open_rows
 from .matlab import read_mat as read_mat
 from .picture_rows import PictureSource as PictureSource

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from ..features import SpatialPyramid, read_picture
+from ..features import SpatialPyramid, read_picture, resize_picture
 
 #: Side of the small copies of training pictures.
 THUMBNAIL = 64
@@ -203,16 +203,6 @@ def compute_scale(X: Array) -> tuple[Array, Array]:
 
 
 # -- pictures --------------------------------------------------------------------------------------------
-
-
-def resize_picture(gray: Array, shape: tuple[int, int]) -> Array:
-    """Return a picture of gray values at another size, each new pixel a weighted mean of the old ones around it."""
-    if gray.shape == shape:
-        return gray
-    from PIL import Image
-
-    scaled = Image.fromarray(gray.astype(np.float32)).resize((shape[1], shape[0]), Image.Resampling.BILINEAR)
-    return np.clip(np.asarray(scaled, dtype=np.float64), 0.0, 1.0)
 
 
 def make_thumbnail(gray: Array) -> AnyArray:
