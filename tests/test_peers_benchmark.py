@@ -281,7 +281,7 @@ def test_importing_the_benchmark_imports_no_other_package():
     assert out.stdout.strip() == "[]"
 
 
-def test_the_digits_are_always_there_and_the_same_for_everybody():
+def test_the_digits_are_always_there_and_the_same_for_all_methods():
     one, two = peers.digits(4), peers.digits(4)
     assert np.array_equal(one.X, two.X) and np.array_equal(one.y_test, two.y_test)
     assert len(np.unique(one.y)) == 6 and not set(one.y) & {UNKNOWN}
