@@ -465,8 +465,7 @@ def test_the_settings_say_which_threshold_a_method_has_by_default(tmp_path):
     text = "[method.knn]\nthreshold = 0.5\n[method.paper]\nopenness = 'level'\n[method.svm]\ntarget_rejection = 0.01\n"
     (tmp_path / "some.toml").write_text(PROTOCOL[: PROTOCOL.index("[method.")].replace("methods =", "#") + text)
     protocol = load_protocol(tmp_path / "some.toml")
-    page = reproduction._ReportWriter(protocol, None, 0, {})
-    said = {setting.name: page._setting(setting) for setting in protocol.methods}
+    said = {setting.name: reproduction._describe_method(setting) for setting in protocol.methods}
     default = "rejects 5 % of known samples (default)"
     assert said["paper"] == {"threshold": default, "openness": "of each level"}
     assert said["knn"] == {"threshold": 0.5} and said["svm"] == {"target_rejection": 0.01}

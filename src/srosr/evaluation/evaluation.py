@@ -272,7 +272,8 @@ class Evaluation:
             "thresholds": [vars(trade) for trade in (self.now, *self.threshold_effects)],
             "worst": {
                 name: [
-                    vars(mistake) | {"unknown_score": _finite_or_none(mistake.unknown_score)} for mistake in mistakes
+                    vars(one) | {"unknown_score": one.unknown_score if np.isfinite(one.unknown_score) else None}
+                    for one in mistakes
                 ]
                 for name, mistakes in self.worst.items()
             },
@@ -293,10 +294,6 @@ def _measure_as_dict(measure: Measure) -> dict[str, Any]:
 
 def _counts_as_dict(line: ClassCounts) -> dict[str, Any]:
     return {name: value for name, value in vars(line).items() if name != "known"}
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 # -- collecting ------------------------------------------------------------------------------------------
@@ -348,16 +345,13 @@ class EvaluationCollector:
         # New labels are numbered in the order of their first samples.
         numbers = np.empty(len(texts), dtype=np.int64)
         for i in np.argsort(first, kind="stable").tolist():
-            numbers[i] = self._assign_number(texts[i], int(rows[first[i]]))
+            self._check_label(texts[i], int(rows[first[i]]))
+            numbers[i] = self._numbers.setdefault(texts[i], len(self._numbers))
         named, chosen = np.unique(decisions.candidate, return_inverse=True)
         candidate = np.array([self._places[label] for label in named.tolist()], dtype=np.int64)[chosen]
         score = np.where(np.isnan(decisions.unknown_score), np.inf, decisions.unknown_score)
         self._batches.append((numbers[place], candidate, score, np.asarray(decisions.rejected), np.asarray(rows)))
         self._files.extend(files or ())
-
-    def _assign_number(self, label: str, row: int) -> int:
-        self._check_label(label, row)
-        return self._numbers.setdefault(label, len(self._numbers))
 
     def _check_label(self, label: str, row: int) -> None:
         if self.unknown is None or label in self.unknown or label in self._numbers:

@@ -52,38 +52,19 @@ METRIC_INFO: dict[str, Metric] = {
     "known_rejected": Metric("known rejected", 0),
 }
 
+_TYPES = dict.fromkeys(("experiment", "method", "metric", "reason"), str) | dict.fromkeys(("trial", "n_unknown"), int)
 #: The columns of each table and their types.
 TABLES: dict[str, dict[str, type]] = {
-    "results": {
-        "experiment": str,
-        "trial": int,
-        "n_unknown": int,
-        "openness": float,
-        "method": str,
-        "metric": str,
-        "value": float,
-    },
-    "coverage": {
-        "experiment": str,
-        "trial": int,
-        "method": str,
-        "target": float,
-        "known_rejected": float,
-        "unknown_rejected": float,
-        "f": float,
-        "accuracy": float,
-    },
-    "times": {
-        "experiment": str,
-        "trial": int,
-        "method": str,
-        "fit_seconds": float,
-        "predict_seconds": float,
-        "measure_seconds": float,
-        "coding_seconds": float,
-    },
-    "failures": {"experiment": str, "trial": int, "method": str, "reason": str},
-}
+    name: {column: _TYPES.get(column, float) for column in columns}
+    for name, columns in {
+        "results": ("experiment", "trial", "n_unknown", "openness", "method", "metric", "value"),
+        "coverage": ("experiment", "trial", "method", "target", "known_rejected", "unknown_rejected", "f", "accuracy"),
+        "times": (
+            "experiment", "trial", "method", "fit_seconds", "predict_seconds", "measure_seconds", "coding_seconds",
+        ),
+        "failures": ("experiment", "trial", "method", "reason"),
+    }.items()
+}  # fmt: skip
 _PARQUET = ("results", "times")
 _DTYPES = {str: "str", int: "int64", float: "float64"}
 

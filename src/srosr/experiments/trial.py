@@ -178,13 +178,10 @@ def _measure_levels(method: FittedMethod, trial: Trial) -> list[list[Any]]:
         openness = trial.openness(level)
         method.set_openness(openness)
         rows = trial.arrival <= level
-        for metric, value in compute_metrics(trial.y_test[rows], _select_rows(method.decide(), rows)).items():
-            out.append([level, openness, metric, value])
+        predictions = MethodPredictions(*(part[rows] for part in method.decide()))
+        values = compute_metrics(trial.y_test[rows], predictions)
+        out += [[level, openness, metric, value] for metric, value in values.items()]
     return out
-
-
-def _select_rows(predictions: MethodPredictions, rows: AnyArray) -> MethodPredictions:
-    return MethodPredictions(predictions.candidate[rows], predictions.score[rows], predictions.rejected[rows])
 
 
 def compute_metrics(y: AnyArray, predictions: MethodPredictions) -> dict[str, float]:
@@ -218,14 +215,11 @@ def _measure_coverage(method: FittedMethod, trial: Trial) -> list[list[float]]:
                 clf.set_threshold(target_rejection=target)
                 predictions = method.decide()
                 label = np.where(predictions.rejected, UNKNOWN, predictions.candidate)
-                values = (
-                    target,
-                    float(predictions.rejected[~unknown].mean()),
-                    float(predictions.rejected[unknown].mean()),
-                    float(open_set_f_measure(y, label, unknown_label=UNKNOWN)),
-                    float(open_set_accuracy(y, label, unknown_label=UNKNOWN)),
-                )
-                out.append(list(values))
+                shares = [float(predictions.rejected[kind].mean()) for kind in (~unknown, unknown)]
+                scores = [
+                    float(score(y, label, unknown_label=UNKNOWN)) for score in (open_set_f_measure, open_set_accuracy)
+                ]
+                out.append([target, *shares, *scores])
         finally:
             clf.set_threshold(**before)
     return out

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean, join_names
@@ -48,14 +47,10 @@ def make_classifier(setting: MethodSetting, seed: int) -> OpenSetClassifier:
             )
     usual = {"normalize": True, "random_state": seed, "n_jobs": 1}
     clf.set_params(**{name: value for name, value in usual.items() if name in there})
-    clf.set_params(**{name: _parse_value(name, value) for name, value in setting.parameters.items()})
+    given = setting.parameters
+    clf.set_params(**(given | {"problem": _parse_problem(given["problem"])} if "problem" in given else given))
     clf._check_parameters()
     return clf
-
-
-def _parse_value(name: str, value: Any) -> Any:
-    """Return a parameter as the classifier takes it."""
-    return _parse_problem(value) if name == "problem" else value
 
 
 def _parse_problem(value: Any) -> Problem:
@@ -82,8 +77,7 @@ def group_by_fit(settings: Iterable[MethodSetting]) -> list[list[MethodSetting]]
     return list(groups.values())
 
 
-@dataclass(frozen=True, eq=False)
-class MethodPredictions:
+class MethodPredictions(NamedTuple):
     """The predictions of a method for the test samples: best known class, unknown score, and whether it is rejected."""
 
     candidate: AnyArray

@@ -68,15 +68,10 @@ def open_set_aupr(
 
     Parameters
     ----------
-    y_true : array-like (n_samples,)
-        ``unknown_label`` for the samples of unknown classes; the labels of the others do not matter.
-    unknown_score : array-like (n_samples,)
-        Larger is more unknown.
-    unknown_label : str or number
+    y_true, unknown_score, unknown_label, sample_weight :
+        As for :func:`open_set_auroc`.
     positive : {"unknown", "known"}, default "unknown"
         The side to be found: unknown samples from the largest score down, or known ones from the smallest up.
-    sample_weight : array-like (n_samples,), optional
-        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------
@@ -126,15 +121,10 @@ def fpr_at_tpr(
 
     Parameters
     ----------
-    y_true : array-like (n_samples,)
-        ``unknown_label`` for the samples of unknown classes; the labels of the others do not matter.
-    unknown_score : array-like (n_samples,)
-        Larger is more unknown.
-    unknown_label : str or number
+    y_true, unknown_score, unknown_label, sample_weight :
+        As for :func:`open_set_auroc`.
     tpr : float in (0, 1], default 0.95
     positive : {"known", "unknown"}, default "known"
-    sample_weight : array-like (n_samples,), optional
-        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------

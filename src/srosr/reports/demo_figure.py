@@ -14,6 +14,7 @@ from .._support.atomic_files import open_atomically
 from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, draw_histogram
 from ..experiments import IMAGE_SHAPE, DemoResult, Example
 from ..inspection import ExplanationDisplay
+from .html_page import use_page_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,23 +32,11 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     From top to bottom: unknown scores of known and unknown digits with the threshold; a few samples with their codes
     and residuals; the errors that the recognizer has learned; and the explanation of one rejection.
     """
-    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     path = Path(path)
-    style: dict[Any, Any] = {
-        "font.size": 9.5,
-        "text.color": INK,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.linewidth": 0.8,
-    }
-    with rc_context(style):
+    with use_page_style(**{"font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=130, facecolor="white")
         FigureCanvasAgg(figure)
         _draw(figure, result)

@@ -29,6 +29,7 @@ _PALE_STROKES: tuple[tuple[Any, str], ...] = (
     ((0, (9, 2, 1.5, 2, 1.5, 2)), "P"),
 )
 _FAINT = "#8d92a1"
+_BINS = 50
 _GROUPS: tuple[tuple[str, str, Any], ...] = (
     ("held-out training", INK, (0, (1, 1))),
     ("test, known", KNOWN_COLOR, "-"),
@@ -42,7 +43,7 @@ _TARGET: dict[str, tuple[str, str, Any, str]] = {
 }
 
 
-def draw_errors(figure: Any, portrait: Mapping[str, Any], *, method: str = "", bins: int = 50) -> tuple[Axes, Axes]:
+def draw_errors(figure: Any, portrait: Mapping[str, Any], *, method: str = "") -> tuple[Axes, Axes]:
     """Draw histograms of matched and of non-matched errors of one trial, on one scale.
 
     The matched error of a sample is the residual of its class (for test samples, of the best class); the non-matched
@@ -53,7 +54,7 @@ def draw_errors(figure: Any, portrait: Mapping[str, Any], *, method: str = "", b
     parts = (portrait["held_out"], portrait["test"]["known"], portrait["test"]["unknown"])
     errors = {kind: [_keep_finite(part[kind]) for part in parts] for kind in ("matched", "nonmatched")}
     everything = [values for three in errors.values() for values in three if len(values)]
-    edges = find_bins(bins, *everything) if everything else np.linspace(0.0, 1.0, bins + 1)
+    edges = find_bins(_BINS, *everything) if everything else np.linspace(0.0, 1.0, _BINS + 1)
     upper, lower = figure.subplots(2, 1, sharex=True)
     whose = f"{escape_label(method)}: " if method else ""
     for ax, three, name in zip((upper, lower), errors.values(), ("matched error", "non-matched error"), strict=True):

@@ -116,6 +116,8 @@ def write_report(
     most = max(trials.values(), default=0)
     compared = ours if ours in methods else _find_best(results)
     extent = _summarize_extent(results, failures, asked, opening)
+    moments = [("started", _format_moment(started)), ("finished", _format_moment(finished))]
+    moments.append(("took", None if elapsed is None else format_duration(elapsed)))
     page: dict[str, Any] = {
         "title": title,
         "about": [part.strip() for part in about.split("\n\n") if part.strip()],
@@ -125,7 +127,7 @@ def write_report(
             ("trials", f"{extent['complete']} of {extent['asked']}"),
             ("openness", extent["levels"]),
             ("methods", f"{len(methods)}: {', '.join(methods)}"),
-            *_list_moments(started, finished, elapsed),
+            *((name, when) for name, when in moments if when is not None),
         ],
         "advice": list(advice),
         "failures": _group_failures(failures, methods),
@@ -187,7 +189,7 @@ def _summarize_extent(
     opening: str | None,
 ) -> dict[str, Any]:
     """Return how many of the requested trials are complete, that is, have a result or failure of every method."""
-    there = {(int(t), str(m)) for table in (results, failures) for t, m in _iterate_pairs(table)}
+    there = {(int(t), str(m)) for one in (results, failures) for t, m in zip(one["trial"], one["method"], strict=True)}
     n_asked = max(asked.values())
     due = [{(trial, name) for name, n in asked.items() if trial < n} for trial in range(n_asked)]
     complete = sum(pairs <= there for pairs in due)
@@ -201,22 +203,12 @@ def _summarize_extent(
     }
 
 
-def _iterate_pairs(table: pd.DataFrame) -> Any:
-    return table[["trial", "method"]].drop_duplicates().itertuples(index=False, name=None)
-
-
 def _describe_levels(steps: Sequence[Level]) -> str:
     if not steps:
         return "none yet"
     if len(steps) == 1:
         return format_level(steps[0])
     return f"{len(steps)} levels, from {format_level(steps[0])} to {format_level(steps[-1])}"
-
-
-def _list_moments(started: Any, finished: Any, elapsed: float | None) -> list[tuple[str, str]]:
-    given = [("started", _format_moment(started)), ("finished", _format_moment(finished))]
-    given.append(("took", None if elapsed is None else format_duration(elapsed)))  # type: ignore[arg-type]
-    return [(name, text) for name, text in given if text]
 
 
 def _format_moment(when: datetime | str | None) -> str | None:

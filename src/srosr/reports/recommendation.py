@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -152,7 +152,7 @@ def recommend(
         able = [s for s in ranking if s.n_trials == n_trials]
     if not able:
         return None
-    best, most = able[0], n_trials
+    best = able[0]
     rows = results[(results["metric"] == by) & results["method"].isin([s.method for s in able])]
     versus = compare_methods(
         rows.pivot(index="trial", columns="method", values="value").astype(np.float64), best.method
@@ -164,11 +164,11 @@ def recommend(
     return Recommendation(
         best.method,
         by,
-        most,
+        n_trials,
         rivals,
-        tuple(s.method for s in ranking if s.n_trials < most),
+        tuple(s.method for s in ranking if s.n_trials < n_trials),
         tuple(_write_sentences(able, by, rivals)),
-        tuple(_write_cautions(most, len(rivals), n_classes, folds)),
+        tuple(_write_cautions(n_trials, len(rivals), n_classes, folds)),
     )
 
 
@@ -223,21 +223,16 @@ def _estimate_solo_times(times: pd.DataFrame, settings: list[MethodSetting]) -> 
 
     Methods that share codes get the time of the first one in a trial, which computed the codes.
     """
-    fits = {s.name: group for group in map(_get_names, group_by_fit(settings)) for s in settings if s.name in group}
-    coded = tuple(s.name for s in settings if isinstance(make_classifier(s, 0), (SROSRClassifier, SparseRejection)))
-    out: dict[str, tuple[float, float]] = {}
-    for method in times["method"].unique():
-        mine = set(times.loc[times["method"] == method, "trial"])
-        seconds: list[Any] = []
-        for column, group in (
-            ("fit_seconds", fits.get(method, (method,))),
-            ("predict_seconds", coded if method in coded else (method,)),
+    fits = {s.name: [one.name for one in group] for group in group_by_fit(settings) for s in group}
+    coded = [s.name for s in settings if isinstance(make_classifier(s, 0), (SROSRClassifier, SparseRejection))]
+    out = {}
+    for method, own in times.groupby("method"):
+        seconds = []
+        for column, sharing in (
+            ("fit_seconds", fits.get(method, [method])),
+            ("predict_seconds", coded if method in coded else [method]),
         ):
-            rows = times[times["method"].isin(group) & times["trial"].isin(mine)]
+            rows = times[times["method"].isin(sharing) & times["trial"].isin(own["trial"])]
             seconds.append(float(rows.groupby("trial")[column].max().astype(np.float64).mean()))
         out[str(method)] = seconds[0], seconds[1]
     return out
-
-
-def _get_names(settings: Iterable[MethodSetting]) -> tuple[str, ...]:
-    return tuple(s.name for s in settings)

@@ -116,6 +116,8 @@ def reproduce(
     ------
     ProtocolError, DatasetError, ResultsFolderError, ExecutorError
     """
+    from .experiment_page import write_report
+
     settings = choose_methods(protocol, methods)
     dataset = protocol.load_dataset() if dataset is None else dataset
     protocol.check(dataset)
@@ -145,11 +147,30 @@ def reproduce(
         order = [s.name for s in protocol.methods]
         records, times = list(folder.records(order)), list(folder.times(order))
         tables = write_tables(out, protocol.name, records, times, order, METRICS)
-        page = _ReportWriter(
-            protocol, dataset, seed, _count_held_trials(asked, records), () if advise is None else advise(tables)
+        results, opening = protocol.merge_levels(tables["results"])
+        held = _count_held_trials(asked, records)
+        requested = [s for s in protocol.methods if s.name in held]
+        whole = summary.n_done == len(records)
+        write_report(
+            out / "report.html",
+            title=protocol.title,
+            about=protocol.about,
+            source=dataset.source,
+            settings=_list_settings(protocol, dataset, max(held.values()), seed),
+            **(tables | {"results": results}),
+            portraits={r["method"]: r["portrait"] for r in records if r["portrait"] is not None},
+            versions=folder.versions(),
+            asked=held,
+            started=started if whole else None,
+            finished=datetime.now().astimezone() if whole else None,
+            elapsed=elapsed if whole else None,
+            notes=_list_notes(requested, held, whole),
+            advice=() if advise is None else advise(tables),
+            opening=opening,
+            figures=out / "figures",
+            method_settings={s.name: _describe_method(s) for s in requested},
         )
-        report = page.write(out, tables, records, folder.versions(), started, elapsed, summary)
-    return Reproduction(summary, tables, out, report)
+    return Reproduction(summary, tables, out, out / "report.html")
 
 
 def _count_held_trials(asked: dict[str, int], records: list[Record]) -> dict[str, int]:
@@ -160,96 +181,40 @@ def _count_held_trials(asked: dict[str, int], records: list[Record]) -> dict[str
     return held
 
 
-@dataclass(frozen=True)
-class _ReportWriter:
-    """A writer of the report; ``asked`` is the number of trials of each method."""
+def _list_settings(protocol: Protocol, dataset: Dataset, n_trials: int, seed: int) -> list[tuple[str, Any]]:
+    features = protocol.features
+    return [
+        ("data set", f"{dataset.name}: {len(dataset.y):,} samples of {len(dataset.class_names)} classes"),
+        *protocol.describe(),
+        ("trials", str(n_trials)),
+        ("seed", str(seed)),
+        ("features", "unchanged" if features is None else {"kind": "spatial pyramid"} | features),
+    ]
 
-    protocol: Protocol
-    dataset: Dataset
-    seed: int
-    asked: dict[str, int]
-    advice: Sequence[str] = ()
 
-    @property
-    def methods(self) -> list[MethodSetting]:
-        """The methods requested by this run or an earlier one."""
-        return [s for s in self.protocol.methods if s.name in self.asked]
+def _describe_method(setting: MethodSetting) -> dict[str, Any]:
+    out = {} if setting.method == setting.name else {"method": setting.method}
+    out |= {name: _format_parameter(value) for name, value in setting.parameters.items()}
+    if not {"threshold", "target_rejection"} & set(setting.parameters):
+        rate = make_classifier(setting, 0).target_rejection
+        out["threshold"] = f"rejects {100 * rate:g} % of known samples (default)"
+    if setting.follows_openness:
+        out["openness"] = "of each level"
+    if setting.trials is not None:
+        out["trials"] = f"the first {setting.trials}"
+    return out
 
-    @property
-    def n_trials(self) -> int:
-        return max(self.asked.values())
 
-    def write(
-        self,
-        out: Path,
-        tables: dict[str, pd.DataFrame],
-        records: list[Record],
-        versions: list[dict[str, str]],
-        started: datetime,
-        elapsed: float,
-        summary: Summary,
-    ) -> Path:
-        from .experiment_page import write_report
-
-        portraits = {r["method"]: r["portrait"] for r in records if r["portrait"] is not None}
-        whole = summary.n_done == len(records)
-        results, opening = self.protocol.merge_levels(tables["results"])
-        path = out / "report.html"
-        write_report(
-            path,
-            title=self.protocol.title,
-            about=self.protocol.about,
-            source=self.dataset.source,
-            settings=self._settings(),
-            **(tables | {"results": results}),
-            portraits=portraits,
-            versions=versions,
-            asked=self.asked,
-            started=started if whole else None,
-            finished=datetime.now().astimezone() if whole else None,
-            elapsed=elapsed if whole else None,
-            notes=self._notes(whole),
-            advice=self.advice,
-            opening=opening,
-            figures=out / "figures",
-            method_settings={s.name: self._setting(s) for s in self.methods},
-        )
-        return path
-
-    def _settings(self) -> list[tuple[str, Any]]:
-        data, features = self.dataset, self.protocol.features
-        return [
-            ("data set", f"{data.name}: {len(data.y):,} samples of {len(data.class_names)} classes"),
-            *self.protocol.describe(),
-            ("trials", str(self.n_trials)),
-            ("seed", str(self.seed)),
-            ("features", "unchanged" if features is None else {"kind": "spatial pyramid"} | features),
-        ]
-
-    def _setting(self, setting: MethodSetting) -> dict[str, Any]:
-        out = {} if setting.method == setting.name else {"method": setting.method}
-        out |= {name: _format_parameter(value) for name, value in setting.parameters.items()}
-        if not {"threshold", "target_rejection"} & set(setting.parameters):
-            rate = make_classifier(setting, 0).target_rejection
-            out["threshold"] = f"rejects {100 * rate:g} % of known samples (default)"
-        if setting.follows_openness:
-            out["openness"] = "of each level"
-        if setting.trials is not None:
-            out["trials"] = f"the first {setting.trials}"
-        return out
-
-    def _notes(self, whole: bool) -> list[str]:
-        limits: dict[int, list[str]] = {}
-        for setting in self.methods:
-            if setting.trials is not None and setting.trials == self.asked[setting.name] < self.n_trials:
-                limits.setdefault(setting.trials, []).append(setting.name)
-        notes = [
-            f"{list_names(names)}: only {count_of(n, 'trial')}, as set in the protocol."
-            for n, names in sorted(limits.items())
-        ]
-        if not whole:
-            notes.append("This run was resumed, so its total time is not known.")
-        return notes
+def _list_notes(settings: Sequence[MethodSetting], held: dict[str, int], whole: bool) -> list[str]:
+    limits: dict[int, list[str]] = {}
+    for setting in settings:
+        if setting.trials is not None and setting.trials == held[setting.name] < max(held.values()):
+            limits.setdefault(setting.trials, []).append(setting.name)
+    notes = [
+        f"{list_names(names)}: only {count_of(n, 'trial')}, as set in the protocol."
+        for n, names in sorted(limits.items())
+    ]
+    return notes if whole else [*notes, "This run was resumed, so its total time is not known."]
 
 
 def _format_parameter(value: Any) -> Any:

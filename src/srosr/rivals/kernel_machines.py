@@ -99,15 +99,8 @@ def read_tail(parameters: Array) -> tuple[Array, Weibull]:
 def fit_lowest_tails(values: Sequence[Array], sizes: Sequence[int], end: float | None = None) -> tuple[Array, AnyArray]:
     r"""Fit Weibull distributions to the lowest values of each class, where its machine is least certain.
 
-    Parameters
-    ----------
-    values : sequence of ndarray
-        The values of each class.
-    sizes : sequence of int
-        How many of them to fit; at least ``MIN_VALUES``, at most all. While they are all equal, as scores on the margin
-        are, the number is doubled.
-    end : float, optional
-        Where values end; None is the width of the margin below the lowest.
+    Of each class at least ``MIN_VALUES`` and at most all values are fitted. While they are all equal, as scores on the
+    margin are, the number is doubled. Values end at ``end``, or the width of the margin below the lowest.
 
     Returns
     -------
@@ -156,18 +149,9 @@ def choose_parameters(
     """Choose C and γ by cross-validation on known samples.
 
     There are three stratified folds; the only sample of a class is never held out. If no sample can be, C is 1 if that
-    is among the values.
-
-    Parameters
-    ----------
-    grid : list of (C, γ)
-        Preferred ones first: the first of equals is taken.
-    members : ndarray of int (n,)
-    rng : RandomState
-    kernels : callable (train, test, γ)
-        Returns kernel values among training samples, and of the test samples with them.
-    correct : callable (kernel, members, kernel of test samples, their members, C)
-        Counts what was correct: the first count decides, then the others.
+    is among the values. The first of equally good points of the grid of (C, γ) is taken. ``kernels(train, test, γ)``
+    returns kernel values among training samples, and of the test samples with them; ``correct(kernel, members, kernel
+    of test samples, their members, C)`` counts what was correct: the first count decides, then the others.
     """
     if len(grid) == 1:
         return grid[0]

@@ -29,13 +29,7 @@ def fit_calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, 
 
     There are three stratified folds, or as many as the smallest class has samples. If that is one, or if a sigmoid
     would decrease with the decision value (as can happen with two or three samples per class), the decision values of
-    the training samples are used instead.
-
-    Returns
-    -------
-    machine : SVC
-    a, b : ndarray
-        One for each column of decision values.
+    the training samples are used instead. Returns the machine, and a and b of each column of decision values.
     """
     n_folds = min(N_FOLDS, int(np.unique(labels, return_counts=True)[1].min()))
     everything = np.arange(len(labels))
@@ -52,12 +46,9 @@ def fit_calibrated(machine: SVC, kernel: Array, labels: AnyArray) -> tuple[SVC, 
 
 @dataclass(frozen=True, eq=False)
 class RestMachines(KernelMachines):
-    """Machines of each class against the rest, with or without sigmoids.
+    """Machines of each class against the rest.
 
-    Attributes
-    ----------
-    slopes, offsets : ndarray (n_classes,) or (0,)
-        Parameters of the sigmoids; empty if the decision value is the score.
+    The parameters of the sigmoids are empty if the decision value is the score.
     """
 
     slopes: Array

@@ -21,26 +21,11 @@ _ROUNDING = 1e-9
 def place_planes(
     scores: Array, own: AnyArray, near_pressure: float = 0.0, far_pressure: float = 0.0, empirical_weight: float = 2.0
 ) -> tuple[float, float]:
-    r"""Place two planes around a class by greedy minimization of the risk.
+    r"""Return two planes :math:`A \le \Omega` around a class by greedy minimization of the risk.
 
     Planes lie on scores of training samples. The first slab reaches from the decision plane to the highest score of the
-    class; each step moves the plane that lowers the risk most with the other one fixed, until neither does.
-
-    Parameters
-    ----------
-    scores : ndarray (n,)
-        Decision values.
-    own : ndarray of bool (n,)
-        Whether a sample is of the class.
-    near_pressure, far_pressure : float
-        :math:`p_A, p_\Omega`.
-    empirical_weight : float
-        :math:`\lambda_r`.
-
-    Returns
-    -------
-    near, far : float
-        :math:`A \le \Omega`, with a sample of the class between them.
+    class; each step moves the plane that lowers the risk most with the other one fixed, until neither does. The
+    pressures are :math:`p_A, p_\Omega`, the weight :math:`\lambda_r`.
 
     Examples
     --------
@@ -78,13 +63,7 @@ def place_planes(
 
 @dataclass(frozen=True, eq=False)
 class Slabs(Model):
-    """Two parallel planes for each class.
-
-    Attributes
-    ----------
-    weights : ndarray (n_classes, n_features)
-    intercepts, near, far : ndarray (n_classes,)
-    """
+    """Two parallel planes for each class."""
 
     weights: Array
     intercepts: Array

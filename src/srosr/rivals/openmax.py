@@ -152,15 +152,9 @@ class OpenMax(LogisticClassifier):
 
 
 def fit_tails(distances: list[Array], tail_size: int, largest: float) -> tuple[Array, Array]:
-    """Fit Weibull distributions to the largest distances of each class; return shapes and scales.
+    """Fit Weibull distributions to the largest distances of each class from its mean; return shapes and scales.
 
-    Parameters
-    ----------
-    distances : list of ndarray
-        Distances to the mean of each class.
-    tail_size : int
-    largest : float
-        Largest feature: distances below its rounding error count as zero.
+    Distances below the rounding error of the largest feature count as zero.
     """
     distances = [d[d > 1e-14 * largest] for d in distances]
     short = [c for c, d in enumerate(distances) if len(d) < MIN_VALUES]

@@ -24,18 +24,8 @@ _HELD = 2**22
 def extract_pair_weights(machine: SVC, members: IntArray) -> tuple[Array, Array]:
     """Return weights of training samples and intercept for each pair of classes, positive for the first of the two.
 
-    Parameters
-    ----------
-    machine : SVC
-        Fitted to classes numbered from 0.
-    members : ndarray of int (n,)
-        Classes of its samples.
-
-    Returns
-    -------
-    weights : ndarray (n_pairs, n)
-        Pairs in the order of ``np.triu_indices``.
-    intercepts : ndarray (n_pairs,)
+    The machine is fitted to classes numbered from 0, those of its samples in ``members``; pairs are in the order of
+    ``np.triu_indices``, weights (n_pairs, n).
     """
     support, coefficients = machine.support_, machine.dual_coef_
     first, second = np.triu_indices(len(machine.classes_), 1)
@@ -52,21 +42,12 @@ def extract_pair_weights(machine: SVC, members: IntArray) -> tuple[Array, Array]
 
 
 def fit_sigmoids(decisions: Array, is_first: AnyArray, counts: AnyArray) -> tuple[Array, Array]:
-    r"""Fit Platt's sigmoids :math:`1/(1 + \exp(af + b))` to many columns of decision values at once.
+    r"""Fit Platt's sigmoids :math:`1/(1 + \exp(af + b))` to many columns of decision values at once; return a and b.
 
     By maximum likelihood with targets :math:`(n_+ + 1)/(n_+ + 2)` and :math:`1/(n_- + 2)`, by Newton's method with
     steps halved until they help. scikit-learn's ``CalibratedClassifierCV`` fits the same to one pair at a time; 20
-    classes have 190 pairs, and ``python -m benchmarks.sigmoids`` prints how much longer that takes.
-
-    Parameters
-    ----------
-    decisions : ndarray (n, n_pairs)
-    is_first, counts : ndarray of bool (n, n_pairs)
-        Whether a sample is of the first class of a pair, and whether it is of either class.
-
-    Returns
-    -------
-    a, b : ndarray (n_pairs,)
+    classes have 190 pairs, and ``python -m benchmarks.sigmoids`` prints how much longer that takes. A column is for a
+    pair of classes: ``is_first`` says whether a sample is of the first of the two, ``counts`` whether it is of either.
     """
     scale = np.maximum(np.abs(np.where(counts, decisions, 0.0)).max(axis=0), np.finfo(np.float64).tiny)
     f, weight = np.where(counts, decisions, 0.0) / scale, counts.astype(np.float64)
@@ -107,17 +88,8 @@ def couple_probabilities(pairs: Array, n_classes: int) -> Array:
 
     .. math:: \min_p \sum_i\sum_{j \ne i}(r_{ji}p_i - r_{ij}p_j)^2, \quad \sum_i p_i = 1,
 
-    with :math:`r_{ij}` the probability of class i against class j: the solution of linear equations, never negative.
-
-    Parameters
-    ----------
-    pairs : ndarray (n_samples, n_pairs)
-        :math:`r_{ij}` for the pairs i < j in the order of ``np.triu_indices``.
-    n_classes : int
-
-    Returns
-    -------
-    probabilities : ndarray (n_samples, n_classes)
+    with :math:`r_{ij}` the probability of class i against class j, for i < j in the order of ``np.triu_indices``: the
+    solution of linear equations, never negative.
     """
     first, second = np.triu_indices(n_classes, 1)
     out = np.empty((len(pairs), n_classes))
@@ -140,14 +112,7 @@ def couple_probabilities(pairs: Array, n_classes: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PairMachines(KernelMachines):
-    """A machine for each pair of classes i < j, in the order of ``np.triu_indices``, positive for the first.
-
-    Attributes
-    ----------
-    slopes, offsets : ndarray (n_pairs,)
-        Parameters of the sigmoids.
-    n_classes : int
-    """
+    """A machine and a sigmoid for each pair of classes in the order of ``np.triu_indices``, positive for the first."""
 
     slopes: Array
     offsets: Array

@@ -26,14 +26,8 @@ from .kernel_machines import (
 class InclusionMachines(KernelMachines):
     """Machines of each class against the rest, with the tails of the scores of the classes.
 
-    Attributes
-    ----------
-    match : ndarray (3, n_classes)
-        End, shape and scale of the tail of the scores of a class.
-    priors : ndarray (n_classes,)
-        Prior probabilities relative to the largest.
-    short : ndarray of bool (n_classes,)
-        Classes with a tail too short to fit.
+    ``match`` has end, shape and scale of each tail, ``priors`` the probabilities relative to the largest; a tail is too
+    ``short`` to fit.
     """
 
     match: Array

@@ -8,21 +8,11 @@ from .._support.array_types import Array
 
 
 def project_to_span(X: Array) -> tuple[Array, Array | None]:
-    r"""Express samples in an orthonormal basis of their span, if there are fewer samples than features.
+    """Express samples in an orthonormal basis Q of their span, if there are fewer samples than features.
 
     Everything that depends on inner products alone is the same in these coordinates, and a direction :math:`w` in them
-    is the direction :math:`Qw` of the features.
-
-    Parameters
-    ----------
-    X : ndarray (n_samples, n_features)
-
-    Returns
-    -------
-    coordinates : ndarray (n_samples, min(n_samples, n_features))
-        ``X`` itself if there are enough samples.
-    basis : ndarray (n_features, n_samples) or None
-        Q, with ``X == coordinates @ basis.T``; None for ``X`` itself.
+    is the direction :math:`Qw` of the features. Returns coordinates and Q, with ``X == coordinates @ Q.T``; or X and
+    None if there are enough samples.
 
     Examples
     --------
