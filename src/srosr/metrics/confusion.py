@@ -31,16 +31,11 @@ def open_set_confusion(
 
     Parameters
     ----------
-    y_true : array-like (n_samples,)
-        Classes, strings or numbers; ``unknown_label`` for the samples of unknown classes. See :func:`mark_unknown`.
-    y_pred : array-like (n_samples,)
-        Predictions: a class, or ``unknown_label`` for a rejected sample.
-    unknown_label : str or number
+    y_true, y_pred, unknown_label, sample_weight :
+        As for :func:`open_set_accuracy`.
     classes : array-like (n_classes,), optional
         The known classes in the order wanted: ``classes_`` of a fitted estimator. By default those that occur in
         ``y_true`` or ``y_pred``, sorted.
-    sample_weight : array-like (n_samples,), optional
-        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------

@@ -66,19 +66,13 @@ def open_set_f_measure(
 
     Parameters
     ----------
-    y_true : array-like (n_samples,)
-        Classes, strings or numbers; ``unknown_label`` for the samples of unknown classes. See :func:`mark_unknown`.
-        Samples of known classes are needed.
-    y_pred : array-like (n_samples,)
-        Predictions: a class, or ``unknown_label`` for a rejected sample.
-    unknown_label : str or number
+    y_true, y_pred, unknown_label, sample_weight :
+        As for :func:`open_set_accuracy`; samples of known classes are needed.
     variant : {"scheirer", "micro", "macro"}, default "scheirer"
     classes : array-like (n_classes,), optional
         The known classes, best ``clf.classes_``: a label that is neither among them nor the unknown one is then an
         error, and "macro" averages over all of them. By default the classes are those that occur in ``y_true`` or
         ``y_pred``, and a class that was neither trained nor marked unknown counts as known and missed.
-    sample_weight : array-like (n_samples,), optional
-        How often each sample counts; samples of weight 0 are left out. By default every sample counts once.
 
     Returns
     -------

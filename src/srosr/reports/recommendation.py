@@ -77,14 +77,13 @@ class PairedComparison:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to take: the method, ranked by the metric ``by``, and why.
+    """What to take, and why.
 
     ``rivals`` are the other methods that finished every trial, the nearest first; ``unfinished`` ones failed in a trial
     and are not recommended. ``sentences`` hold the evidence, ``cautions`` why it may not hold.
     """
 
     method: str
-    by: str
     n_trials: int
     rivals: tuple[PairedComparison, ...]
     unfinished: tuple[str, ...]
@@ -163,7 +162,6 @@ def recommend(
     )
     return Recommendation(
         best.method,
-        by,
         n_trials,
         rivals,
         tuple(s.method for s in ranking if s.n_trials < n_trials),
