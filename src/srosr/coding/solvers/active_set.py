@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .block_inverse import combine_half, times
-from .compiled import inner, part
+from .compiled import leaf, part
 
 # An atom whose squared distance to the span of the active ones is below this share of its squared length counts
 # as dependent on them.
@@ -14,7 +14,7 @@ _CLOSE = 1e-4
 _ROUNDING = 32 * 2.2e-16
 
 
-@inner(fastmath={"contract", "nsz"})
+@leaf(fastmath={"contract", "nsz"})
 def correlations(gram, corr, atoms, x, k, out):
     """Compute out = corr - sum over i < k of x[i] * gram[atoms[i]], the correlations of the residual with all atoms.
 
@@ -39,7 +39,7 @@ def correlations(gram, corr, atoms, x, k, out):
         i += 1
 
 
-@inner()
+@leaf()
 def gain(own, k, g, squared_length):
     """Add the row of atom k to G_AA, of which the lower half is kept."""
     for i in range(k):
@@ -47,7 +47,7 @@ def gain(own, k, g, squared_length):
     own[k, k] = squared_length
 
 
-@inner()
+@leaf()
 def lose(own, k, leaving):
     """Remove an atom from G_AA; the last of k takes its place."""
     last = k - 1
@@ -58,15 +58,57 @@ def lose(own, k, leaving):
     own[leaving, leaving] = own[last, last]
 
 
-@part()
-def subtract_product(own, k, x, rhs, out):
-    """Compute out = rhs - G_AA x."""
-    combine_half(own, x, k, out)
+@leaf()
+def solve(own, inverse, counts, k, g, begun, refinements, enough, x, e, step):
+    """Compute x = G_AA^-1 g and refine it until the error e = g - G_AA x is small enough; returns the largest one.
+
+    Where the solution has ``begun`` (1, else 0) x holds the product with the inverse already. Without refinements (-1)
+    no error is computed. These are floats: with integers Numba would compile this anew for each. ``step`` is scratch.
+    """
+    if begun == 0.0:
+        times(inverse, counts, k, g, x)
+    error = 0.0
+    attempt = 0.0
+    while attempt <= refinements:
+        if attempt > 0.0:
+            times(inverse, counts, k, e, step)
+            for i in range(k):
+                x[i] += step[i]
+        combine_half(own, x, k, e)
+        error = 0.0
+        for i in range(k):
+            e[i] = g[i] - e[i]
+            if abs(e[i]) > error:
+                error = abs(e[i])
+        if error <= enough:
+            break
+        attempt += 1.0
+    return error
+
+
+@leaf()
+def distance_left(g, u, k, squared_length):
+    """Return the squared distance of an atom to the span of the active ones, from its coordinates u."""
+    schur = squared_length
     for i in range(k):
-        out[i] = rhs[i] - out[i]
+        schur -= g[i] * u[i]
+    return schur
 
 
-@inner()
+@leaf()
+def refined_distance(g, u, e, k, squared_length, longest):
+    """Return the squared distance to second order, 0 where rounding hides it."""
+    size = 1.0
+    schur = squared_length
+    for i in range(k):
+        schur -= u[i] * (g[i] + e[i])
+        size += abs(u[i])
+    if schur <= _DEPENDENT * squared_length or schur <= _ROUNDING * size * size * longest:
+        return 0.0
+    return schur
+
+
+@part()
 def independence(own, longest, inverse, counts, k, squared_length, g, u, e, step):
     """Return the squared distance of an atom to the span of the active ones, 0 where rounding hides it.
 
@@ -75,29 +117,15 @@ def independence(own, longest, inverse, counts, k, squared_length, g, u, e, step
     Short distances are computed anew to second order, :math:`g_{jj} - 2g^Tu + u^TGu` with refined u. What the rounding
     of the Gram entries leaves uncertain, :math:`(1 + \\|u\\|_1)^2` times that of an entry, counts as nothing.
     """
-    times(inverse, counts, k, g, u)
-    schur = squared_length
-    for i in range(k):
-        schur -= g[i] * u[i]
-    if schur > _CLOSE * squared_length:
-        return schur
-    for attempt in range(2):
-        if attempt == 1:
-            times(inverse, counts, k, e, step)
-            for i in range(k):
-                u[i] += step[i]
-        subtract_product(own, k, u, g, e)
-    size = 1.0
-    schur = squared_length
-    for i in range(k):
-        schur -= u[i] * (g[i] + e[i])
-        size += abs(u[i])
-    if schur <= max(_DEPENDENT * squared_length, _ROUNDING * size * size * longest):
-        return 0.0
+    solve(own, inverse, counts, k, g, 0.0, -1.0, 0.0, u, e, step)
+    schur = distance_left(g, u, k, squared_length)
+    if schur <= _CLOSE * squared_length:
+        solve(own, inverse, counts, k, g, 1.0, 1.0, -1.0, u, e, step)
+        schur = refined_distance(g, u, e, k, squared_length, longest)
     return schur
 
 
-@inner()
+@part()
 def settle(gram, own, full, target, atoms, inverse, counts, k, enough, x, out, g, u, e):
     """Find x such that out = full - Gx equals target on the active atoms, refined until the error is small enough.
 
@@ -106,17 +134,6 @@ def settle(gram, own, full, target, atoms, inverse, counts, k, enough, x, out, g
     """
     for i in range(k):
         g[i] = full[atoms[i]] - target[i]
-    times(inverse, counts, k, g, x)
-    error = 0.0
-    for attempt in range(3):
-        subtract_product(own, k, x, g, e)
-        error = 0.0
-        for i in range(k):
-            error = max(error, abs(e[i]))
-        if error <= enough or attempt == 2:
-            break
-        times(inverse, counts, k, e, u)
-        for i in range(k):
-            x[i] += u[i]
+    error = solve(own, inverse, counts, k, g, 0.0, 2.0, enough, x, e, u)
     correlations(gram, full, atoms, x, k, out)
     return error

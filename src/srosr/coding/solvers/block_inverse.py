@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inner
+from .compiled import inner, leaf, part
 
 # Updates that wait, and the size below which none does: a small matrix is in the nearest cache anyway.
 WAIT = 16
@@ -23,7 +23,7 @@ _SMALL = 48
 _LARGE = 192
 
 
-@inner(fastmath={"contract", "nsz"})
+@leaf(fastmath={"contract", "nsz"})
 def combine(rows, coef, k, n, out):
     """out[:n] = sum over i < k of coef[i] * rows[i, :n], four rows at a time."""
     for j in range(n):
@@ -64,7 +64,7 @@ def enlarged(table, counts, capacity):
     return out
 
 
-@inner(fastmath={"contract", "nsz", "reassoc"})
+@leaf(fastmath={"contract", "nsz", "reassoc"})
 def combine_half(rows, coef, n, out):
     """out[:n] = rows[:n, :n] @ coef[:n] of a symmetric matrix, of which the lower half is read."""
     for j in range(n):
@@ -87,7 +87,7 @@ def combine_half(rows, coef, n, out):
         out[i + 3] += td
         for p in range(i, i + 4):
             for q in range(i, i + 4):
-                out[p] += rows[max(p, q), min(p, q)] * coef[q]
+                out[p] += (rows[p, q] if q < p else rows[q, p]) * coef[q]
         i += 4
     for p in range(i, n):
         t = 0.0
@@ -95,11 +95,11 @@ def combine_half(rows, coef, n, out):
             t += rows[p, j] * coef[j]
             out[j] += rows[p, j] * coef[p]
         for q in range(i, n):
-            t += rows[max(p, q), min(p, q)] * coef[q]
+            t += (rows[p, q] if q < p else rows[q, p]) * coef[q]
         out[p] += t
 
 
-@inner(fastmath={"contract", "nsz", "reassoc"})
+@part()
 def times(table, counts, k, g, out):
     """out[:k] = inverse @ g[:k]."""
     n = counts[0]
@@ -107,10 +107,16 @@ def times(table, counts, k, g, out):
         combine(table, g, n, n, out)
     else:
         combine_half(table, g, n, out)
+    _add_waiting(table, n, counts[1], k, g, out)
+
+
+@leaf(fastmath={"contract", "nsz", "reassoc"})
+def _add_waiting(table, n, count, k, g, out):
+    """Add the product of the waiting updates with g to that of the matrix, of size n."""
     for i in range(n, k):
         out[i] = 0.0
     first = table.shape[0] - WAIT
-    for p in range(counts[1]):
+    for p in range(count):
         w = table[first + p]
         t = 0.0
         for i in range(k):
@@ -120,10 +126,12 @@ def times(table, counts, k, g, out):
             out[i] += t * w[i]
 
 
-@inner(fastmath={"contract", "nsz"})
-def _write(table, counts, k):
-    """Write the waiting updates into the matrix, now of size k."""
+@leaf(fastmath={"contract", "nsz"})
+def write_if_due(table, counts, k):
+    """Write the waiting updates into the matrix, now of size k, if it is small or no more can wait."""
     n, count = counts[0], counts[1]
+    if count == 0 or (count < WAIT and k >= _SMALL):
+        return
     first = table.shape[0] - WAIT
     for i in range(k):
         row = table[i]
@@ -146,9 +154,23 @@ def _write(table, counts, k):
     counts[1] = 0
 
 
-@inner()
+@part()
 def append(table, counts, k, u, schur):
     """Gain an atom: u = inverse @ g its coordinates, schur its squared distance; the size becomes k + 1."""
+    begin_append(table, counts, k, u, schur)
+    write_if_due(table, counts, k + 1)
+
+
+@part()
+def remove(table, counts, k, i, column):
+    """Lose atom i of k; the last takes its place. ``column`` returns its column over its own entry, for the others."""
+    begin_remove(table, counts, k, i, column)
+    write_if_due(table, counts, k - 1)
+
+
+@leaf()
+def begin_append(table, counts, k, u, schur):
+    """Gain an atom, as in `append`; the update may have to be written."""
     if k < _SMALL and counts[1] == 0:
         r = 1.0 / schur
         for i in range(k):
@@ -171,13 +193,11 @@ def append(table, counts, k, u, schur):
     w[k] = 1.0
     w[-1] = 1.0 / schur
     counts[1] = p + 1
-    if p + 1 == WAIT:
-        _write(table, counts, k + 1)
 
 
-@inner()
-def remove(table, counts, k, i, column):
-    """Lose atom i of k; the last takes its place. ``column`` returns its column over its own entry, for the others."""
+@leaf()
+def begin_remove(table, counts, k, i, column):
+    """Lose an atom, as in `remove`; the update may have to be written."""
     first = table.shape[0] - WAIT
     n, count = counts[0], counts[1]
     last = k - 1
@@ -210,7 +230,5 @@ def remove(table, counts, k, i, column):
     column[i] = column[last]
     for j in range(last):
         column[j] /= pivot
-    counts[0] = min(n, last)
+    counts[0] = n if n < last else last
     counts[1] = count + 1
-    if last < _SMALL or count + 1 == WAIT:
-        _write(table, counts, last)

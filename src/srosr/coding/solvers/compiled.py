@@ -13,6 +13,8 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 entry_point = partial(njit, **_OPTIONS)
 #: A function that only compiled functions call. Without the wrappers for Python it compiles faster.
 inner = partial(njit, **_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-#: A part of the one function that calls it, compiled with it. An ``inner`` function is optimized once by itself and
-#: once more in every function above it, so that deep nests of them compile slowly.
+#: An ``inner`` function that allocates nothing, compiled without reference counts, and best calls no other: it is
+#: optimized once by itself and once more in every function above it, so that nests of them compile slowly.
+leaf = partial(inner, _nrt=False)
+#: A part of the functions that call it, compiled with them.
 part = partial(njit, inline="always", error_model="numpy")

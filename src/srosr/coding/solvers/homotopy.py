@@ -43,11 +43,11 @@ import numpy as np
 
 from ..._support.array_types import Array, IntArray
 from ..sparse_rows import Rows
-from .active_set import settle
-from .block_inverse import times
-from .compiled import entry_point, inner, part
+from .active_set import settle, solve
+from .block_inverse import combine, write_if_due
+from .compiled import entry_point, leaf, part
 from .path_corrections import finish, invert_afresh, is_last_piece, settle_low
-from .path_steps import ENDED, LEG_ENDS, MAX_CHECKS, NO_ROOM, take_steps
+from .path_steps import HIDDEN, JOINS, enter, find_event, leave, move
 from .working_set import choose_candidates, largest, promising
 from .workspace import (
     DIRECTION,
@@ -58,6 +58,8 @@ from .workspace import (
     LATE,
     LOST,
     MASKED,
+    OUT_OF_STEPS,
+    RATE,
     REACHED,
     SIGN,
     STOPPED,
@@ -84,6 +86,8 @@ _REFRESH_MIN, _REFRESH_MAX = 12, 48
 # far below it the path is followed where there are more pieces.
 _LEVEL_ZERO = 1e-8
 _LEVEL_LAST = 1e-13
+# Times the last look may find late atoms before the path counts as lost.
+_MAX_CHECKS = 200
 # Error of the active correlations, relative to their level, above which the inverse is computed afresh.
 _SETTLED_TO = 1e-9
 
@@ -168,42 +172,94 @@ def _collect(tally: IntArray, indices: IntArray, values: Array, n: int) -> Paths
     )
 
 
-@entry_point()
+@entry_point(_nrt=False)
 def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, tally):
     """Follow one path after the other; returns what the one under way needs, _NOTHING when all have ended.
 
     ``indices`` and ``values`` receive atoms, coefficients and dual points, ``tally`` the number of entries, the steps
-    and the ending of each.
+    and the ending of each. One function, as each that it called would be optimized by itself too.
     """
     while path.sample < corr.shape[0]:
-        b = path.sample
-        if path.stage == _START:
-            _start(corr[b], squared_norms[b], path, ws)
-        need = _follow(gram, corr[b], stop, path, ws)
-        if need != _NOTHING:
-            return need
-        used, k = path.used, path.k
-        if used + k > indices.shape[0]:
+        sample, stage = corr[path.sample], path.stage
+        if stage == _STEP:
+            if path.k == ws.atoms.shape[0]:
+                return _ROOM
+            if not _may_step(stop, path):
+                continue
+            combine(ws.block, ws.vectors[DIRECTION], path.k, path.w, ws.work[RATE])
+            leaves, enters, new_sign, step = find_event(path, ws)
+            if not abs(step) < np.inf:
+                path.ending, path.stage = LOST, _WRITE
+                continue
+            move(step, path, ws)
+            if enters >= 0:
+                fate = enter(gram, enters, new_sign, path, ws)
+                if fate == HIDDEN:
+                    path.stage = _LOOK
+                    _count_check(path)
+                elif fate == JOINS and path.added >= path.refresh and not path.arrived and not path.lowering_late:
+                    path.stage = _LOOK
+            elif leaves >= 0:
+                leave(gram, leaves, path, ws)
+                write_if_due(ws.inverse, ws.counts, path.k)
+            else:
+                _end_leg(sample, path, ws)
+        elif stage == _LEG:
+            _begin_leg(path, ws)
+        elif stage == _START:
+            _start(sample, squared_norms[path.sample], largest(sample), path, ws)
+        elif stage == _LOOK:
+            if stop[0] != 0:
+                path.ending, path.stage = STOPPED, _WRITE
+                continue
+            path.stage = _SETTLED
+            if not _settle(gram, sample, path, ws):
+                return _FRESH_INVERSE
+        elif stage == _SETTLED:
+            path.stage = _COMPARE
+            _estimate_noise(path, ws)
+            if not path.error <= 1e-6 * path.first_level or not path.noise < np.inf:
+                path.ending, path.stage = LOST, _WRITE
+            elif path.k > 0 and path.noise > 1e-11 * path.level:
+                return _LOW_LEVEL
+        elif stage == _COMPARE:
+            if _compare(gram, sample, path, ws):
+                return _LAST_PIECE
+        elif stage == _END:
+            path.stage = _WRITE
+            if path.unreachable:
+                path.ending = UNREACHABLE
+            if path.is_bpdn:
+                return _FINISH
+        elif path.used + path.k > indices.shape[0]:
             return _OUTPUT
-        has_dual = path.is_bpdn and (path.ending == REACHED or path.ending == UNREACHABLE)
-        for i in range(k):
-            indices[used + i] = ws.atoms[i]
-            values[0, used + i] = ws.vectors[X, i]
-            values[1, used + i] = ws.vectors[DUAL, i] if has_dual else 0.0
-        tally[0, b], tally[1, b], tally[2, b] = k, path.steps, path.ending
-        path.used = used + k
-        path.sample = b + 1
-        path.stage = _START
+        else:
+            _write_out(path, ws, indices, values, tally)
     return _NOTHING
 
 
-@inner()
-def _start(corr, squared_norm, path, ws):
+@leaf()
+def _write_out(path, ws, indices, values, tally):
+    """Write where a path ends, and go on to the next sample."""
+    used, k, b = path.used, path.k, path.sample
+    has_dual = path.is_bpdn and (path.ending == REACHED or path.ending == UNREACHABLE)
+    for i in range(k):
+        indices[used + i] = ws.atoms[i]
+        values[0, used + i] = ws.vectors[X, i]
+        values[1, used + i] = ws.vectors[DUAL, i] if has_dual else 0.0
+    tally[0, b], tally[1, b], tally[2, b] = k, path.steps, path.ending
+    path.used = used + k
+    path.sample = b + 1
+    path.stage = _START
+
+
+@leaf()
+def _start(corr, squared_norm, level, path, ws):
     """Begin at the first level, with no active atom."""
     for j in range(corr.shape[0]):
         ws.active[j] = False
         ws.residual_corr[j] = corr[j]
-    level, goal, is_bpdn = largest(corr), path.goal, path.is_bpdn
+    goal, is_bpdn = path.goal, path.is_bpdn
     path.squared_norm = path.residual2 = squared_norm
     path.level = path.first_level = level
     path.last_level = _LEVEL_ZERO * level if is_bpdn else goal
@@ -220,43 +276,25 @@ def _start(corr, squared_norm, path, ws):
         path.stage = _WRITE
 
 
-@part()
-def _follow(gram, corr, stop, path, ws):
-    """Follow a path from the stage it is at; returns what it needs, _NOTHING at its end."""
-    while path.stage != _WRITE:
-        if path.stage == _LOOK:
-            if stop[0] != 0:
-                path.ending, path.stage = STOPPED, _WRITE
-                continue
-            path.stage = _SETTLED
-            if not _settle(gram, corr, path, ws):
-                return _FRESH_INVERSE
-        elif path.stage == _SETTLED:
-            path.stage = _COMPARE
-            _estimate_noise(path, ws)
-            if not path.error <= 1e-6 * path.first_level or not np.isfinite(path.noise):
-                path.ending, path.stage = LOST, _WRITE
-            elif path.k > 0 and path.noise > 1e-11 * path.level:
-                return _LOW_LEVEL
-        elif path.stage == _COMPARE:
-            if _compare(gram, corr, path, ws):
-                return _LAST_PIECE
-        elif path.stage == _LEG:
-            _begin_leg(path, ws)
-        elif path.stage == _STEP:
-            outcome = take_steps(gram, stop, path, ws)
-            if outcome == NO_ROOM:
-                return _ROOM
-            path.stage = _WRITE if outcome == ENDED else _LOOK
-            if outcome == LEG_ENDS:
-                _end_leg(corr, path, ws)
-        else:
-            path.stage = _WRITE
-            if path.unreachable:
-                path.ending = UNREACHABLE
-            if path.is_bpdn:
-                return _FINISH
-    return _NOTHING
+@leaf()
+def _may_step(stop, path):
+    """Count a step, or end the path where there may be no more; returns whether there may."""
+    if path.steps >= path.max_steps:
+        path.ending, path.stage = OUT_OF_STEPS, _WRITE
+        return False
+    path.steps += 1
+    if path.steps % 64 == 0 and stop[0] != 0:
+        path.ending, path.stage = STOPPED, _WRITE
+        return False
+    return True
+
+
+@leaf()
+def _count_check(path):
+    """Count a time that atoms were late or hidden; the path is lost after too many."""
+    path.checks += 1
+    if path.checks > _MAX_CHECKS:
+        path.ending, path.stage = LOST, _WRITE
 
 
 @part()
@@ -272,10 +310,10 @@ def _settle(gram, corr, path, ws):
         gram, ws.own, corr, v[TARGET], ws.atoms, ws.inverse, ws.counts, k, 1e-12 * first,
         v[X], ws.residual_corr, v[G], v[U], v[E],
     )  # fmt: skip
-    return path.error <= max(_SETTLED_TO * level, 1e-12 * first)  # an error may be not a number
+    return path.error <= _SETTLED_TO * level or path.error <= 1e-12 * first  # an error may be not a number
 
 
-@inner()
+@leaf()
 def _estimate_noise(path, ws):
     """Estimate the rounding of a correlation."""
     noise = 2e-15 * path.first_level
@@ -284,7 +322,7 @@ def _estimate_noise(path, ws):
     path.noise = noise
 
 
-@inner()
+@leaf()
 def _square_residual(corr, path, ws):
     """Compute the squared residual, from settled coefficients."""
     residual2 = path.squared_norm
@@ -293,7 +331,7 @@ def _square_residual(corr, path, ws):
     path.residual2 = residual2
 
 
-@inner()
+@leaf()
 def _compare(gram, corr, path, ws):
     """Compare all correlations with the level: end there, or choose a working set.
 
@@ -314,7 +352,7 @@ def _compare(gram, corr, path, ws):
         return path.unreachable and path.last_level >= _LEVEL_LAST * first
     if path.arrived:
         path.checks += 1
-        if path.checks > MAX_CHECKS:
+        if path.checks > _MAX_CHECKS:
             path.ending, path.stage = LOST, _WRITE
             return False
     bound, count = promising(ws.residual_corr, top, ws.atoms, k, ws.histogram)
@@ -323,7 +361,11 @@ def _compare(gram, corr, path, ws):
         ws.vectors[IS_LATE, i] = 0.0
     path.lowering_late = path.late_level > 0.0
     path.added = 0
-    path.refresh = min(max(_REFRESH_MIN, k // 4), _REFRESH_MAX)
+    path.refresh = k // 4
+    if path.refresh < _REFRESH_MIN:
+        path.refresh = _REFRESH_MIN
+    elif path.refresh > _REFRESH_MAX:
+        path.refresh = _REFRESH_MAX
     path.stage = _LEG
     return False
 
@@ -337,13 +379,14 @@ def _begin_leg(path, ws):
         path.speed = -1.0
     for i in range(k):
         v[DRIVE, i] = v[SIGN, i] * (v[IS_LATE, i] if path.lowering_late else path.speed)
-    times(ws.inverse, ws.counts, k, v[DRIVE], v[DIRECTION])
+    solve(ws.own, ws.inverse, ws.counts, k, v[DRIVE], 0.0, -1.0, 0.0, v[DIRECTION], v[E], v[U])
     path.stage = _STEP
 
 
-@inner()
+@leaf()
 def _end_leg(corr, path, ws):
     """Go on with the common level where all late atoms have come down to it; else the path has arrived."""
+    path.stage = _LOOK
     if not path.lowering_late:
         path.arrived = True
         path.unreachable = path.is_bpdn and not path.at_epsilon

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .active_set import correlations, settle, subtract_product
+from .active_set import correlations, settle, solve
 from .block_inverse import append, new_inverse, times
-from .compiled import entry_point, inner
+from .compiled import entry_point
 from .working_set import largest
 from .workspace import DIRECTION, DUAL, SIGN, TARGET, E, G, U, X
 
@@ -87,17 +87,6 @@ def is_last_piece(gram, corr, path, ws):
     return largest(ws.residual_corr) <= 1e-3 * level + 10.0 * path.noise
 
 
-@inner()
-def _solve_refined(own, inverse, counts, k, rhs, out, e, step):
-    """Compute out = G_AA^-1 rhs with two rounds of iterative refinement."""
-    times(inverse, counts, k, rhs, out)
-    for _ in range(2):
-        subtract_product(own, k, out, rhs, e)
-        times(inverse, counts, k, e, step)
-        for i in range(k):
-            out[i] += step[i]
-
-
 @entry_point()
 def finish(corr, path, ws):
     """Compute BPDN's last piece in closed form, at epsilon to rounding; the dual point is the slope of the piece."""
@@ -105,8 +94,8 @@ def finish(corr, path, ws):
     x, sign, dual, c, fit = v[X], v[SIGN], v[DUAL], v[G], v[TARGET]
     for i in range(k):
         c[i] = corr[ws.atoms[i]]
-    _solve_refined(ws.own, ws.inverse, ws.counts, k, c, fit, v[E], v[U])
-    _solve_refined(ws.own, ws.inverse, ws.counts, k, sign, dual, v[E], v[U])
+    solve(ws.own, ws.inverse, ws.counts, k, c, 0.0, 2.0, -1.0, fit, v[E], v[U])
+    solve(ws.own, ws.inverse, ws.counts, k, sign, 0.0, 2.0, -1.0, dual, v[E], v[U])
     if path.unreachable:
         size = 0.0
         for i in range(k):

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inner
+from .compiled import leaf
 
 # Rates of approach below this are rounding: the atom runs along with its level.
 _PARALLEL = 1e-10
 
 
-@inner()
+@leaf()
 def first_to_zero(x, sign, u, new_sign, k):
     """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
     largest = 0.0
     least = 0.0  # what is smaller in u is rounding
     for i in range(k):
-        largest = max(largest, abs(x[i]))
-        least = max(least, 1e-6 * abs(u[i]))
+        if abs(x[i]) > largest:
+            largest = abs(x[i])
+        if 1e-6 * abs(u[i]) > least:
+            least = 1e-6 * abs(u[i])
     reach = np.inf
     for i in range(k):
         t = new_sign * u[i] * sign[i]
         if t > least:
-            reach = min(reach, (max(sign[i] * x[i], 0.0) + 1e-12 * largest) / t)
+            size = sign[i] * x[i] if sign[i] * x[i] > 0.0 else 0.0
+            if (size + 1e-12 * largest) / t < reach:
+                reach = (size + 1e-12 * largest) / t
     leaving = -1
     pivot = 0.0
     for i in range(k):
         t = new_sign * u[i] * sign[i]
-        if t > least and max(sign[i] * x[i], 0.0) <= reach * t and t > pivot:
+        size = sign[i] * x[i] if sign[i] * x[i] > 0.0 else 0.0
+        if t > least and size <= reach * t and t > pivot:
             leaving = i
             pivot = t
     return leaving
 
 
-@inner()
+@leaf()
 def step_to_epsilon(above, fall, curve, speed):
     """Where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, first is zero; inf if nowhere."""
     spread = fall * fall - curve * above
@@ -44,7 +49,7 @@ def step_to_epsilon(above, fall, curve, speed):
     return t if t >= 0.0 else np.inf
 
 
-@inner()
+@leaf()
 def first_to_leave(x, sign, direction, k, step):
     """The active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
     who = -1
@@ -53,12 +58,12 @@ def first_to_leave(x, sign, direction, k, step):
         if shrink > 0.0:
             t = sign[i] * x[i]
             if t < step * shrink:
-                step = max(t, 0.0) / shrink
+                step = t / shrink if t > 0.0 else 0.0
                 who = i
     return who, step
 
 
-@inner()
+@leaf()
 def first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
     """The inactive atom whose correlation reaches its level first within the step (-1: none), its sign, that step."""
     who = -1
@@ -74,13 +79,13 @@ def first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_lev
         closing = own_speed - work_rate[j]
         room = own - work_corr[j]
         if closing > _PARALLEL and room < step * closing:
-            step = max(room, 0.0) / closing
+            step = room / closing if room > 0.0 else 0.0
             who = j
             sign = 1.0
         closing = own_speed + work_rate[j]
         room = own + work_corr[j]
         if closing > _PARALLEL and room < step * closing:
-            step = max(room, 0.0) / closing
+            step = room / closing if room > 0.0 else 0.0
             who = j
             sign = -1.0
     return who, sign, step

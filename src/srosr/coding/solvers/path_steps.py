@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .active_set import gain, independence, lose
-from .block_inverse import append, combine, remove
-from .compiled import inner, part
+from .block_inverse import begin_append, begin_remove, write_if_due
+from .compiled import leaf, part
 from .path_events import first_to_enter, first_to_leave, first_to_zero, step_to_epsilon
 from .workspace import (
     CORR,
@@ -14,12 +14,9 @@ from .workspace import (
     DRIVE,
     IS_LATE,
     LATE,
-    LOST,
     MASKED,
-    OUT_OF_STEPS,
     RATE,
     SIGN,
-    STOPPED,
     TARGET,
     E,
     G,
@@ -27,56 +24,12 @@ from .workspace import (
     X,
 )
 
-# Why steps end.
-NO_ROOM = 0  # the workspace is full
-LEG_ENDS = 1  # the level, or the residual, aimed at is reached
-LOOK = 2  # all correlations are to be looked at
-ENDED = 3  # the path has ended, as path.ending says
-
-# Times the last look may find late atoms before the path counts as lost.
-MAX_CHECKS = 200
-
 # What becomes of a candidate whose correlation reaches its level.
-_JOINS, _RUNS_ALONG, _HIDDEN = 0, 1, 2
+JOINS, RUNS_ALONG, HIDDEN = 0, 1, 2
 
 
-@part()
-def take_steps(gram, stop, path, ws):
-    """Go from event to event; returns why that ends."""
-    while True:
-        if path.k == ws.atoms.shape[0]:
-            return NO_ROOM
-        if path.steps >= path.max_steps:
-            path.ending = OUT_OF_STEPS
-            return ENDED
-        path.steps += 1
-        if path.steps % 64 == 0 and stop[0] != 0:
-            path.ending = STOPPED
-            return ENDED
-        combine(ws.block, ws.vectors[DIRECTION], path.k, path.w, ws.work[RATE])
-        leaves, enters, new_sign, step = _find_event(path, ws)
-        if not np.isfinite(step):
-            path.ending = LOST
-            return ENDED
-        _move(step, path, ws)
-        if enters >= 0:
-            fate = _enter(gram, enters, new_sign, path, ws)
-            if fate == _HIDDEN:
-                path.checks += 1
-                if path.checks > MAX_CHECKS:
-                    path.ending = LOST
-                    return ENDED
-                return LOOK
-            if fate == _JOINS and path.added >= path.refresh and not path.arrived and not path.lowering_late:
-                return LOOK
-        elif leaves >= 0:
-            _leave(gram, leaves, path, ws)
-        else:
-            return LEG_ENDS
-
-
-@inner()
-def _find_event(path, ws):
+@leaf()
+def find_event(path, ws):
     """Return who leaves or enters first (-1: nobody), the sign of who enters, and the step to that event."""
     x, sign, direction, drive = ws.vectors[X], ws.vectors[SIGN], ws.vectors[DIRECTION], ws.vectors[DRIVE]
     k, level, speed = path.k, path.level, path.speed
@@ -115,8 +68,8 @@ def _find_event(path, ws):
     return leaves, enters, new_sign, step
 
 
-@inner()
-def _move(step, path, ws):
+@leaf()
+def move(step, path, ws):
     """Go that far along the piece."""
     x, direction, corr, rate = ws.vectors[X], ws.vectors[DIRECTION], ws.work[CORR], ws.work[RATE]
     for i in range(path.k):
@@ -140,7 +93,7 @@ def _measure_distance(gram, entering, path, ws):
 
 
 @part()
-def _enter(gram, who, new_sign, path, ws):
+def enter(gram, who, new_sign, path, ws):
     """Make a candidate active, if need be in exchange for an active atom.
 
     An atom that depends on the active ones and runs along with its level, like a duplicate, is masked instead. Where
@@ -159,13 +112,16 @@ def _enter(gram, who, new_sign, path, ws):
             leaving = first_to_zero(v[X], v[SIGN], v[U], new_sign, k)
         if leaving < 0:
             work[MASKED, who] = 1.0
-            return _RUNS_ALONG
+            return RUNS_ALONG
         # Along the null direction the first active atom to reach zero makes room.
-        theta = max(v[X, leaving] / (new_sign * v[U, leaving]), 0.0)
+        theta = v[X, leaving] / (new_sign * v[U, leaving])
+        if not theta > 0.0:
+            theta = 0.0
         for i in range(k):
             v[X, i] -= theta * new_sign * v[U, i]
         _drop_candidate(who, path, ws)
-        _leave(gram, leaving, path, ws)
+        leave(gram, leaving, path, ws)
+        write_if_due(ws.inverse, ws.counts, path.k)
         rate = 0.0
         for i in range(path.k):
             v[G, i] = gram[entering, ws.atoms[i]]
@@ -173,14 +129,15 @@ def _enter(gram, who, new_sign, path, ws):
         for i in range(path.k):
             rate += v[G, i] * v[DIRECTION, i]
         if schur == 0.0:
-            return _HIDDEN
+            return HIDDEN
     else:
         _drop_candidate(who, path, ws)
     _join(gram, entering, is_late, theta * new_sign, new_sign, new_sign * own_speed, rate, schur, path, ws)
-    return _JOINS
+    write_if_due(ws.inverse, ws.counts, path.k)
+    return JOINS
 
 
-@inner()
+@leaf()
 def _drop_candidate(who, path, ws):
     """Take a candidate out of the working set; the last one takes its column."""
     last = path.w - 1
@@ -192,7 +149,7 @@ def _drop_candidate(who, path, ws):
     path.w = last
 
 
-@part()
+@leaf()
 def _join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
     """Append an atom to the active ones, and update inverse, direction and block."""
     v, k = ws.vectors, path.k
@@ -201,7 +158,7 @@ def _join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
     direction[k] = (drive - rate) / schur
     for i in range(k):
         direction[i] -= u[i] * direction[k]
-    append(ws.inverse, ws.counts, k, u, schur)
+    begin_append(ws.inverse, ws.counts, k, u, schur)
     gain(ws.own, k, v[G], gram[entering, entering])
     ws.atoms[k] = entering
     ws.active[entering] = True
@@ -214,8 +171,8 @@ def _join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
     path.added += 1
 
 
-@inner()
-def _leave(gram, leaving, path, ws):
+@leaf()
+def leave(gram, leaving, path, ws):
     """Make an active atom a candidate; the last one takes its place."""
     v, work, w, last = ws.vectors, ws.work, path.w, path.k - 1
     g, direction = v[G], v[DIRECTION]
@@ -225,7 +182,7 @@ def _leave(gram, leaving, path, ws):
     on_late_level = path.lowering_late and v[IS_LATE, leaving] > 0.0
     work[CORR, w] = v[SIGN, leaving] * (path.late_level if on_late_level else path.level)
     work[LATE, w] = v[IS_LATE, leaving]
-    remove(ws.inverse, ws.counts, path.k, leaving, g)
+    begin_remove(ws.inverse, ws.counts, path.k, leaving, g)
     lose(ws.own, path.k, leaving)
     if leaving != last:
         ws.atoms[leaving] = ws.atoms[last]
