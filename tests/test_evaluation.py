@@ -1,6 +1,7 @@
 """What an evaluation promises: the library's metrics, honest intervals, whole files or none, a page of its own."""
 
 import csv
+import importlib
 import io
 import json
 import os
@@ -15,7 +16,7 @@ from scipy.stats import binomtest
 from worlds import World
 
 from srosr import KNNDistance, SROSRClassifier, metrics
-from srosr._support import atomic_files as atomic_file
+from srosr._support.atomic_files import write_atomically
 from srosr._support.unknown_label import format_label
 from srosr.classifiers.base import Decisions
 from srosr.cli.app import main
@@ -579,14 +580,12 @@ def test_the_figure_alone_can_be_had(made, tmp_path):
 
 
 def test_nothing_is_left_when_a_file_cannot_be_written(made, tmp_path, monkeypatch):
-    real = atomic_file.write_atomically
-
     def full(path, data):
         if path.name == "report.html":
             raise OSError(28, "No space left on device")
-        real(path, data)
+        write_atomically(path, data)
 
-    monkeypatch.setattr(atomic_file, "write_atomically", full)
+    monkeypatch.setattr(importlib.import_module("srosr.cli.evaluate"), "write_atomically", full)
     out = tmp_path / "new"
     answer = run(made / "numbers.srosr", made / "test.csv", "--label", "kind", "--out", out)
     fails(answer, "report.html", "No space left on device")
