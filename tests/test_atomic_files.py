@@ -1,5 +1,6 @@
 """Files are complete or absent, and a request to end leaves no temporary file of any writer."""
 
+import io
 import os
 import stat
 import zipfile
@@ -56,14 +57,17 @@ def unpack_archive(folder, monkeypatch):
 
 
 def download_file(folder, monkeypatch):
-    pooch = pytest.importorskip("pooch")
+    import requests
+
     from srosr.datasets.download import download
 
-    def fetch_half(self, url, output_file, _):
-        output_file.write(b"half")
+    def send_half(_):
+        yield b"half"
         end(folder)
 
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", fetch_half)
+    answer = requests.Response()
+    answer.status_code, answer.raw, answer.iter_content = 200, io.BytesIO(), send_half
+    monkeypatch.setattr(requests, "get", lambda *_, **__: answer)
     download("https://example.org/file.bin", folder / "file.bin")
 
 
