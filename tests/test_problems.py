@@ -1,4 +1,4 @@
-"""Problems are immutable values that refuse nonsense by the name of the argument."""
+"""Problems are immutable values that raise a ValueError naming an invalid argument."""
 
 import copy
 import pickle
@@ -15,13 +15,13 @@ ARGUMENT = {BPDN: "epsilon", Lasso: "alpha", Ridge: "alpha", OMP: "n_nonzero"}
 
 @pytest.mark.parametrize("kind", ARGUMENT)
 @pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), float("inf"), "0.1", None, [0.1], True])
-def test_bad_parameter_is_refused_by_name(kind, value):
+def test_an_invalid_parameter_raises_an_error_that_names_it(kind, value):
     with pytest.raises(ValueError, match=ARGUMENT[kind]):
         kind(value)
 
 
 @pytest.mark.parametrize("kind", [Lasso, Ridge])
-def test_zero_alpha_is_refused(kind):
+def test_zero_alpha_raises_an_error(kind):
     with pytest.raises(ValueError, match="alpha"):
         kind(0)
 

@@ -54,7 +54,7 @@ def explain(
     """Explain, in words and in a figure, why a row is recognized or rejected.
 
     For methods with sparse codes: which class comes closest and how large its error is, from which training samples the
-    sample is reconstructed, what speaks for an unknown class, and what would change the decision. For pictures the
+    sample is reconstructed, what indicates an unknown class, and what would change the decision. For pictures the
     figure shows the picture next to those training pictures. Other methods have no such parts: the explanation gives
     the scores of the classes, and where the unknown score lies among those of held-out samples.
 

@@ -1,7 +1,7 @@
-r"""Homotopy: the exact path of Lasso solutions, walked over Gram quantities alone.
+r"""Homotopy: the exact path of Lasso solutions, followed over Gram quantities alone.
 
 For one sample the coder sees ``gram`` :math:`G = Y^TY`, its correlations ``corr`` :math:`c = Y^Ty` and
-:math:`\|y\|^2`. As the level :math:`\lambda` falls from :math:`\max|c|`, the minimiser of
+:math:`\|y\|^2`. As the level :math:`\lambda` falls from :math:`\max|c|`, the minimizer of
 :math:`\tfrac12\|y - Yx\|^2 + \lambda\|x\|_1` moves along straight pieces: with active atoms :math:`A` and signs
 :math:`s`,
 
@@ -19,7 +19,7 @@ Here each step looks only at a *working set* W of promising atoms whose Gram ent
 block that stays in cache. From time to time (every quarter more of active atoms, and at the end) all N
 correlations are computed. Atoms outside W that should have entered meanwhile, the *late* ones, are not repaired
 by starting again: their own level t, first the largest late correlation, is lowered to :math:`\lambda` while
-everybody else's level rests. That is a homotopy too, with the same steps, so the walk goes on exactly from
+the level of all others rests. That is a homotopy too, with the same steps, so the path is followed exactly from
 where it is. The inverse of :math:`G_{AA}` and the direction are updated, not solved for.
 
 Degenerate atoms
