@@ -171,7 +171,7 @@ class WSVM(KernelMachineClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = WSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))
-    >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [30.0, 0.0]]).tolist(), clf.unknown_score([[30.0, 0.0]]).tolist()
+    >>> clf.predict([[0.0, 0.0], [4.0, 4.0], [30.0, 0.0]]).tolist(), clf.unknown_score([[30.0, 0.0]]).round(2).tolist()
     (['a', 'b', 'unknown'], [2.0])
     """
 
