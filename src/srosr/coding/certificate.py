@@ -24,7 +24,7 @@ from scipy import linalg
 
 from .._support.array_types import Array, IntArray
 from .products import Products
-from .sparse_rows import Rows
+from .sparse_rows import SparseRows
 from .spectrum import ROUNDING, Spectrum
 
 
@@ -67,7 +67,7 @@ class _Sums(NamedTuple):
     height: Array  # the largest |Gx|, with its rounding
 
 
-def _sum_up(codes: Rows, cross: Array, image: Array, length: Array, lengths: Array) -> _Sums:
+def _sum_up(codes: SparseRows, cross: Array, image: Array, length: Array, lengths: Array) -> _Sums:
     return _Sums(*_sum_rows(codes.indptr, codes.indices, codes.data, cross, image, length, lengths))
 
 
@@ -106,7 +106,7 @@ def _sum_rows(indptr, indices, data, cross, image, length, lengths):
 class Measures:
     """The quantities of each code of a batch that certificates are made of."""
 
-    codes: Rows
+    codes: SparseRows
     cross: Array
     squared_norms: Array
     products: Products
@@ -143,13 +143,13 @@ class Measures:
 
 
 def measure(
-    codes: Rows, cross: Array, squared_norms: Array, products: Products, spectrum: Spectrum | None = None
+    codes: SparseRows, cross: Array, squared_norms: Array, products: Products, spectrum: Spectrum | None = None
 ) -> Measures:
     """Measure a batch of codes.
 
     Parameters
     ----------
-    codes : Rows (n, N)
+    codes : SparseRows (n, N)
     cross : ndarray (n, N)
         Inner products of samples and atoms.
     squared_norms : ndarray (n,)
@@ -193,7 +193,7 @@ def relative_gap(objective: Array, bound: Array) -> Array:
     return np.where(np.isfinite(objective) & ~np.isnan(bound), gap, np.inf)
 
 
-def find_dual(codes: Rows, i: Any, products: Products) -> Rows | None:
+def find_dual(codes: SparseRows, i: Any, products: Products) -> SparseRows | None:
     """Return z with (Gz)_A = sign(x_A) for the support A of a code, zero elsewhere; None for the zero code."""
     part = slice(codes.indptr[i], codes.indptr[i + 1])
     keep = codes.data[part] != 0
@@ -205,11 +205,11 @@ def find_dual(codes: Rows, i: Any, products: Products) -> Rows | None:
         values = linalg.cho_solve(linalg.cho_factor(inner, check_finite=False), signs, check_finite=False)
     except linalg.LinAlgError:
         values = linalg.lstsq(inner, signs, check_finite=False)[0]
-    return Rows(np.array([0, len(support)]), support, values, (1, codes.shape[1]))
+    return SparseRows(np.array([0, len(support)]), support, values, (1, codes.shape[1]))
 
 
 def bound_in_span(
-    z: Rows, cross: Array, squared_norms: Array, epsilon: float, infeasible: np.ndarray, products: Products
+    z: SparseRows, cross: Array, squared_norms: Array, epsilon: float, infeasible: np.ndarray, products: Products
 ) -> Array:
     """Return the bounds that v = Yz gives after scaling to feasibility."""
     if len(cross) == 0:

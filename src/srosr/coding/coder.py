@@ -15,7 +15,7 @@ from .problems import Problem
 from .repair import Repair
 from .solvers import choose_solver
 from .solvers.solver import Solver
-from .sparse_rows import Rows
+from .sparse_rows import SparseRows
 
 __all__ = ["Coder", "Part"]
 
@@ -24,7 +24,7 @@ __all__ = ["Coder", "Part"]
 class Part:
     """Codes of one chunk."""
 
-    codes: Rows
+    codes: SparseRows
     certificate: Certificate
     steps: IntArray
 

@@ -33,7 +33,7 @@ from .._support.array_types import Array
 from .._support.messages import join_names
 from .._support.parameter_checks import check_count, check_positive
 from .certificate import Certificate, Measures, bound_by_image, bound_in_span, divide, find_dual, relative_gap
-from .sparse_rows import Rows
+from .sparse_rows import SparseRows
 from .spectrum import ROUNDING
 
 __all__ = ["BPDN", "OMP", "PROBLEMS", "Lasso", "PathEnd", "Problem", "Ridge", "problem_names"]
@@ -66,7 +66,7 @@ class Problem(ABC):
 
     @abstractmethod
     def certify(
-        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
     ) -> Certificate:
         """Certify a batch of codes.
 
@@ -76,7 +76,7 @@ class Problem(ABC):
             Of the codes.
         tol : float
             The accuracy to reach: for BPDN it separates a residual at epsilon from an epsilon out of reach.
-        duals : Rows (n, N), optional
+        duals : SparseRows (n, N), optional
             Dual points z proposed by a solver (empty rows where it has none). They are checked, not trusted.
         images : ndarray (n, N), optional
             Proposed images Y'v of dual points instead (zero where there is none), for measures in the coordinates of a
@@ -122,7 +122,7 @@ class BPDN(Problem):
         return PathEnd(True, self.epsilon)
 
     def certify(
-        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
     ) -> Certificate:
         """Certify codes, those that miss epsilon by more than ``tol`` as answers to an epsilon out of reach."""
         m, l1, epsilon = measures, measures.sums.l1, self.epsilon
@@ -133,7 +133,7 @@ class BPDN(Problem):
         along_residual = m.toward - epsilon * m.at_most - m.blur
         bound = np.where(infeasible, -np.inf, divide(along_residual, m.sums.peak, otherwise=-np.inf))
 
-        def in_span(z: Rows, rows: Any) -> Array:
+        def in_span(z: SparseRows, rows: Any) -> Array:
             return bound_in_span(z, m.cross[rows], m.squared_norms[rows], epsilon, infeasible[rows], m.products)
 
         if duals is not None:
@@ -184,7 +184,7 @@ class Lasso(Problem):
         return PathEnd(False, self.alpha)
 
     def certify(
-        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
     ) -> Certificate:
         """Certify codes by the multiple of the residual that gives the best bound."""
         m = measures
@@ -217,7 +217,7 @@ class Ridge(Problem):
         object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
 
     def certify(
-        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
     ) -> Certificate:
         """Certify codes by the multiple of the residual that gives the best bound."""
         m = measures
@@ -251,7 +251,7 @@ class OMP(Problem):
         object.__setattr__(self, "n_nonzero", check_count("n_nonzero", self.n_nonzero))
 
     def certify(
-        self, measures: Measures, tol: float, duals: Rows | None = None, images: Array | None = None
+        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
     ) -> Certificate:
         """Return the residuals; there is no optimum to compare them with."""
         return measures.certificate(0.5 * measures.residual2, None)

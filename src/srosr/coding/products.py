@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary
-from .sparse_rows import Rows
+from .sparse_rows import SparseRows
 
 # Bytes one block of Gram columns may take.
 _BLOCK_BYTES = 128 * 2**20
@@ -27,7 +27,7 @@ class Products(Protocol):
     largest_square: float
     """The largest squared length of an atom."""
 
-    def times(self, codes: Rows) -> Array:
+    def times(self, codes: SparseRows) -> Array:
         """Return ``codes @ G`` for codes (n, N)."""
         ...
 
@@ -69,7 +69,7 @@ class StoredGram:
         self.lengths = _lengths(np.diagonal(gram))
         self.largest_square = float(np.diagonal(gram).max())
 
-    def times(self, codes: Rows) -> Array:
+    def times(self, codes: SparseRows) -> Array:
         """Return ``codes @ G``."""
         if codes.is_dense:
             return codes.toarray() @ self.gram
@@ -89,7 +89,7 @@ class OnDemandGram:
         self.lengths = _lengths(squares)
         self.largest_square = float(squares.max())
 
-    def times(self, codes: Rows) -> Array:
+    def times(self, codes: SparseRows) -> Array:
         """Return ``codes @ G``."""
         atoms = self.dictionary.linear_atoms
         if atoms is not None:

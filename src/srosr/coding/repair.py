@@ -15,7 +15,7 @@ from .solvers.forward_path import find_out_of_reach
 from .solvers.homotopy import follow_paths
 from .solvers.on_demand import follow_on_demand
 from .solvers.workspace import OUT_OF_STEPS, UNREACHABLE
-from .sparse_rows import Rows, place_rows, to_sparse_rows
+from .sparse_rows import SparseRows, place_rows, to_sparse_rows
 from .spectrum import Spectrum
 
 __all__ = ["Repair"]
@@ -59,7 +59,7 @@ class Repair:
             certificate.violation[rows[~clear]] = np.inf
 
     def certify_in_span(
-        self, again: IntArray, codes: Rows, old: Certificate, cross: Array, squared_norms: Array
+        self, again: IntArray, codes: SparseRows, old: Certificate, cross: Array, squared_norms: Array
     ) -> tuple[IntArray, Certificate]:
         """Certify codes with the same dual point, the residual, in the span's coordinates; return which are left.
 
@@ -79,8 +79,8 @@ class Repair:
         return again[~old.holds(tol)[again]], old
 
     def solve_again(
-        self, again: IntArray, codes: Rows, old: Certificate, cross: Array, squared_norms: Array, steps: IntArray
-    ) -> tuple[Rows, Certificate]:
+        self, again: IntArray, codes: SparseRows, old: Certificate, cross: Array, squared_norms: Array, steps: IntArray
+    ) -> tuple[SparseRows, Certificate]:
         """Solve samples by the fallback solver and keep the better certified code of each; ``steps`` are added to."""
         batch, spectrum = self.batch, self.batch.spectrum
         cross, squared_norms = cross[again], squared_norms[again]
@@ -131,7 +131,7 @@ class Repair:
         return better
 
     def _certify(
-        self, codes: Rows, cross: Array, squared_norms: Array, spectrum: Spectrum | None, duals: Rows | None = None,
+        self, codes: SparseRows, cross: Array, squared_norms: Array, spectrum: Spectrum | None, duals: SparseRows | None = None,
         images: Array | None = None,
     ) -> Certificate:  # fmt: skip
         measures = measure(codes, cross, squared_norms, self.batch.products, spectrum)

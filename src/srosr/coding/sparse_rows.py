@@ -13,7 +13,7 @@ from .._support.array_types import Array, IntArray
 _DENSE = 0.1
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """The arrays of a CSR matrix, without SciPy's checks at every step."""
 
     indptr: IntArray
@@ -41,23 +41,23 @@ class Rows(NamedTuple):
         out[np.repeat(np.arange(self.shape[0]), self.counts), self.indices] = self.data
         return out
 
-    def take(self, rows: IntArray) -> Rows:
+    def take(self, rows: IntArray) -> SparseRows:
         """Return some of the rows."""
         counts = self.counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         entries = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-        return Rows(indptr, self.indices[entries], self.data[entries], (len(rows), self.shape[1]))
+        return SparseRows(indptr, self.indices[entries], self.data[entries], (len(rows), self.shape[1]))
 
 
-def to_sparse_rows(dense: Array) -> Rows:
+def to_sparse_rows(dense: Array) -> SparseRows:
     """Return dense rows as sparse ones."""
     n_rows, n = dense.shape
     flat = np.flatnonzero(dense)
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(dense, axis=1))])
-    return Rows(indptr, flat % max(n, 1), dense.ravel()[flat], (n_rows, n))
+    return SparseRows(indptr, flat % max(n, 1), dense.ravel()[flat], (n_rows, n))
 
 
-def place_rows(shape: tuple[int, ...], *parts: tuple[IntArray, Rows]) -> Rows:
+def place_rows(shape: tuple[int, ...], *parts: tuple[IntArray, SparseRows]) -> SparseRows:
     """Return rows of a shape that consist of parts, each with the rows it goes to; other rows are empty."""
     if len(parts) == 1 and len(parts[0][0]) == shape[0] and (np.diff(parts[0][0]) > 0).all():
         return parts[0][1]
@@ -71,12 +71,12 @@ def place_rows(shape: tuple[int, ...], *parts: tuple[IntArray, Rows]) -> Rows:
         to = np.repeat(indptr[rows] - part.indptr[:-1], part.counts) + np.arange(part.indptr[-1])
         indices[to] = part.indices
         data[to] = part.data
-    return Rows(indptr, indices, data, shape)
+    return SparseRows(indptr, indices, data, shape)
 
 
-def stack_rows(parts: list[Rows]) -> Rows:
+def stack_rows(parts: list[SparseRows]) -> SparseRows:
     """Return the rows of all parts, one below the other."""
     counts = np.concatenate([part.counts for part in parts])
     indptr = np.concatenate([[0], np.cumsum(counts)])
     indices, data = np.concatenate([p.indices for p in parts]), np.concatenate([p.data for p in parts])
-    return Rows(indptr, indices, data, (len(counts), parts[0].shape[1]))
+    return SparseRows(indptr, indices, data, (len(counts), parts[0].shape[1]))

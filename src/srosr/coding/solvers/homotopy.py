@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._support.array_types import Array, IntArray
-from ..sparse_rows import Rows
+from ..sparse_rows import SparseRows
 from .active_set import settle, solve
 from .block_inverse import combine, write_if_due
 from .compiled import entry_point, leaf, part
@@ -95,8 +95,8 @@ _SETTLED_TO = 1e-9
 class Paths(NamedTuple):
     """Where the paths of a batch end."""
 
-    codes: Rows
-    duals: Rows  # for BPDN, z of the dual points v = Yz in the span of the active atoms
+    codes: SparseRows
+    duals: SparseRows  # for BPDN, z of the dual points v = Yz in the span of the active atoms
     steps: IntArray
     endings: IntArray  # as listed in .workspace
 
@@ -168,7 +168,10 @@ def _collect(tally: IntArray, indices: IntArray, values: Array, n: int) -> Paths
     indptr, indices = np.concatenate([[0], np.cumsum(counts)]), indices[order]
     shape = (n_samples, n)
     return Paths(
-        Rows(indptr, indices, values[0, order], shape), Rows(indptr, indices, values[1, order], shape), steps, endings
+        SparseRows(indptr, indices, values[0, order], shape),
+        SparseRows(indptr, indices, values[1, order], shape),
+        steps,
+        endings,
     )
 
 

@@ -9,7 +9,7 @@ from ..._support.array_types import Array, IntArray
 from ..batch import Batch
 from ..problems import OMP
 from ..products import Products
-from ..sparse_rows import Rows, to_sparse_rows
+from ..sparse_rows import SparseRows, to_sparse_rows
 from .active_set import correlations
 from .block_inverse import append, new_inverse, times
 from .solver import Solution, Solver
@@ -80,7 +80,9 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
     return indptr, indices[:used].copy(), data[:used].copy(), chosen
 
 
-def pursue_on_demand(products: Products, cross: Array, squared_norms: Array, n_nonzero: int, stop: np.ndarray) -> Rows:
+def pursue_on_demand(
+    products: Products, cross: Array, squared_norms: Array, n_nonzero: int, stop: np.ndarray
+) -> SparseRows:
     """Return codes over a dictionary too large for a Gram matrix: all samples choose their next atom together."""
     codes = np.zeros(cross.shape)
     chosen: list[IntArray] = [np.empty(0, np.int64) for _ in cross]
@@ -127,7 +129,7 @@ class Pursuit(Solver):
         batch, problem = self.batch, self.batch.problem
         assert isinstance(problem, OMP)
         indptr, indices, data, chosen = pursue_batch(batch.gram, cross, squared_norms, problem.n_nonzero, batch.stop)
-        return Solution(Rows(indptr, indices, data, cross.shape), chosen, np.zeros(len(cross), dtype=bool))
+        return Solution(SparseRows(indptr, indices, data, cross.shape), chosen, np.zeros(len(cross), dtype=bool))
 
 
 class OnDemandPursuit(Pursuit):

@@ -17,7 +17,7 @@ from ..._support.array_types import Array, IntArray
 from ..batch import Batch
 from ..problems import Problem
 from ..products import Products
-from ..sparse_rows import Rows, to_sparse_rows
+from ..sparse_rows import SparseRows, to_sparse_rows
 from ..spectrum import Spectrum
 from .fallback import solve_safely
 from .homotopy import follow_paths
@@ -124,7 +124,7 @@ def follow_on_demand(
     *,
     atoms: Array | None = None,
     careful: bool = False,
-) -> tuple[Rows, Rows, IntArray, IntArray]:
+) -> tuple[SparseRows, SparseRows, IntArray, IntArray]:
     """Code samples without a Gram matrix; return codes, dual points, steps, and endings of :mod:`.workspace`.
 
     With ``careful`` the sets are solved by the fallback solver instead of the homotopy, in the coordinates of ``atoms``
@@ -174,7 +174,7 @@ def follow_on_demand(
     )
 
 
-def _spread_vectors(samples: list[_Sample], name: str, n: int) -> Rows:
+def _spread_vectors(samples: list[_Sample], name: str, n: int) -> SparseRows:
     """Return a vector of each sample, spread over all atoms."""
     dense = np.zeros((len(samples), n))
     for row, sample in zip(dense, samples, strict=True):

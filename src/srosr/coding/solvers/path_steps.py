@@ -30,7 +30,7 @@ JOINS, RUNS_ALONG, HIDDEN = 0, 1, 2
 
 @leaf()
 def find_event(path, ws):
-    """Return the atom that leaves or enters first (-1: none), the sign of one that enters, and the step to the event."""
+    """Return the atom that leaves or enters first (-1: none), its sign if it enters, and the step to the event."""
     x, sign, direction, drive = ws.vectors[X], ws.vectors[SIGN], ws.vectors[DIRECTION], ws.vectors[DRIVE]
     k, level, speed = path.k, path.level, path.speed
     if path.lowering_late:

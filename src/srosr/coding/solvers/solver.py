@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._support.array_types import Array, IntArray
 from ..batch import Batch
-from ..sparse_rows import Rows, place_rows
+from ..sparse_rows import SparseRows, place_rows
 
 __all__ = ["Solution", "Solver"]
 
@@ -17,12 +17,12 @@ __all__ = ["Solution", "Solver"]
 class Solution(NamedTuple):
     """Codes of a chunk of samples."""
 
-    codes: Rows
+    codes: SparseRows
     steps: IntArray
     #: Samples whose path was cut off by the limit of steps.
     out_of_steps: np.ndarray
     #: Proposed dual points z of v = Yz, for the certificate.
-    duals: Rows | None = None
+    duals: SparseRows | None = None
     #: Samples left to the fallback solver, which solves them better.
     unsolved: np.ndarray | None = None
 

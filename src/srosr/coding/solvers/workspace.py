@@ -26,7 +26,7 @@ LOST = 3  # numerically stuck; the fallback solver takes over
 STOPPED = 4  # the caller's stop flag was raised
 DOUBTFUL = 5  # BPDN: the level is so low that epsilon is likely to be out of reach
 
-# Rows of Workspace.vectors, an entry an active atom.
+# SparseRows of Workspace.vectors, an entry an active atom.
 X = 0  # coefficients
 SIGN = 1  # of the correlations
 IS_LATE = 2  # 1 where the atom is on the late level
@@ -35,7 +35,7 @@ DIRECTION = 4  # in which x moves
 DUAL = 5  # BPDN: z_A of the dual point v = Yz
 TARGET, G, U, E = 6, 7, 8, 9  # scratch
 
-# Rows of Workspace.work, an entry a candidate.
+# SparseRows of Workspace.work, an entry a candidate.
 CORR = 0  # correlation with the residual
 RATE = 1  # how fast that falls
 LATE = 2  # 1 where the candidate is on the late level
