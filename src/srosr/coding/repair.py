@@ -131,8 +131,8 @@ class Repair:
         return better
 
     def _certify(
-        self, codes: SparseRows, cross: Array, squared_norms: Array, spectrum: Spectrum | None, duals: SparseRows | None = None,
-        images: Array | None = None,
+        self, codes: SparseRows, cross: Array, squared_norms: Array, spectrum: Spectrum | None,
+        duals: SparseRows | None = None, images: Array | None = None,
     ) -> Certificate:  # fmt: skip
         measures = measure(codes, cross, squared_norms, self.batch.products, spectrum)
         return self.problem.certify(measures, self.batch.tol, duals, images)
