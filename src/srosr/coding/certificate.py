@@ -19,10 +19,10 @@ from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import linalg
 
 from .._support.array_types import Array, IntArray
+from .._support.compiled import entry_point
 from .products import Products
 from .sparse_rows import SparseRows
 from .spectrum import ROUNDING, Spectrum
@@ -71,7 +71,7 @@ def _sum_up(codes: SparseRows, cross: Array, image: Array, length: Array, length
     return _Sums(*_sum_rows(codes.indptr, codes.indices, codes.data, cross, image, length, lengths))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry_point()
 def _sum_rows(indptr, indices, data, cross, image, length, lengths):
     """Compute the fields of :class:`_Sums` in one pass over the arrays."""
     n = cross.shape[0]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from .._support.array_types import Array, IntArray
+from .._support.compiled import entry_point
 from ..dictionary import Dictionary
 from .sparse_rows import SparseRows
 
@@ -40,7 +40,7 @@ def _lengths(squares: Array) -> Array:
     return np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@entry_point(fastmath={"contract", "nsz"})
 def _sparse_times(indptr, indices, data, gram):
     """Return the product of CSR codes and the Gram matrix, without holding Python's lock as SciPy does."""
     n_rows, n = indptr.shape[0] - 1, gram.shape[1]

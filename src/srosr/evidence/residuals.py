@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from .._support.array_types import Array
+from .._support.compiled import entry_point
 from ..coding import Codes
 from ..dictionary import Dictionary, Queries
 
@@ -195,7 +195,7 @@ def _compute_quadratic(x: sparse.csr_array, dictionary: Dictionary) -> Array:
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry_point()
 def _sum_quadratic(indptr, indices, data, gram, class_of, n_classes):
     n = indptr.shape[0] - 1
     out = np.zeros((n, n_classes))

@@ -12,7 +12,8 @@ its maxima.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from .._support.compiled import entry_point, inner
 
 # Distributions of a larger shape have no moment even of order 1/10: such fits come from excesses that are rounding.
 MAX_XI = 10.0
@@ -23,7 +24,7 @@ _MAX_T = 80.0
 _SERIES = 1e-3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry_point()
 def maximize_likelihood(excesses):
     """Return scale, shape, log-likelihood and whether it lies at a bound, of positive excesses in increasing order."""
     n = excesses.shape[0]
@@ -68,7 +69,7 @@ def maximize_likelihood(excesses):
     return best_sigma * top, best_xi, n * (best - np.log(top)), bound
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _average_powers(z):
     """Return the means of z, z², …, z⁵."""
     m1, m2, m3, m4, m5 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -83,7 +84,7 @@ def _average_powers(z):
     return np.array([m1, m2, m3, m4, m5]) / z.shape[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _merge_neighbors(z):
     """Return means and sizes of blocks of neighbors, single values at both ends and longer toward the middle."""
     n = z.shape[0]
@@ -101,7 +102,7 @@ def _merge_neighbors(z):
     return bz[:m], bw[:m], counts[:m]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _average_terms(z, w, counts, n, e):
     """Return the means of log(1 + θz), z/(1 + θz) and its square, with one logarithm for eight values."""
     logs, first, second = 0.0, 0.0, 0.0
@@ -137,7 +138,7 @@ def _average_terms(z, w, counts, n, e):
     return logs / n, (f0 + f1) / n, (s0 + s1) / n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _evaluate_profile(z, w, counts, n, m, t):
     """Return the profile log-likelihood of one excess, its first two derivatives in t, and ξ."""
     e = np.exp(t)
@@ -158,7 +159,7 @@ def _evaluate_profile(z, w, counts, n, m, t):
     return value, g * e, h * e * e + g * e, xi
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _ascend(z, w, counts, n, m, t):
     """Return a local maximum of the profile near t, by Newton steps that never decrease it."""
     value, g, h, _ = _evaluate_profile(z, w, counts, n, m, t)
@@ -181,7 +182,7 @@ def _ascend(z, w, counts, n, m, t):
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _refine(z, m, t):
     """Return the profile log-likelihood of one excess, σ and ξ at the root of the slope near t, by log1p throughout.
 
@@ -225,7 +226,7 @@ def _refine(z, m, t):
     return -np.log(sigma) - xi - 1.0, sigma, xi
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _solve_upper_bound(z, w, low):
     """Return the log-likelihood of one excess and σ at ξ = MAX_XI.
 
@@ -246,7 +247,7 @@ def _solve_upper_bound(z, w, low):
     return np.log(theta / MAX_XI) - (1.0 + 1.0 / MAX_XI) * logs, MAX_XI / theta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry_point()
 def measure_cramer_von_mises(excesses, sigma, xi):
     """Return W²/n of excesses in increasing order: the mean squared distance of the fitted and the empirical cdf."""
     n = excesses.shape[0]

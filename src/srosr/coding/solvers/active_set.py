@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..._support.compiled import leaf, part
 from .block_inverse import combine_half, times
-from .compiled import leaf, part
 
 # An atom whose squared distance to the span of the active ones is below this share of its squared length counts
 # as dependent on them.

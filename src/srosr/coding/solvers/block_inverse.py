@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inner, leaf, part
+from ..._support.compiled import inner, leaf, part
 
 # Updates that wait, and the size below which none does: a small matrix is in the nearest cache anyway.
 WAIT = 16

@@ -42,10 +42,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._support.array_types import Array, IntArray
+from ..._support.compiled import entry_point, leaf, part
 from ..sparse_rows import SparseRows
 from .active_set import settle, solve
 from .block_inverse import combine, write_if_due
-from .compiled import entry_point, leaf, part
 from .path_corrections import finish, invert_afresh, is_last_piece, settle_low
 from .path_steps import HIDDEN, JOINS, enter, find_event, leave, move
 from .working_set import choose_candidates, largest, promising

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._support.compiled import entry_point
 from .active_set import correlations, settle, solve
 from .block_inverse import append, new_inverse, times
-from .compiled import entry_point
 from .working_set import largest
 from .workspace import DIRECTION, DUAL, SIGN, TARGET, E, G, U, X
 

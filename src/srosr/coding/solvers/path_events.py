@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import leaf
+from ..._support.compiled import leaf
 
 # Rates of approach below this are rounding: the atom runs along with its level.
 _PARALLEL = 1e-10

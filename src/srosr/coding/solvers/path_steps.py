@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._support.compiled import leaf, part
 from .active_set import gain, independence, lose
 from .block_inverse import begin_append, begin_remove, write_if_due
-from .compiled import leaf, part
 from .path_events import first_to_enter, first_to_leave, first_to_zero, step_to_epsilon
 from .workspace import (
     CORR,

@@ -15,11 +15,11 @@ import numpy as np
 from scipy import linalg
 
 from ..._support.array_types import Array, IntArray
+from ..._support.compiled import entry_point, inner
 from ..batch import Batch
 from ..sparse_rows import to_sparse_rows
 from .active_set import correlations
 from .block_inverse import append, enlarged, new_inverse, remove, times
-from .compiled import entry_point, inner
 from .forward_path import ForwardPath
 from .least_squares import factor_gram, invert_factor
 from .solver import Solution, Solver

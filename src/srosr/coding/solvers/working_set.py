@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import leaf
+from ..._support.compiled import leaf
 from .workspace import CORR, LATE, MASKED
 
 # Half as many candidates as there are active atoms, within these bounds.

@@ -1,4 +1,4 @@
-"""How loops are compiled: options that all Numba functions of this folder share."""
+"""How loops are compiled: the options of all Numba functions."""
 
 from __future__ import annotations
 
