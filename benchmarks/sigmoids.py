@@ -24,18 +24,18 @@ def time_all_at_once(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
     """Return the seconds of one fit of ours, machines and sigmoids of all pairs."""
     clf = PairwiseSVM(C=1.0, gamma=gamma)
     clf._check_parameters()
-    related = clf._related(X, X)
+    inputs = clf._compute_inputs(X, X)
     started = time.perf_counter()
-    clf._learn(related, np.arange(len(X)), y, {"C": 1.0, "gamma": gamma})
+    clf._learn(inputs, np.arange(len(X)), y, {"C": 1.0, "gamma": gamma})
     return time.perf_counter() - started
 
 
 def time_one_by_one(X: NDArray[np.float64], y: NDArray, gamma: float) -> float:
     """Return the seconds to fit a calibrated scikit-learn machine for each pair, on the same kernel."""
     clf = PairwiseSVM(C=1.0, gamma=gamma)
-    related = clf._related(X, X)
+    inputs = clf._compute_inputs(X, X)
     started = time.perf_counter()
-    kernel = np.exp(-gamma * related)
+    kernel = np.exp(-gamma * inputs)
     for i, j in zip(*np.triu_indices(int(y.max()) + 1, 1), strict=True):
         rows = np.flatnonzero((y == i) | (y == j))
         machine = CalibratedClassifierCV(SVC(C=1.0, kernel="precomputed"), method="sigmoid", cv=3, ensemble=False)

@@ -133,7 +133,7 @@ def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, m
     def conic(*_, **__):
         raise AssertionError("Clarabel was asked")
 
-    monkeypatch.setattr(safe, "_conic", conic)
+    monkeypatch.setattr(safe, "_solve_conic", conic)
     monkeypatch.setattr(batch, "_PATH_STEPS_AN_ATOM", 0)
     trial = mnist(100)
     dictionary = Dictionary(trial.X, trial.y, normalize=True)

@@ -126,7 +126,7 @@ def test_without_axes_a_figure_of_pyplot_is_made(make):
 def test_importing_the_displays_loads_no_matplotlib_and_given_axes_load_no_pyplot():
     code = """
 import sys
-import srosr.metric_displays as displays
+import srosr.inspection.metric_displays as displays
 assert "matplotlib" not in sys.modules
 from matplotlib.figure import Figure
 displays.OSCRDisplay([0, 1], [0, 1]).plot(Figure().add_subplot())

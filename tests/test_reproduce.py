@@ -458,7 +458,7 @@ def test_the_report_counts_the_trials_of_each_method(folder, tmp_path, monkeypat
     assert "2 of 3 trials" in whole and "1 of 3 trials" in whole and "calibrated" not in whole
     fewer = page(trials=1, methods=["osnn"])
     assert "Incomplete" not in fewer and "trials 3 of 3" in fewer and "trials 3 seed" in fewer
-    assert "svm: 2 trials only" in fewer and "methods 3: " in fewer
+    assert "svm: only 2 trials, as set in the protocol." in fewer and "methods 3: " in fewer
 
 
 def test_the_settings_say_which_threshold_a_method_has_by_default(tmp_path):
