@@ -353,7 +353,9 @@ def test_a_truncated_file_raises_an_error(small, error_message):
     assert "is empty" in error_message(b"")
 
 
-@pytest.mark.parametrize("tail", [b"\0", b" ", b"\n", b"garbage" * 100])
+@pytest.mark.parametrize(
+    "tail", [b"\0", b" ", b"\n", b"garbage" * 100], ids=["zero byte", "space", "line end", "garbage"]
+)
 def test_a_file_with_something_appended_raises_an_error(small, error_message, tail):
     assert "SHA-256" in error_message(small + tail)
 
@@ -388,6 +390,20 @@ def npy() -> bytes:
         (b"hello, world" * 20, "not a srosr model file;"),
         (bytes(1000), "not a srosr model file;"),
         (b"abc", "not a srosr model file;"),
+    ],
+    # By name: the bytes of a zip archive hold the time it was made, and two workers of a run must collect the same tests.
+    ids=[
+        "pickle",
+        "old pickle",
+        "zip",
+        "npy",
+        "safetensors",
+        "safetensors of torch",
+        "JSON",
+        "gzip",
+        "text",
+        "zeros",
+        "three bytes",
     ],
 )
 def test_a_file_of_another_program_is_named(error_message, data, what):
