@@ -98,7 +98,7 @@ def test_queries_are_validated_at_most_once(world, fitted, as_list, monkeypatch)
         return validate_data(*arguments, **options)
 
     monkeypatch.setattr("srosr.classifiers.base.validate_data", count)
-    monkeypatch.setattr("srosr.dictionary.dictionary.check_array", lambda *_, **__: pytest.fail("validated again"))
+    monkeypatch.setattr("srosr.dictionary.dictionary._check_array", lambda *_, **__: pytest.fail("validated again"))
     fitted.predict(world[2].tolist() if as_list else world[2])
     assert len(checked) == as_list
 

@@ -391,7 +391,7 @@ def npy() -> bytes:
         (bytes(1000), "not a srosr model file;"),
         (b"abc", "not a srosr model file;"),
     ],
-    # By name: the bytes of a zip archive hold the time it was made, and two workers of a run must collect the same tests.
+    # By name: the bytes of a zip archive hold the time it was made, and all workers of a run must collect the same.
     ids=[
         "pickle",
         "old pickle",

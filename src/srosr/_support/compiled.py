@@ -10,7 +10,9 @@ from numba import njit
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 #: A function that Python calls.
-entry_point = partial(njit, **_OPTIONS)
+entry_point = partial(njit, **_OPTIONS, no_cfunc_wrapper=True)
+#: An ``entry_point`` that allocates nothing, compiled without reference counts.
+loop = partial(entry_point, _nrt=False)
 #: A function that only compiled functions call. Without the wrappers for Python it compiles faster.
 inner = partial(njit, **_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 #: An ``inner`` function that allocates nothing, compiled without reference counts, and best calls no other: it is

@@ -10,6 +10,14 @@ from typing import Any
 import numpy as np
 
 
+def is_plain_matrix(X: Any) -> bool:
+    """Return whether X is a finite float64 matrix with entries, which scikit-learn's checks would return as it is.
+
+    To ask them costs a tenth of the time of a prediction, and the first time a second for their import.
+    """
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype == np.float64 and X.size > 0 and bool(np.isfinite(X).all())
+
+
 def to_number(value: Any) -> float:
     """Return a number as a float, infinity where it is too large for one, NaN for anything else and for bools."""
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):

@@ -30,7 +30,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.parameter_checks import check_positive, check_rate
+from .._support.parameter_checks import check_positive, check_rate, is_plain_matrix
 from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
@@ -361,21 +361,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _check_queries(self, X: Any) -> Any:
         """Check samples and return them as an array."""
         check_is_fitted(self, "classes_")
-        if self._is_checked_array(X):
+        if is_plain_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
             return X
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-
-    def _is_checked_array(self, X: Any) -> bool:
-        """Return whether scikit-learn would return X as it is; asking it takes a tenth of the time of a prediction."""
-        return (
-            type(X) is np.ndarray
-            and X.dtype == np.float64
-            and X.ndim == 2
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-            and bool(np.isfinite(X).all())
-        )
 
     # -- files and classes -------------------------------------------------------------------------------
 

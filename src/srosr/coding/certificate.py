@@ -22,7 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from .._support.array_types import Array, IntArray
-from .._support.compiled import entry_point
+from .._support.compiled import loop
 from .products import Products
 from .sparse_rows import SparseRows
 from .spectrum import ROUNDING, Spectrum
@@ -68,15 +68,15 @@ class _Sums(NamedTuple):
 
 
 def _sum_up(codes: SparseRows, cross: Array, image: Array, length: Array, lengths: Array) -> _Sums:
-    return _Sums(*_sum_rows(codes.indptr, codes.indices, codes.data, cross, image, length, lengths))
+    out = np.zeros((10, len(cross)))
+    _sum_rows(codes.indptr, codes.indices, codes.data, cross, image, length, lengths, out)
+    return _Sums(*out)
 
 
-@entry_point()
-def _sum_rows(indptr, indices, data, cross, image, length, lengths):
-    """Compute the fields of :class:`_Sums` in one pass over the arrays."""
-    n = cross.shape[0]
-    out = np.zeros((10, n))
-    for r in range(n):
+@loop()
+def _sum_rows(indptr, indices, data, cross, image, length, lengths, out):
+    """Compute the fields of :class:`_Sums`, rows of ``out``, in one pass over the arrays."""
+    for r in range(cross.shape[0]):
         reach = 0.0
         for i in range(indptr[r], indptr[r + 1]):
             x, j = data[i], indices[i]
@@ -92,14 +92,17 @@ def _sum_rows(indptr, indices, data, cross, image, length, lengths):
             if d == 0.0 and image[r, j] == 0.0:
                 continue
             margin = ROUNDING * lengths[j]
-            peak = max(peak, d + margin * (length[r] + reach))
-            top = max(top, abs(image[r, j]) + margin * reach)
-            slant = max(slant, d / lengths[j])
+            blurred, height, slope = d + margin * (length[r] + reach), abs(image[r, j]) + margin * reach, d / lengths[j]
+            if blurred > peak:
+                peak = blurred
+            if height > top:
+                top = height
+            if slope > slant:
+                slant = slope
             power += d * d
-        if not (np.isfinite(power) and np.isfinite(top)):  # a maximum may step over what is not a number
+        if not (power < np.inf and top < np.inf):  # a maximum steps over what is not a number
             peak, slant, top = np.nan, np.nan, np.nan
         out[5, r], out[6, r], out[7, r], out[8, r], out[9, r] = reach, peak, slant, power, top
-    return out
 
 
 @dataclass(frozen=True, eq=False)

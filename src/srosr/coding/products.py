@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .._support.array_types import Array, IntArray
-from .._support.compiled import entry_point
+from .._support.compiled import loop
 from ..dictionary import Dictionary
 from .sparse_rows import SparseRows
 
@@ -40,12 +40,11 @@ def _lengths(squares: Array) -> Array:
     return np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
-@entry_point(fastmath={"contract", "nsz"})
-def _sparse_times(indptr, indices, data, gram):
-    """Return the product of CSR codes and the Gram matrix, without holding Python's lock as SciPy does."""
-    n_rows, n = indptr.shape[0] - 1, gram.shape[1]
-    out = np.zeros((n_rows, n))
-    for r in range(n_rows):
+@loop(fastmath={"contract", "nsz"})
+def _add_products(indptr, indices, data, gram, out):
+    """Add the product of CSR codes and the Gram matrix to ``out``, without holding Python's lock as SciPy does."""
+    n = gram.shape[1]
+    for r in range(out.shape[0]):
         i = indptr[r]
         while i + 2 <= indptr[r + 1]:
             a, b = data[i], data[i + 1]
@@ -58,7 +57,6 @@ def _sparse_times(indptr, indices, data, gram):
             p = indices[i]
             for j in range(n):
                 out[r, j] += a * gram[p, j]
-    return out
 
 
 class StoredGram:
@@ -73,7 +71,9 @@ class StoredGram:
         """Return ``codes @ G``."""
         if codes.is_dense:
             return codes.toarray() @ self.gram
-        return _sparse_times(codes.indptr, codes.indices, codes.data, self.gram)
+        out = np.zeros(codes.shape)
+        _add_products(codes.indptr, codes.indices, codes.data, self.gram, out)
+        return out
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
         """Return ``G[rows][:, columns]``."""

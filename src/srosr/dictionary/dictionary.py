@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from sklearn.utils import check_array
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import is_plain_matrix
 from .kernels import Kernel, NamedKernel, compare_to_self, evaluate, resolve_kernel
 
 # How negative an eigenvalue of a Gram matrix may be, relative to its trace, before it counts as indefinite.
@@ -108,6 +108,10 @@ def _map_in_turn(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
 
 def _check_array(X: Any, name: str, **options: Any) -> Array:
     """Return numbers as a two-dimensional float64 array, or raise a ValueError that names the argument."""
+    if is_plain_matrix(X):
+        return np.ascontiguousarray(X) if options.get("order") == "C" else X
+    from sklearn.utils import check_array
+
     try:
         if getattr(X, "dtype", None) == np.dtype(object):
             raise ValueError(f"an array of objects; convert it to numbers first, e.g. {name}.astype(float).")

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .._support.array_types import Array
-from .._support.compiled import entry_point
+from .._support.compiled import loop
 from ..coding import Codes
 from ..dictionary import Dictionary, Queries
 
@@ -173,10 +173,11 @@ def _check_labels(dictionary: Dictionary) -> None:
 def _compute_quadratic(x: sparse.csr_array, dictionary: Dictionary) -> Array:
     """Compute x_k' G_kk x_k for every sample and class."""
     class_of, n_classes = dictionary.class_of, len(dictionary.class_slices)
-    if dictionary.has_gram:
-        return _sum_quadratic(x.indptr, x.indices, x.data, dictionary.gram, class_of, n_classes)
-    atoms = dictionary.linear_atoms
     out = np.zeros((x.shape[0], n_classes))
+    if dictionary.has_gram:
+        _add_quadratic(x.indptr, x.indices, x.data, dictionary.gram, class_of, out)
+        return out
+    atoms = dictionary.linear_atoms
     if atoms is not None:
         for start in range(0, x.shape[0], _BLOCK_ROWS):
             part = x[start : start + _BLOCK_ROWS]
@@ -195,19 +196,15 @@ def _compute_quadratic(x: sparse.csr_array, dictionary: Dictionary) -> Array:
     return out
 
 
-@entry_point()
-def _sum_quadratic(indptr, indices, data, gram, class_of, n_classes):
-    n = indptr.shape[0] - 1
-    out = np.zeros((n, n_classes))
-    for s in range(n):
+@loop()
+def _add_quadratic(indptr, indices, data, gram, class_of, out):
+    for s in range(out.shape[0]):
         for a in range(indptr[s], indptr[s + 1]):
             i = indices[a]
             k = class_of[i]
-            row = gram[i]
             total = 0.0
             for b in range(indptr[s], indptr[s + 1]):
                 j = indices[b]
                 if class_of[j] == k:
-                    total += data[b] * row[j]
+                    total += data[b] * gram[i, j]
             out[s, k] += data[a] * total
-    return out

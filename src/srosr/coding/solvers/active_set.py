@@ -18,7 +18,7 @@ _ROUNDING = 32 * 2.2e-16
 def correlations(gram, corr, atoms, x, k, out):
     """Compute out = corr - sum over i < k of x[i] * gram[atoms[i]], the correlations of the residual with all atoms.
 
-    SparseRows are indexed, here and below, not sliced: a slice of the shared Gram matrix counts a reference to it, and
+    Rows are indexed, here and below, not sliced: a slice of the shared Gram matrix counts a reference to it, and
     threads would wait for each other at that counter.
     """
     n = corr.shape[0]

@@ -42,12 +42,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._support.array_types import Array, IntArray
-from ..._support.compiled import entry_point, leaf, part
+from ..._support.compiled import leaf, loop, part
 from ..sparse_rows import SparseRows
 from .active_set import settle, solve
 from .block_inverse import combine, write_if_due
-from .path_corrections import finish, invert_afresh, is_last_piece, settle_low
-from .path_steps import HIDDEN, JOINS, enter, find_event, leave, move
+from .path_corrections import exchange, finish, invert_afresh, is_last_piece, settle_low
+from .path_steps import CROSSES, JOINS, enter, find_event, leave, move
 from .working_set import choose_candidates, largest, promising
 from .workspace import (
     DIRECTION,
@@ -77,7 +77,7 @@ from .workspace import (
 # Where compiled code goes on when it is called again.
 _START, _LOOK, _SETTLED, _COMPARE, _LEG, _STEP, _END, _WRITE = range(8)
 # What it needs before that; nothing once all paths have ended.
-_NOTHING, _ROOM, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _FINISH, _OUTPUT = range(7)
+_NOTHING, _ROOM, _EXCHANGE, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _FINISH, _OUTPUT = range(8)
 
 # Active atoms added before all correlations are looked at again: a quarter of those there, within these bounds (with
 # more, too many come late, and rounding errors of the inverse have longer to grow).
@@ -86,7 +86,7 @@ _REFRESH_MIN, _REFRESH_MAX = 12, 48
 # far below it the path is followed where there are more pieces.
 _LEVEL_ZERO = 1e-8
 _LEVEL_LAST = 1e-13
-# Times the last look may find late atoms before the path counts as lost.
+# Times the last look may find late atoms, or an exchange fail, before the path counts as lost.
 _MAX_CHECKS = 200
 # Error of the active correlations, relative to their level, above which the inverse is computed afresh.
 _SETTLED_TO = 1e-9
@@ -142,6 +142,10 @@ def follow_paths(
         sample = corr[path.sample]
         if need == _ROOM:
             ws = enlarge(ws, path.k, path.w)
+        elif need == _EXCHANGE:
+            if not exchange(gram, path.crossing, path.crossing_sign, path, ws):
+                path.checks += 1
+                path.stage = _LOOK
         elif need == _FRESH_INVERSE:
             inverse, counts, path.error = invert_afresh(gram, sample, path, ws)
             ws = ws._replace(inverse=inverse, counts=counts)
@@ -175,7 +179,7 @@ def _collect(tally: IntArray, indices: IntArray, values: Array, n: int) -> Paths
     )
 
 
-@entry_point(_nrt=False)
+@loop()
 def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, tally):
     """Follow one path after the other; returns what the one under way needs, _NOTHING when all have ended.
 
@@ -197,10 +201,10 @@ def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, ta
             move(step, path, ws)
             if enters >= 0:
                 fate = enter(gram, enters, new_sign, path, ws)
-                if fate == HIDDEN:
-                    path.stage = _LOOK
-                    _count_check(path)
-                elif fate == JOINS and path.added >= path.refresh and not path.arrived and not path.lowering_late:
+                if fate == CROSSES:
+                    path.crossing, path.crossing_sign = enters, new_sign
+                    return _EXCHANGE
+                if fate == JOINS and path.added >= path.refresh and not path.arrived and not path.lowering_late:
                     path.stage = _LOOK
             elif leaves >= 0:
                 leave(gram, leaves, path, ws)
@@ -292,14 +296,6 @@ def _may_step(stop, path):
     return True
 
 
-@leaf()
-def _count_check(path):
-    """Count a time that atoms were late or hidden; the path is lost after too many."""
-    path.checks += 1
-    if path.checks > _MAX_CHECKS:
-        path.ending, path.stage = LOST, _WRITE
-
-
 @part()
 def _settle(gram, corr, path, ws):
     """Bring the coefficients to rounding level and compute all correlations; returns whether that is accurate."""
@@ -353,11 +349,10 @@ def _compare(gram, corr, path, ws):
     if path.arrived and top <= too_high:
         path.stage = _END
         return path.unreachable and path.last_level >= _LEVEL_LAST * first
-    if path.arrived:
-        path.checks += 1
-        if path.checks > _MAX_CHECKS:
-            path.ending, path.stage = LOST, _WRITE
-            return False
+    path.checks += path.arrived
+    if path.checks > _MAX_CHECKS:
+        path.ending, path.stage = LOST, _WRITE
+        return False
     bound, count = promising(ws.residual_corr, top, ws.atoms, k, ws.histogram)
     choose_candidates(gram, bound, count, too_high, path, ws)
     for i in range(k):

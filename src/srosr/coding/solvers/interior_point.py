@@ -142,7 +142,7 @@ class _Point:
         system -= curvature * np.outer(u, u)
         diagonal = np.einsum("ii->i", system)
         diagonal += curvature
-        # SparseRows of very different length: the same on the scale of the diagonal.
+        # Rows of very different length: the same on the scale of the diagonal.
         self._scale = 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(np.float64).tiny))
         system *= self._scale[:, None] * self._scale
         self._system, self._factor = system, _factor_system(system)

@@ -7,7 +7,7 @@ import numpy as np
 from ..._support.compiled import leaf, part
 from .active_set import gain, independence, lose
 from .block_inverse import begin_append, begin_remove, write_if_due
-from .path_events import first_to_enter, first_to_leave, first_to_zero, step_to_epsilon
+from .path_events import first_to_enter, first_to_leave, step_to_epsilon
 from .workspace import (
     CORR,
     DIRECTION,
@@ -24,8 +24,9 @@ from .workspace import (
     X,
 )
 
-# What becomes of a candidate whose correlation reaches its level.
-JOINS, RUNS_ALONG, HIDDEN = 0, 1, 2
+# What becomes of a candidate whose correlation reaches its level: it joins the active atoms; or it depends on them and
+# either runs along with its level, like a duplicate, or crosses it and needs an exchange.
+JOINS, RUNS_ALONG, CROSSES = 0, 1, 2
 
 
 @leaf()
@@ -84,7 +85,7 @@ def move(step, path, ws):
 
 
 @part()
-def _measure_distance(gram, entering, path, ws):
+def measure_distance(gram, entering, path, ws):
     """Return the squared distance of an atom to the span of the active ones; G holds its Gram entries with them."""
     v = ws.vectors
     return independence(
@@ -94,51 +95,25 @@ def _measure_distance(gram, entering, path, ws):
 
 @part()
 def enter(gram, who, new_sign, path, ws):
-    """Make a candidate active, if need be in exchange for an active atom.
-
-    An atom that depends on the active ones and runs along with its level, like a duplicate, is masked instead. Where
-    rounding hides what an exchange has freed the path does without the atom.
-    """
-    v, work, k = ws.vectors, ws.work, path.k
-    entering, is_late, rate = ws.candidates[who], work[LATE, who], work[RATE, who]
+    """Make a candidate active, unless it depends on the active atoms; one that runs along with its level is masked."""
+    entering, is_late, rate = ws.candidates[who], ws.work[LATE, who], ws.work[RATE, who]
     own_speed = is_late if path.lowering_late else path.speed
-    for i in range(k):
-        v[G, i] = ws.block[i, who]
-    schur = _measure_distance(gram, entering, path, ws)
-    theta = 0.0
+    for i in range(path.k):
+        ws.vectors[G, i] = ws.block[i, who]
+    schur = measure_distance(gram, entering, path, ws)
     if schur == 0.0:
-        leaving = -1
         if abs(own_speed - new_sign * rate) > 1e-6:
-            leaving = first_to_zero(v[X], v[SIGN], v[U], new_sign, k)
-        if leaving < 0:
-            work[MASKED, who] = 1.0
-            return RUNS_ALONG
-        # Along the null direction the first active atom to reach zero makes room.
-        theta = v[X, leaving] / (new_sign * v[U, leaving])
-        if not theta > 0.0:
-            theta = 0.0
-        for i in range(k):
-            v[X, i] -= theta * new_sign * v[U, i]
-        _drop_candidate(who, path, ws)
-        leave(gram, leaving, path, ws)
-        write_if_due(ws.inverse, ws.counts, path.k)
-        rate = 0.0
-        for i in range(path.k):
-            v[G, i] = gram[entering, ws.atoms[i]]
-        schur = _measure_distance(gram, entering, path, ws)
-        for i in range(path.k):
-            rate += v[G, i] * v[DIRECTION, i]
-        if schur == 0.0:
-            return HIDDEN
-    else:
-        _drop_candidate(who, path, ws)
-    _join(gram, entering, is_late, theta * new_sign, new_sign, new_sign * own_speed, rate, schur, path, ws)
+            return CROSSES
+        ws.work[MASKED, who] = 1.0
+        return RUNS_ALONG
+    drop_candidate(who, path, ws)
+    join(gram, entering, is_late, 0.0, new_sign, new_sign * own_speed, rate, schur, path, ws)
     write_if_due(ws.inverse, ws.counts, path.k)
     return JOINS
 
 
 @leaf()
-def _drop_candidate(who, path, ws):
+def drop_candidate(who, path, ws):
     """Take a candidate out of the working set; the last one takes its column."""
     last = path.w - 1
     ws.candidates[who] = ws.candidates[last]
@@ -150,7 +125,7 @@ def _drop_candidate(who, path, ws):
 
 
 @leaf()
-def _join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
+def join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
     """Append an atom to the active ones, and update inverse, direction and block."""
     v, k = ws.vectors, path.k
     u, direction = v[U], v[DIRECTION]

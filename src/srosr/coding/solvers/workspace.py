@@ -26,7 +26,7 @@ LOST = 3  # numerically stuck; the fallback solver takes over
 STOPPED = 4  # the caller's stop flag was raised
 DOUBTFUL = 5  # BPDN: the level is so low that epsilon is likely to be out of reach
 
-# SparseRows of Workspace.vectors, an entry an active atom.
+# Rows of Workspace.vectors, an entry an active atom.
 X = 0  # coefficients
 SIGN = 1  # of the correlations
 IS_LATE = 2  # 1 where the atom is on the late level
@@ -35,7 +35,7 @@ DIRECTION = 4  # in which x moves
 DUAL = 5  # BPDN: z_A of the dual point v = Yz
 TARGET, G, U, E = 6, 7, 8, 9  # scratch
 
-# SparseRows of Workspace.work, an entry a candidate.
+# Rows of Workspace.work, an entry a candidate.
 CORR = 0  # correlation with the residual
 RATE = 1  # how fast that falls
 LATE = 2  # 1 where the candidate is on the late level
@@ -78,7 +78,7 @@ PATH = np.dtype(
         ("k", np.int64),  # active atoms
         ("w", np.int64),  # candidates
         ("steps", np.int64),
-        ("checks", np.int64),  # times the last look has found late atoms
+        ("checks", np.int64),  # times the last look has found late atoms, or an exchange has failed
         ("level", np.float64),
         ("late_level", np.float64),
         ("residual2", np.float64),
@@ -96,6 +96,8 @@ PATH = np.dtype(
         ("fall", np.float64),
         ("curve", np.float64),
         ("at_epsilon", np.bool_),
+        ("crossing", np.int64),  # the candidate that needs an exchange
+        ("crossing_sign", np.float64),
     ],
     align=True,
 )
