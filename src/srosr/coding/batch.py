@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -48,8 +49,9 @@ class Batch:
         self.max_steps = int(max_iter) if max_iter is not None else _STEPS_AN_ATOM * self.n_atoms + 1000
         # Over dependent atoms a path to a small epsilon can lose its way; the fallback solver is then faster.
         self.path_steps = int(max_iter) if max_iter is not None else _PATH_STEPS_AN_ATOM * self.n_atoms + 1000
-        #: Over independent atoms a bound on the inverse of their Gram matrix, set by the solver that factors it.
-        self.slack: float | None = None
+        #: Computes, over independent atoms, N times a bound on the norm of the inverse of their Gram matrix; set by the
+        #: solver that factors it.
+        self.bound_inverse: Callable[[], float] | None = None
         self.gram: Array | None = None
         self.products: Any = None  # Products, once the Gram matrix is there
         self._filling: list[Job] = []

@@ -66,24 +66,29 @@ def solve(own, inverse, counts, k, g, begun, refinements, enough, x, e, step):
     no error is computed. These are floats: with integers Numba would compile this anew for each. ``step`` is scratch.
     """
     if begun == 0.0:
-        times(inverse, counts, k, g, x)
+        for i in range(k):
+            x[i] = 0.0
+            e[i] = g[i]
+    improve = begun == 0.0
+    rounds = 0.0
     error = 0.0
-    attempt = 0.0
-    while attempt <= refinements:
-        if attempt > 0.0:
+    while True:
+        if improve:
             times(inverse, counts, k, e, step)
             for i in range(k):
                 x[i] += step[i]
+        if rounds > refinements:
+            return error
         combine_half(own, x, k, e)
         error = 0.0
         for i in range(k):
             e[i] = g[i] - e[i]
             if abs(e[i]) > error:
                 error = abs(e[i])
-        if error <= enough:
-            break
-        attempt += 1.0
-    return error
+        if error <= enough or rounds == refinements:
+            return error
+        improve = True
+        rounds += 1.0
 
 
 @leaf()

@@ -18,7 +18,7 @@ import math
 from functools import singledispatch
 
 import numpy as np
-from scipy import linalg, optimize, sparse
+from scipy import linalg, sparse
 
 from ..._support.array_types import Array, IntArray
 from ..problems import BPDN, Lasso, Problem
@@ -189,6 +189,8 @@ def _fit_active(features: Array, target: Array, epsilon: float, signs: Array) ->
 def _solve_linear_program(rows: Array, target: Array) -> tuple[Array, Array | None]:
     """Solve min |x|_1 subject to rows x = target by HiGHS."""
     n = rows.shape[1]
+    from scipy import optimize
+
     result = optimize.linprog(
         np.ones(2 * n),
         A_eq=np.hstack([rows, -rows]),

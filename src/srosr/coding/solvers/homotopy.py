@@ -46,8 +46,8 @@ from ..._support.compiled import leaf, loop, part
 from ..sparse_rows import SparseRows
 from .active_set import settle, solve
 from .block_inverse import combine, write_if_due
-from .path_corrections import exchange, finish, invert_afresh, is_last_piece, settle_low
-from .path_steps import CROSSES, JOINS, enter, find_event, leave, move
+from .path_corrections import exchange, invert_afresh, is_last_piece, settle_low
+from .path_steps import CROSSES, JOINS, enter, find_event, finish, leave, move
 from .working_set import choose_candidates, largest, promising
 from .workspace import (
     DIRECTION,
@@ -77,7 +77,7 @@ from .workspace import (
 # Where compiled code goes on when it is called again.
 _START, _LOOK, _SETTLED, _COMPARE, _LEG, _STEP, _END, _WRITE = range(8)
 # What it needs before that; nothing once all paths have ended.
-_NOTHING, _ROOM, _EXCHANGE, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _FINISH, _OUTPUT = range(8)
+_NOTHING, _ROOM, _EXCHANGE, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _OUTPUT = range(7)
 
 # Active atoms added before all correlations are looked at again: a quarter of those there, within these bounds (with
 # more, too many come late, and rounding errors of the inverse have longer to grow).
@@ -131,35 +131,34 @@ def follow_paths(
     """
     n_samples, n = corr.shape
     path, ws = new_path(), new_workspace(n)
-    path.is_bpdn, path.goal, path.doubt, path.max_steps = is_bpdn, goal, doubt, max_steps
-    path.longest = float(np.diagonal(gram).max())
+    # By item: attributes of a record take Python microseconds.
+    path["is_bpdn"], path["goal"], path["doubt"], path["max_steps"] = is_bpdn, goal, doubt, max_steps
+    path["longest"] = np.diagonal(gram).max()
     indices, values = np.empty(32 * n_samples + 64, np.int64), np.empty((2, 32 * n_samples + 64))
     tally = np.zeros((3, n_samples), np.int64)
     while True:
         need = _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, tally)
         if need == _NOTHING:
-            return _collect(tally, indices[: path.used], values[:, : path.used], n)
-        sample = corr[path.sample]
+            return _collect(tally, indices[: path["used"]], values[:, : path["used"]], n)
+        sample = corr[path["sample"]]
         if need == _ROOM:
-            ws = enlarge(ws, path.k, path.w)
+            ws = enlarge(ws, path["k"], path["w"])
         elif need == _EXCHANGE:
-            if not exchange(gram, path.crossing, path.crossing_sign, path, ws):
-                path.checks += 1
-                path.stage = _LOOK
+            if not exchange(gram, path["crossing"], path["crossing_sign"], path, ws):
+                path["checks"] += 1
+                path["stage"] = _LOOK
         elif need == _FRESH_INVERSE:
-            inverse, counts, path.error = invert_afresh(gram, sample, path, ws)
+            inverse, counts, path["error"] = invert_afresh(gram, sample, path, ws)
             ws = ws._replace(inverse=inverse, counts=counts)
         elif need == _LOW_LEVEL:
-            path.noise = settle_low(gram, sample, path, ws)
+            path["noise"] = settle_low(gram, sample, path, ws)
         elif need == _LAST_PIECE:
             if is_last_piece(gram, sample, path, ws):
-                path.stage = _END
+                path["stage"] = _END
             else:
-                path.stage, path.arrived, path.last_level = _LOOK, False, 0.01 * path.last_level
-        elif need == _FINISH:
-            finish(sample, path, ws)
+                path["stage"], path["arrived"], path["last_level"] = _LOOK, False, 0.01 * path["last_level"]
         elif need == _OUTPUT:
-            more = path.used + 2 * path.k
+            more = path["used"] + 2 * path["k"]
             indices = np.concatenate([indices, np.empty(more, np.int64)])
             values = np.hstack([values, np.empty((2, more))])
 
@@ -237,7 +236,7 @@ def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, ta
             if path.unreachable:
                 path.ending = UNREACHABLE
             if path.is_bpdn:
-                return _FINISH
+                finish(sample, path, ws)
         elif path.used + path.k > indices.shape[0]:
             return _OUTPUT
         else:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support.compiled import entry_point, loop
-from .active_set import correlations, settle, solve
+from .active_set import correlations, settle
 from .block_inverse import append, new_inverse, times, write_if_due
 from .path_events import first_to_zero
 from .path_steps import drop_candidate, join, leave, measure_distance
 from .working_set import largest
-from .workspace import DIRECTION, DUAL, LATE, MASKED, SIGN, TARGET, E, G, U, X
+from .workspace import DIRECTION, LATE, MASKED, SIGN, TARGET, E, G, U, X
 
 
 @loop()
@@ -123,33 +123,3 @@ def is_last_piece(gram, corr, path, ws):
         u[i] = x[i] + level * direction[i]
     correlations(gram, corr, ws.atoms, u, k, ws.residual_corr)
     return largest(ws.residual_corr) <= 1e-3 * level + 10.0 * path.noise
-
-
-@loop()
-def finish(corr, path, ws):
-    """Compute BPDN's last piece in closed form, at epsilon to rounding; the dual point is the slope of the piece."""
-    k, v = path.k, ws.vectors
-    x, sign, dual, c, fit = v[X], v[SIGN], v[DUAL], v[G], v[TARGET]
-    for i in range(k):
-        c[i] = corr[ws.atoms[i]]
-    solve(ws.own, ws.inverse, ws.counts, k, c, 0.0, 2.0, -1.0, fit, v[E], v[U])
-    solve(ws.own, ws.inverse, ws.counts, k, sign, 0.0, 2.0, -1.0, dual, v[E], v[U])
-    if path.unreachable:
-        size = 0.0
-        for i in range(k):
-            size = max(size, abs(fit[i]))
-        for i in range(k):  # what ends in zero carries rounding
-            x[i] = fit[i] if abs(fit[i]) > 1e-14 * size else 0.0
-        return
-    # residual^2(level) = residual^2(0) + level^2 * sign.dual
-    floor2 = path.squared_norm
-    curve = 0.0
-    for i in range(k):
-        floor2 -= c[i] * fit[i]
-        curve += sign[i] * dual[i]
-    epsilon2 = path.goal * path.goal
-    if curve > 0.0 and epsilon2 > floor2:
-        exact = np.sqrt((epsilon2 - floor2) / curve)
-        if abs(exact - path.level) <= 1e-3 * path.level:
-            for i in range(k):
-                x[i] = fit[i] - exact * dual[i]

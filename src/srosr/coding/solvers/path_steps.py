@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support.compiled import leaf, part
-from .active_set import gain, independence, lose
+from .active_set import gain, independence, lose, solve
 from .block_inverse import begin_append, begin_remove, write_if_due
 from .path_events import first_to_enter, first_to_leave, step_to_epsilon
 from .workspace import (
     CORR,
     DIRECTION,
     DRIVE,
+    DUAL,
     IS_LATE,
     LATE,
     MASKED,
@@ -172,3 +173,34 @@ def leave(gram, leaving, path, ws):
         work[MASKED, j] = 0.0
     path.k = last
     path.w = w + 1
+
+
+@leaf()
+def finish(corr, path, ws):
+    """Compute BPDN's last piece in closed form, at epsilon to rounding; the dual point is the slope of the piece."""
+    k, v = path.k, ws.vectors
+    x, sign, dual, c, fit = v[X], v[SIGN], v[DUAL], v[G], v[TARGET]
+    for i in range(k):
+        c[i] = corr[ws.atoms[i]]
+    solve(ws.own, ws.inverse, ws.counts, k, c, 0.0, 2.0, -1.0, fit, v[E], v[U])
+    solve(ws.own, ws.inverse, ws.counts, k, sign, 0.0, 2.0, -1.0, dual, v[E], v[U])
+    if path.unreachable:
+        size = 0.0
+        for i in range(k):
+            if abs(fit[i]) > size:
+                size = abs(fit[i])
+        for i in range(k):  # what ends in zero carries rounding
+            x[i] = fit[i] if abs(fit[i]) > 1e-14 * size else 0.0
+        return
+    # residual^2(level) = residual^2(0) + level^2 * sign.dual
+    floor2 = path.squared_norm
+    curve = 0.0
+    for i in range(k):
+        floor2 -= c[i] * fit[i]
+        curve += sign[i] * dual[i]
+    epsilon2 = path.goal * path.goal
+    if curve > 0.0 and epsilon2 > floor2:
+        exact = np.sqrt((epsilon2 - floor2) / curve)
+        if abs(exact - path.level) <= 1e-3 * path.level:
+            for i in range(k):
+                x[i] = fit[i] - exact * dual[i]

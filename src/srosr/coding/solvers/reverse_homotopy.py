@@ -266,19 +266,29 @@ class ReversePath(Solver):
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self.epsilon = batch.problem.require_path_end().goal
-        batch.slack = self._factor()
-        self.forward = ForwardPath(batch, are_independent=batch.slack is not None)
+        is_independent = self._factor()
+        if is_independent:
+            batch.bound_inverse = self._bound_inverse
+        self.forward = ForwardPath(batch, are_independent=is_independent)
 
-    def _factor(self) -> float | None:
-        """Factor the Gram matrix; return N times a bound on its inverse's norm for unit atoms, None if they depend."""
-        gram, inverse = self.batch.gram, self._get_inverse()
-        return None if inverse is None or gram is None else len(gram) * float(np.diagonal(inverse) @ np.diagonal(gram))
+    def _factor(self) -> bool:
+        """Factor the Gram matrix; return whether its atoms are independent."""
+        return self._get_inverse() is not None
 
     def _get_inverse(self) -> Array | None:
+        factor = self._get_factor()
+        return None if factor is None else self.batch.keep("inverse", lambda: invert_factor(factor))
+
+    def _get_factor(self) -> Array | None:
         gram = self.batch.gram
         assert gram is not None
-        factor = self.batch.keep("factor", lambda: factor_gram(gram))
-        return None if factor is None else self.batch.keep("inverse", lambda: invert_factor(factor))
+        return self.batch.keep("factor", lambda: factor_gram(gram))
+
+    def _bound_inverse(self) -> float:
+        """Return N times a bound on the norm of the inverse, for unit atoms."""
+        gram, inverse = self.batch.gram, self._get_inverse()
+        assert gram is not None and inverse is not None
+        return len(gram) * float(np.diagonal(inverse) @ np.diagonal(gram))
 
     def _solve_gram(self, right: Array) -> Array:
         """Return the rows x of Gx = right."""
@@ -286,19 +296,26 @@ class ReversePath(Solver):
         assert inverse is not None
         return right @ inverse
 
+    def _explain(self, cross: Array) -> tuple[Array, Array | None]:
+        """Return the squared lengths of samples in the span, and their least-squares codes if that takes them."""
+        fit = self._solve_gram(cross)
+        return np.einsum("ij,ij->i", cross, fit), fit
+
     def solve(self, cross: Array, squared_norms: Array) -> Solution:
         """Solve a chunk of samples, each from the end of its path that is closer."""
         if not self.forward.are_independent:
             return self.forward.solve(cross, squared_norms)
-        epsilon, fit = self.epsilon, self._solve_gram(cross)
-        floor = np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", cross, fit), 0.0))
+        epsilon = self.epsilon
+        explained, fit = self._explain(cross)
+        floor = np.sqrt(np.maximum(squared_norms - explained, 0.0))
         near = (floor > _NEAR_LEAST_SQUARES * epsilon) & (squared_norms > epsilon * epsilon)
         out_of_reach: IntArray = np.flatnonzero(near & (floor >= epsilon))
         close: IntArray = np.flatnonzero(near & (floor < epsilon))
         if not near.any():
             return self.forward.solve(cross, squared_norms)
         rows = np.concatenate([out_of_reach, close])
-        solution, lost = self._start_from_least_squares(cross[rows], squared_norms[rows], fit[rows], len(out_of_reach))
+        start = self._solve_gram(cross[rows]) if fit is None else fit[rows]
+        solution, lost = self._start_from_least_squares(cross[rows], squared_norms[rows], start, len(out_of_reach))
         parts = [(rows[~lost], solution.take(np.flatnonzero(~lost)))]
         front = np.concatenate([np.flatnonzero(~near), rows[lost]])
         if len(front):
@@ -337,16 +354,19 @@ class FactoredPath(ReversePath):
         factor = 0 if batch.keeps("factor") else batch.n_atoms**3 / 3
         return factor + _FACTOR_COST * batch.n_samples * batch.n_atoms**2
 
-    def _factor(self) -> float | None:
+    def _factor(self) -> bool:
+        return self._get_factor() is not None
+
+    def _bound_inverse(self) -> float:
         gram = self.batch.gram
         assert gram is not None
-        self.factor = self.batch.keep("factor", lambda: factor_gram(gram))
-        if self.factor is None:
-            return None
-        size = np.abs(gram).sum(axis=0).max()
-        reciprocal, _ = linalg.lapack.dpocon(self.factor, size, uplo="L")
+        reciprocal, _ = linalg.lapack.dpocon(self._get_factor(), 1.0, uplo="L")
         # The estimate is within a small factor of the truth; what it bounds is many orders of magnitude smaller.
-        return len(gram) * _ESTIMATE_MARGIN * np.diagonal(gram).max() / (reciprocal * size)
+        return len(gram) * _ESTIMATE_MARGIN * float(np.diagonal(gram).max() / reciprocal)
 
     def _solve_gram(self, right: Array) -> Array:
-        return np.ascontiguousarray(linalg.cho_solve((self.factor, True), right.T, check_finite=False).T)
+        return np.ascontiguousarray(linalg.cho_solve((self._get_factor(), True), right.T, check_finite=False).T)
+
+    def _explain(self, cross: Array) -> tuple[Array, Array | None]:
+        half = linalg.solve_triangular(self._get_factor(), cross.T, lower=True, check_finite=False)
+        return np.einsum("ij,ij->j", half, half), None

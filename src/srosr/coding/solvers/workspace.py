@@ -123,7 +123,7 @@ def new_workspace(n: int, capacity: int = _ATOMS) -> Workspace:
 
 def new_path() -> Any:
     """Return a record of the type `PATH`, all zero."""
-    return np.zeros(1, PATH).view(np.recarray)[0]
+    return np.zeros(1, PATH)[0]
 
 
 def enlarge(old: Workspace, k: int, w: int) -> Workspace:
