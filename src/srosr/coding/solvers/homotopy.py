@@ -46,8 +46,19 @@ from ..._support.compiled import leaf, loop, part
 from ..sparse_rows import SparseRows
 from .active_set import settle, solve
 from .block_inverse import combine, write_if_due
-from .path_corrections import exchange, invert_afresh, is_last_piece, settle_low
-from .path_steps import CROSSES, JOINS, enter, find_event, finish, leave, move
+from .path_corrections import invert_afresh, is_last_piece, settle_low
+from .path_steps import (
+    drop_candidate,
+    find_event,
+    finish,
+    join,
+    leave,
+    make_room,
+    measure_distance,
+    meet,
+    meet_again,
+    move,
+)
 from .working_set import choose_candidates, largest, promising
 from .workspace import (
     DIRECTION,
@@ -75,9 +86,9 @@ from .workspace import (
 )
 
 # Where compiled code goes on when it is called again.
-_START, _LOOK, _SETTLED, _COMPARE, _LEG, _STEP, _END, _WRITE = range(8)
+_START, _LOOK, _SETTLED, _COMPARE, _LEG, _STEP, _ENTER, _LEAVE, _END, _WRITE = range(10)
 # What it needs before that; nothing once all paths have ended.
-_NOTHING, _ROOM, _EXCHANGE, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _OUTPUT = range(7)
+_NOTHING, _ROOM, _FRESH_INVERSE, _LOW_LEVEL, _LAST_PIECE, _OUTPUT = range(6)
 
 # Active atoms added before all correlations are looked at again: a quarter of those there, within these bounds (with
 # more, too many come late, and rounding errors of the inverse have longer to grow).
@@ -143,10 +154,6 @@ def follow_paths(
         sample = corr[path["sample"]]
         if need == _ROOM:
             ws = enlarge(ws, path["k"], path["w"])
-        elif need == _EXCHANGE:
-            if not exchange(gram, path["crossing"], path["crossing_sign"], path, ws):
-                path["checks"] += 1
-                path["stage"] = _LOOK
         elif need == _FRESH_INVERSE:
             inverse, counts, path["error"] = invert_afresh(gram, sample, path, ws)
             ws = ws._replace(inverse=inverse, counts=counts)
@@ -199,17 +206,21 @@ def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, ta
                 continue
             move(step, path, ws)
             if enters >= 0:
-                fate = enter(gram, enters, new_sign, path, ws)
-                if fate == CROSSES:
-                    path.crossing, path.crossing_sign = enters, new_sign
-                    return _EXCHANGE
-                if fate == JOINS and path.added >= path.refresh and not path.arrived and not path.lowering_late:
-                    path.stage = _LOOK
+                meet(enters, new_sign, path, ws)
+                path.stage = _ENTER
             elif leaves >= 0:
-                leave(gram, leaves, path, ws)
-                write_if_due(ws.inverse, ws.counts, path.k)
+                path.leaving, path.exchanging, path.stage = leaves, False, _LEAVE
             else:
                 _end_leg(sample, path, ws)
+        elif stage == _ENTER:
+            _enter(gram, path, ws)
+        elif stage == _LEAVE:
+            leave(gram, path, ws)
+            write_if_due(ws.inverse, ws.counts, path.k)
+            path.stage = _STEP
+            if path.exchanging:
+                meet_again(gram, path, ws)
+                path.stage = _ENTER
         elif stage == _LEG:
             _begin_leg(path, ws)
         elif stage == _START:
@@ -296,6 +307,31 @@ def _may_step(stop, path):
 
 
 @part()
+def _enter(gram, path, ws):
+    """Make the entering atom active, if need be in exchange for an active one.
+
+    Where rounding hides what an exchange has freed the path does without the atom.
+    """
+    schur = measure_distance(gram, path, ws)
+    if schur > 0.0:
+        if not path.exchanging:
+            drop_candidate(path, ws)
+        join(gram, schur, path, ws)
+        write_if_due(ws.inverse, ws.counts, path.k)
+        is_due = path.added >= path.refresh and not path.arrived and not path.lowering_late
+        path.stage = _LOOK if is_due else _STEP
+    elif path.exchanging:
+        path.checks += 1
+        path.stage = _LOOK
+    else:
+        path.leaving = make_room(path, ws)
+        path.stage = _STEP
+        if path.leaving >= 0:
+            drop_candidate(path, ws)
+            path.stage = _LEAVE
+
+
+@part()
 def _settle(gram, corr, path, ws):
     """Bring the coefficients to rounding level and compute all correlations; returns whether that is accurate."""
     path.error = 0.0
@@ -329,7 +365,7 @@ def _square_residual(corr, path, ws):
     path.residual2 = residual2
 
 
-@leaf()
+@part()
 def _compare(gram, corr, path, ws):
     """Compare all correlations with the level: end there, or choose a working set.
 

@@ -6,47 +6,9 @@ import numpy as np
 
 from ..._support.compiled import entry_point, loop
 from .active_set import correlations, settle
-from .block_inverse import append, new_inverse, times, write_if_due
-from .path_events import first_to_zero
-from .path_steps import drop_candidate, join, leave, measure_distance
+from .block_inverse import append, new_inverse, times
 from .working_set import largest
-from .workspace import DIRECTION, LATE, MASKED, SIGN, TARGET, E, G, U, X
-
-
-@loop()
-def exchange(gram, who, new_sign, path, ws):
-    """Make a candidate active that depends on the active atoms, in exchange for one of them.
-
-    Along the null direction the first active atom to reach zero makes room. Where there is none the candidate is masked
-    as one that runs along with its level. Returns False where rounding hides what the exchange has freed; the path then
-    does without the candidate.
-    """
-    v, work = ws.vectors, ws.work
-    entering, is_late = ws.candidates[who], work[LATE, who]
-    own_speed = is_late if path.lowering_late else path.speed
-    leaving = first_to_zero(v[X], v[SIGN], v[U], new_sign, path.k)
-    if leaving < 0:
-        work[MASKED, who] = 1.0
-        return True
-    theta = v[X, leaving] / (new_sign * v[U, leaving])
-    if not theta > 0.0:
-        theta = 0.0
-    for i in range(path.k):
-        v[X, i] -= theta * new_sign * v[U, i]
-    drop_candidate(who, path, ws)
-    leave(gram, leaving, path, ws)
-    write_if_due(ws.inverse, ws.counts, path.k)
-    rate = 0.0
-    for i in range(path.k):
-        v[G, i] = gram[entering, ws.atoms[i]]
-    schur = measure_distance(gram, entering, path, ws)
-    for i in range(path.k):
-        rate += v[G, i] * v[DIRECTION, i]
-    if schur == 0.0:
-        return False
-    join(gram, entering, is_late, theta * new_sign, new_sign, new_sign * own_speed, rate, schur, path, ws)
-    write_if_due(ws.inverse, ws.counts, path.k)
-    return True
+from .workspace import DIRECTION, SIGN, TARGET, E, G, U, X
 
 
 @entry_point()

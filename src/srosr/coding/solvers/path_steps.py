@@ -6,8 +6,8 @@ import numpy as np
 
 from ..._support.compiled import leaf, part
 from .active_set import gain, independence, lose, solve
-from .block_inverse import begin_append, begin_remove, write_if_due
-from .path_events import first_to_enter, first_to_leave, step_to_epsilon
+from .block_inverse import begin_append, begin_remove
+from .path_events import first_to_enter, first_to_leave, first_to_zero, step_to_epsilon
 from .workspace import (
     CORR,
     DIRECTION,
@@ -25,12 +25,8 @@ from .workspace import (
     X,
 )
 
-# What becomes of a candidate whose correlation reaches its level: it joins the active atoms; or it depends on them and
-# either runs along with its level, like a duplicate, or crosses it and needs an exchange.
-JOINS, RUNS_ALONG, CROSSES = 0, 1, 2
 
-
-@leaf()
+@part()
 def find_event(path, ws):
     """Return the atom that leaves or enters first (-1: none), its sign if it enters, and the step to the event."""
     x, sign, direction, drive = ws.vectors[X], ws.vectors[SIGN], ws.vectors[DIRECTION], ws.vectors[DRIVE]
@@ -85,38 +81,64 @@ def move(step, path, ws):
         path.residual2 += step * (step * path.curve - 2.0 * path.fall)
 
 
+@leaf()
+def meet(who, new_sign, path, ws):
+    """Note a candidate whose correlation has reached its level; G receives its Gram entries with the active atoms."""
+    path.candidate, path.entering, path.new_sign = who, ws.candidates[who], new_sign
+    path.is_late, path.rate = ws.work[LATE, who], ws.work[RATE, who]
+    path.own_speed = path.is_late if path.lowering_late else path.speed
+    path.shift = 0.0
+    path.exchanging = False
+    for i in range(path.k):
+        ws.vectors[G, i] = ws.block[i, who]
+
+
 @part()
-def measure_distance(gram, entering, path, ws):
-    """Return the squared distance of an atom to the span of the active ones; G holds its Gram entries with them."""
-    v = ws.vectors
+def measure_distance(gram, path, ws):
+    """Return the squared distance of the entering atom to the span of the active ones, 0 where rounding hides it."""
+    v, entering = ws.vectors, path.entering
     return independence(
         ws.own, path.longest, ws.inverse, ws.counts, path.k, gram[entering, entering], v[G], v[U], v[E], v[TARGET]
     )
 
 
-@part()
-def enter(gram, who, new_sign, path, ws):
-    """Make a candidate active, unless it depends on the active atoms; one that runs along with its level is masked."""
-    entering, is_late, rate = ws.candidates[who], ws.work[LATE, who], ws.work[RATE, who]
-    own_speed = is_late if path.lowering_late else path.speed
-    for i in range(path.k):
-        ws.vectors[G, i] = ws.block[i, who]
-    schur = measure_distance(gram, entering, path, ws)
-    if schur == 0.0:
-        if abs(own_speed - new_sign * rate) > 1e-6:
-            return CROSSES
-        ws.work[MASKED, who] = 1.0
-        return RUNS_ALONG
-    drop_candidate(who, path, ws)
-    join(gram, entering, is_late, 0.0, new_sign, new_sign * own_speed, rate, schur, path, ws)
-    write_if_due(ws.inverse, ws.counts, path.k)
-    return JOINS
+@leaf()
+def make_room(path, ws):
+    """Let the first active atom that reaches zero make room for an entering one that depends on them.
+
+    Returns its place, -1 if there is none: the candidate runs along with its level, like a duplicate, and is masked.
+    """
+    x, u, k, new_sign = ws.vectors[X], ws.vectors[U], path.k, path.new_sign
+    leaving = -1
+    if abs(path.own_speed - new_sign * path.rate) > 1e-6:
+        leaving = first_to_zero(x, ws.vectors[SIGN], u, new_sign, k)
+    if leaving < 0:
+        ws.work[MASKED, path.candidate] = 1.0
+        return leaving
+    theta = x[leaving] / (new_sign * u[leaving])
+    if not theta > 0.0:
+        theta = 0.0
+    for i in range(k):
+        x[i] -= theta * new_sign * u[i]
+    path.shift = theta * new_sign
+    path.exchanging = True
+    return leaving
 
 
 @leaf()
-def drop_candidate(who, path, ws):
-    """Take a candidate out of the working set; the last one takes its column."""
-    last = path.w - 1
+def meet_again(gram, path, ws):
+    """Compute Gram entries and rate of the entering atom anew, after an active one has made room."""
+    rate = 0.0
+    for i in range(path.k):
+        ws.vectors[G, i] = gram[path.entering, ws.atoms[i]]
+        rate += ws.vectors[G, i] * ws.vectors[DIRECTION, i]
+    path.rate = rate
+
+
+@leaf()
+def drop_candidate(path, ws):
+    """Take the entering atom out of the working set; the last candidate takes its column."""
+    who, last = path.candidate, path.w - 1
     ws.candidates[who] = ws.candidates[last]
     for row in (CORR, LATE, MASKED):
         ws.work[row, who] = ws.work[row, last]
@@ -125,32 +147,33 @@ def drop_candidate(who, path, ws):
     path.w = last
 
 
-@leaf()
-def join(gram, entering, is_late, x, sign, drive, rate, schur, path, ws):
-    """Append an atom to the active ones, and update inverse, direction and block."""
-    v, k = ws.vectors, path.k
+@part()
+def join(gram, schur, path, ws):
+    """Append the entering atom to the active ones, and update inverse, direction and block."""
+    v, k, entering = ws.vectors, path.k, path.entering
     u, direction = v[U], v[DIRECTION]
+    drive = path.new_sign * path.own_speed
     v[DRIVE, k] = drive
-    direction[k] = (drive - rate) / schur
+    direction[k] = (drive - path.rate) / schur
     for i in range(k):
         direction[i] -= u[i] * direction[k]
     begin_append(ws.inverse, ws.counts, k, u, schur)
     gain(ws.own, k, v[G], gram[entering, entering])
     ws.atoms[k] = entering
     ws.active[entering] = True
-    v[X, k] = x
-    v[SIGN, k] = sign
-    v[IS_LATE, k] = is_late
+    v[X, k] = path.shift
+    v[SIGN, k] = path.new_sign
+    v[IS_LATE, k] = path.is_late
     for j in range(path.w):
         ws.block[k, j] = gram[entering, ws.candidates[j]]
     path.k = k + 1
     path.added += 1
 
 
-@leaf()
-def leave(gram, leaving, path, ws):
+@part()
+def leave(gram, path, ws):
     """Make an active atom a candidate; the last one takes its place."""
-    v, work, w, last = ws.vectors, ws.work, path.w, path.k - 1
+    v, work, w, last, leaving = ws.vectors, ws.work, path.w, path.k - 1, path.leaving
     g, direction = v[G], v[DIRECTION]
     left, t = ws.atoms[leaving], direction[leaving]
     ws.active[left] = False
@@ -175,7 +198,7 @@ def leave(gram, leaving, path, ws):
     path.w = w + 1
 
 
-@leaf()
+@part()
 def finish(corr, path, ws):
     """Compute BPDN's last piece in closed form, at epsilon to rounding; the dual point is the slope of the piece."""
     k, v = path.k, ws.vectors

@@ -96,8 +96,16 @@ PATH = np.dtype(
         ("fall", np.float64),
         ("curve", np.float64),
         ("at_epsilon", np.bool_),
-        ("crossing", np.int64),  # the candidate that needs an exchange
-        ("crossing_sign", np.float64),
+        # The atom that enters or leaves at its end.
+        ("leaving", np.int64),  # place among the active atoms
+        ("candidate", np.int64),  # place of the entering atom in the working set
+        ("entering", np.int64),
+        ("new_sign", np.float64),
+        ("is_late", np.float64),
+        ("own_speed", np.float64),  # of its level
+        ("rate", np.float64),
+        ("shift", np.float64),  # its coefficient after an exchange
+        ("exchanging", np.bool_),
     ],
     align=True,
 )
