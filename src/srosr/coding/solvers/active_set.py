@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._support.compiled import leaf, part
-from .block_inverse import combine_half, times
+from .block_inverse import combine_half, multiply
 
 # An atom whose squared distance to the span of the active ones is below this share of its squared length counts
 # as dependent on them.
@@ -15,7 +15,7 @@ _ROUNDING = 32 * 2.2e-16
 
 
 @leaf(fastmath={"contract", "nsz"})
-def correlations(gram, corr, atoms, x, k, out):
+def correlate(gram, corr, atoms, x, k, out):
     """Compute out = corr - sum over i < k of x[i] * gram[atoms[i]], the correlations of the residual with all atoms.
 
     Rows are indexed, here and below, not sliced: a slice of the shared Gram matrix counts a reference to it, and
@@ -74,7 +74,7 @@ def solve(own, inverse, counts, k, g, begun, refinements, enough, x, e, step):
     error = 0.0
     while True:
         if improve:
-            times(inverse, counts, k, e, step)
+            multiply(inverse, counts, k, e, step)
             for i in range(k):
                 x[i] += step[i]
         if rounds > refinements:
@@ -92,7 +92,7 @@ def solve(own, inverse, counts, k, g, begun, refinements, enough, x, e, step):
 
 
 @leaf()
-def distance_left(g, u, k, squared_length):
+def compute_distance(g, u, k, squared_length):
     """Return the squared distance of an atom to the span of the active ones, from its coordinates u."""
     schur = squared_length
     for i in range(k):
@@ -101,7 +101,7 @@ def distance_left(g, u, k, squared_length):
 
 
 @leaf()
-def refined_distance(g, u, e, k, squared_length, longest):
+def refine_distance(g, u, e, k, squared_length, longest):
     """Return the squared distance to second order, 0 where rounding hides it."""
     size = 1.0
     schur = squared_length
@@ -114,7 +114,7 @@ def refined_distance(g, u, e, k, squared_length, longest):
 
 
 @part()
-def independence(own, longest, inverse, counts, k, squared_length, g, u, e, step):
+def measure_independence(own, longest, inverse, counts, k, squared_length, g, u, e, step):
     """Return the squared distance of an atom to the span of the active ones, 0 where rounding hides it.
 
     ``g`` holds its Gram entries with them, ``u`` receives its coordinates; ``e`` and ``step`` are scratch.
@@ -123,10 +123,10 @@ def independence(own, longest, inverse, counts, k, squared_length, g, u, e, step
     of the Gram entries leaves uncertain, :math:`(1 + \\|u\\|_1)^2` times that of an entry, counts as nothing.
     """
     solve(own, inverse, counts, k, g, 0.0, -1.0, 0.0, u, e, step)
-    schur = distance_left(g, u, k, squared_length)
+    schur = compute_distance(g, u, k, squared_length)
     if schur <= _CLOSE * squared_length:
         solve(own, inverse, counts, k, g, 1.0, 1.0, -1.0, u, e, step)
-        schur = refined_distance(g, u, e, k, squared_length, longest)
+        schur = refine_distance(g, u, e, k, squared_length, longest)
     return schur
 
 
@@ -140,5 +140,5 @@ def settle(gram, own, full, target, atoms, inverse, counts, k, enough, x, out, g
     for i in range(k):
         g[i] = full[atoms[i]] - target[i]
     error = solve(own, inverse, counts, k, g, 0.0, 2.0, enough, x, e, u)
-    correlations(gram, full, atoms, x, k, out)
+    correlate(gram, full, atoms, x, k, out)
     return error

@@ -25,7 +25,7 @@ _LARGE = 192
 
 @leaf(fastmath={"contract", "nsz"})
 def combine(rows, coef, k, n, out):
-    """out[:n] = sum over i < k of coef[i] * rows[i, :n], four rows at a time."""
+    """Compute out[:n] = sum over i < k of coef[i] * rows[i, :n], four rows at a time."""
     for j in range(n):
         out[j] = 0.0
     i = 0
@@ -44,14 +44,14 @@ def combine(rows, coef, k, n, out):
 
 
 @inner()
-def new_inverse(capacity):
-    """The inverse of no atom, with room for some: table and counts."""
+def make_inverse(capacity):
+    """Make the inverse of no atom, with room for some: table and counts."""
     return np.empty((capacity + WAIT, capacity + 8)), np.zeros(2, np.int64)
 
 
 @inner()
-def enlarged(table, counts, capacity):
-    """The same table with room for more atoms."""
+def enlarge_inverse(table, counts, capacity):
+    """Return the same table with room for more atoms."""
     old = table.shape[0] - WAIT
     out = np.empty((capacity + WAIT, capacity + 8))
     for i in range(counts[0]):
@@ -66,7 +66,7 @@ def enlarged(table, counts, capacity):
 
 @leaf(fastmath={"contract", "nsz", "reassoc"})
 def combine_half(rows, coef, n, out):
-    """out[:n] = rows[:n, :n] @ coef[:n] of a symmetric matrix, of which the lower half is read."""
+    """Compute out[:n] = rows[:n, :n] @ coef[:n] of a symmetric matrix, of which the lower half is read."""
     for j in range(n):
         out[j] = 0.0
     i = 0
@@ -100,8 +100,8 @@ def combine_half(rows, coef, n, out):
 
 
 @part()
-def times(table, counts, k, g, out):
-    """out[:k] = inverse @ g[:k]."""
+def multiply(table, counts, k, g, out):
+    """Compute out[:k] = inverse @ g[:k]."""
     n = counts[0]
     if n < _LARGE:
         combine(table, g, n, n, out)

@@ -59,7 +59,7 @@ from .path_steps import (
     meet_again,
     move,
 )
-from .working_set import choose_candidates, largest, promising
+from .working_set import choose_candidates, find_bound, find_largest
 from .workspace import (
     DIRECTION,
     DOUBTFUL,
@@ -81,8 +81,8 @@ from .workspace import (
     U,
     X,
     enlarge,
-    new_path,
-    new_workspace,
+    make_path,
+    make_workspace,
 )
 
 # Where compiled code goes on when it is called again.
@@ -141,7 +141,7 @@ def follow_paths(
         BPDN: the level, relative to the first, below which a path ends as DOUBTFUL.
     """
     n_samples, n = corr.shape
-    path, ws = new_path(), new_workspace(n)
+    path, ws = make_path(), make_workspace(n)
     # By item: attributes of a record take Python microseconds.
     path["is_bpdn"], path["goal"], path["doubt"], path["max_steps"] = is_bpdn, goal, doubt, max_steps
     path["longest"] = np.diagonal(gram).max()
@@ -224,7 +224,7 @@ def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, ta
         elif stage == _LEG:
             _begin_leg(path, ws)
         elif stage == _START:
-            _start(sample, squared_norms[path.sample], largest(sample), path, ws)
+            _start(sample, squared_norms[path.sample], find_largest(sample), path, ws)
         elif stage == _LOOK:
             if stop[0] != 0:
                 path.ending, path.stage = STOPPED, _WRITE
@@ -313,7 +313,7 @@ def _enter(gram, path, ws):
     Where rounding hides what an exchange has freed the path does without the atom.
     """
     schur = measure_distance(gram, path, ws)
-    if schur > 0.0:
+    if schur != 0.0:
         if not path.exchanging:
             drop_candidate(path, ws)
         join(gram, schur, path, ws)
@@ -376,7 +376,7 @@ def _compare(gram, corr, path, ws):
         _square_residual(corr, path, ws)
         for i in range(k):
             ws.residual_corr[ws.atoms[i]] = level * ws.vectors[SIGN, i]
-    top = largest(ws.residual_corr)
+    top = find_largest(ws.residual_corr)
     too_high = level * (1.0 + 1e-9) + path.noise
     if path.is_bpdn and level < path.doubt * first:
         path.ending, path.stage = DOUBTFUL, _WRITE
@@ -388,7 +388,7 @@ def _compare(gram, corr, path, ws):
     if path.checks > _MAX_CHECKS:
         path.ending, path.stage = LOST, _WRITE
         return False
-    bound, count = promising(ws.residual_corr, top, ws.atoms, k, ws.histogram)
+    bound, count = find_bound(ws.residual_corr, top, ws.atoms, k, ws.histogram)
     choose_candidates(gram, bound, count, too_high, path, ws)
     for i in range(k):
         ws.vectors[IS_LATE, i] = 0.0

@@ -10,8 +10,8 @@ from ..batch import Batch
 from ..problems import OMP
 from ..products import Products
 from ..sparse_rows import SparseRows, to_sparse_rows
-from .active_set import correlations
-from .block_inverse import append, new_inverse, times
+from .active_set import correlate
+from .block_inverse import append, make_inverse, multiply
 from .solver import Solution, Solver
 
 # Correlation, relative to the lengths of sample and atom, below which nothing is left to explain.
@@ -37,7 +37,7 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
         if stop[0] != 0:
             break
         barred[:] = False
-        inverse, counts = new_inverse(most)
+        inverse, counts = make_inverse(most)
         left[:] = corr[b]
         k = 0
         while k < most:
@@ -52,7 +52,7 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
             barred[who] = True
             for i in range(k):
                 g[i] = gram[who, atoms[i]]
-            times(inverse, counts, k, g, u)
+            multiply(inverse, counts, k, g, u)
             schur = gram[who, who]
             for i in range(k):
                 schur -= g[i] * u[i]
@@ -63,11 +63,11 @@ def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
             k += 1
             for i in range(k):
                 c[i] = corr[b, atoms[i]]
-            times(inverse, counts, k, c, x)
-            correlations(gram, corr[b], atoms, x, k, left)
+            multiply(inverse, counts, k, c, x)
+            correlate(gram, corr[b], atoms, x, k, left)
             for i in range(k):
                 c[i] = left[atoms[i]]
-            times(inverse, counts, k, c, u)
+            multiply(inverse, counts, k, c, u)
             for i in range(k):
                 x[i] += u[i]
         order = np.argsort(atoms[:k])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support.compiled import entry_point, loop
-from .active_set import correlations, settle
-from .block_inverse import append, new_inverse, times
-from .working_set import largest
+from .active_set import correlate, settle
+from .block_inverse import append, make_inverse, multiply
+from .working_set import find_largest
 from .workspace import DIRECTION, SIGN, TARGET, E, G, U, X
 
 
@@ -18,13 +18,13 @@ def invert_afresh(gram, corr, path, ws):
     Returns the inverse, its counts and the largest error left: the old ones where there is no numerical inverse.
     """
     k, atoms, v = path.k, ws.atoms, ws.vectors
-    inverse, counts = new_inverse(atoms.shape[0])
+    inverse, counts = make_inverse(atoms.shape[0])
     u = np.empty(k)
     g = np.empty(k)
     for m in range(k):
         for i in range(m):
             g[i] = gram[atoms[m], atoms[i]]
-        times(inverse, counts, m, g, u)
+        multiply(inverse, counts, m, g, u)
         schur = gram[atoms[m], atoms[m]]
         for i in range(m):
             schur -= g[i] * u[i]
@@ -74,7 +74,7 @@ def is_last_piece(gram, corr, path, ws):
     """
     k, level = path.k, path.level
     x, sign, direction, u = ws.vectors[X], ws.vectors[SIGN], ws.vectors[DIRECTION], ws.vectors[U]
-    times(ws.inverse, ws.counts, k, sign, direction)
+    multiply(ws.inverse, ws.counts, k, sign, direction)
     size = 0.0
     for i in range(k):
         size = max(size, abs(x[i]))
@@ -83,5 +83,5 @@ def is_last_piece(gram, corr, path, ws):
             return False
     for i in range(k):
         u[i] = x[i] + level * direction[i]
-    correlations(gram, corr, ws.atoms, u, k, ws.residual_corr)
-    return largest(ws.residual_corr) <= 1e-3 * level + 10.0 * path.noise
+    correlate(gram, corr, ws.atoms, u, k, ws.residual_corr)
+    return find_largest(ws.residual_corr) <= 1e-3 * level + 10.0 * path.noise

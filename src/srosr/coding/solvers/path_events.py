@@ -11,8 +11,8 @@ _PARALLEL = 1e-10
 
 
 @leaf()
-def first_to_zero(x, sign, u, new_sign, k):
-    """The active atom that leaves when x moves along -new_sign * u; of those that tie to rounding, the largest in u."""
+def find_first_to_zero(x, sign, u, new_sign, k):
+    """Find the active atom that leaves when x moves along -new_sign * u; of ties to rounding, the largest in u."""
     largest = 0.0
     least = 0.0  # what is smaller in u is rounding
     for i in range(k):
@@ -39,8 +39,8 @@ def first_to_zero(x, sign, u, new_sign, k):
 
 
 @leaf()
-def step_to_epsilon(above, fall, curve, speed):
-    """Where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, first is zero; inf if nowhere."""
+def find_step_to_epsilon(above, fall, curve, speed):
+    """Find where above - 2 t fall + t^2 curve, the squared residual less epsilon's square, is zero; inf if nowhere."""
     spread = fall * fall - curve * above
     if spread < 0.0:
         return np.inf
@@ -50,8 +50,8 @@ def step_to_epsilon(above, fall, curve, speed):
 
 
 @leaf()
-def first_to_leave(x, sign, direction, k, step):
-    """The active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
+def find_first_to_leave(x, sign, direction, k, step):
+    """Find the active atom whose coefficient reaches zero first within the step (-1: none), and that step."""
     who = -1
     for i in range(k):
         shrink = -sign[i] * direction[i]
@@ -64,8 +64,8 @@ def first_to_leave(x, sign, direction, k, step):
 
 
 @leaf()
-def first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
-    """The inactive atom whose correlation reaches its level first within the step (-1: none), its sign, that step."""
+def find_first_to_enter(work_corr, work_rate, late, masked, w, lowering_late, own_level, level, speed, step):
+    """Find the inactive atom whose correlation reaches its level first (-1: none within the step), sign and step."""
     who = -1
     sign = 1.0
     for j in range(w):

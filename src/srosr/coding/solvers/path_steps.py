@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support.compiled import leaf, part
-from .active_set import gain, independence, lose, solve
+from .active_set import gain, lose, measure_independence, solve
 from .block_inverse import begin_append, begin_remove
-from .path_events import first_to_enter, first_to_leave, first_to_zero, step_to_epsilon
+from .path_events import find_first_to_enter, find_first_to_leave, find_first_to_zero, find_step_to_epsilon
 from .workspace import (
     CORR,
     DIRECTION,
@@ -44,14 +44,14 @@ def find_event(path, ws):
         for i in range(k):
             fall += level * sign[i] * direction[i]
             curve += drive[i] * direction[i]
-        t = step_to_epsilon(path.residual2 - path.goal * path.goal, fall, curve, speed)
+        t = find_step_to_epsilon(path.residual2 - path.goal * path.goal, fall, curve, speed)
         if t < limit:
             limit = t
             path.at_epsilon = True
     path.fall = fall
     path.curve = curve
-    leaves, step = first_to_leave(x, sign, direction, k, limit)
-    enters, new_sign, step = first_to_enter(
+    leaves, step = find_first_to_leave(x, sign, direction, k, limit)
+    enters, new_sign, step = find_first_to_enter(
         ws.work[CORR],
         ws.work[RATE],
         ws.work[LATE],
@@ -97,7 +97,7 @@ def meet(who, new_sign, path, ws):
 def measure_distance(gram, path, ws):
     """Return the squared distance of the entering atom to the span of the active ones, 0 where rounding hides it."""
     v, entering = ws.vectors, path.entering
-    return independence(
+    return measure_independence(
         ws.own, path.longest, ws.inverse, ws.counts, path.k, gram[entering, entering], v[G], v[U], v[E], v[TARGET]
     )
 
@@ -111,7 +111,7 @@ def make_room(path, ws):
     x, u, k, new_sign = ws.vectors[X], ws.vectors[U], path.k, path.new_sign
     leaving = -1
     if abs(path.own_speed - new_sign * path.rate) > 1e-6:
-        leaving = first_to_zero(x, ws.vectors[SIGN], u, new_sign, k)
+        leaving = find_first_to_zero(x, ws.vectors[SIGN], u, new_sign, k)
     if leaving < 0:
         ws.work[MASKED, path.candidate] = 1.0
         return leaving

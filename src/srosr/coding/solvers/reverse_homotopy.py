@@ -18,8 +18,8 @@ from ..._support.array_types import Array, IntArray
 from ..._support.compiled import entry_point, inner
 from ..batch import Batch
 from ..sparse_rows import to_sparse_rows
-from .active_set import correlations
-from .block_inverse import append, enlarged, new_inverse, remove, times
+from .active_set import correlate
+from .block_inverse import append, enlarge_inverse, make_inverse, multiply, remove
 from .forward_path import ForwardPath
 from .least_squares import factor_gram, invert_factor
 from .solver import Solution, Solver
@@ -87,17 +87,17 @@ def _refine(
     for _ in range(2):
         for i in range(k):
             code[i] = x[active[i]]
-        correlations(gram, corr, active, code, k, miss)
+        correlate(gram, corr, active, code, k, miss)
         residual2 = squared_norm
         for i in range(k):
             j = active[i]
             residual2 -= x[j] * (corr[j] + miss[j])
             code[i] = -(miss[j] - level * sign[j])
-        correlations(inverse_gram, zero, active, code, k, lift)  # lift = H[:, A] (miss - level sign)
+        correlate(inverse_gram, zero, active, code, k, lift)  # lift = H[:, A] (miss - level sign)
         for i in range(m):
             g[i] = lift[inactive[i]]
-        times(sub_inverse, counts, m, g, u)
-        correlations(inverse_gram, lift, inactive, u, m, miss)
+        multiply(sub_inverse, counts, m, g, u)
+        correlate(inverse_gram, lift, inactive, u, m, miss)
         nudge = (epsilon2 - residual2) / (2.0 * level * curve) if level > 0.0 else 0.0
         for i in range(k):
             j = active[i]
@@ -110,7 +110,7 @@ def _append_atom(inverse_gram, who, inactive, m, sub_inverse, counts, g, u):
     """Append an atom to the inverse of H_II; returns False where it depends on the others."""
     for i in range(m):
         g[i] = inverse_gram[who, inactive[i]]
-    times(sub_inverse, counts, m, g, u)
+    multiply(sub_inverse, counts, m, g, u)
     schur = inverse_gram[who, who]
     for i in range(m):
         schur -= g[i] * u[i]
@@ -139,7 +139,7 @@ def follow_path_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon,
     slot = np.full(n, -1, np.int64)  # place among the inactive
     cap = 32
     inactive = np.empty(cap, np.int64)
-    sub_inverse, counts = new_inverse(cap)  # of H_II
+    sub_inverse, counts = make_inverse(cap)  # of H_II
     b = np.empty(cap)
     g = np.empty(cap)
     u = np.empty(cap)
@@ -162,8 +162,8 @@ def follow_path_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon,
         # rate = push + H[:, I] b with H_II b = -push_I
         for i in range(m):
             g[i] = push[inactive[i]]
-        times(sub_inverse, counts, m, g, b)
-        correlations(inverse_gram, push, inactive, b, m, rate)
+        multiply(sub_inverse, counts, m, g, b)
+        correlate(inverse_gram, push, inactive, b, m, rate)
         curve = 0.0
         for i in range(n):
             if slot[i] < 0:
@@ -186,7 +186,7 @@ def follow_path_back(gram, inverse_gram, corr, squared_norm, fit, push, epsilon,
             if m == cap:
                 cap *= 2
                 inactive = np.append(inactive, np.empty(m, np.int64))
-                sub_inverse = enlarged(sub_inverse, counts, cap)
+                sub_inverse = enlarge_inverse(sub_inverse, counts, cap)
                 b = np.empty(cap)
                 g = np.empty(cap)
                 u = np.empty(cap)

@@ -12,7 +12,7 @@ _EXTRA_MIN, _EXTRA_MAX = 32, 128
 
 
 @leaf(fastmath=True)
-def largest(values):
+def find_largest(values):
     """Return the largest absolute value of a finite vector."""
     top = 0.0
     for j in range(values.shape[0]):
@@ -22,7 +22,7 @@ def largest(values):
 
 
 @leaf()
-def promising(residual_corr, top, atoms, k, histogram):
+def find_bound(residual_corr, top, atoms, k, histogram):
     """Return a bound on |correlation| that about the wanted number of inactive atoms exceed, and how many do."""
     bins = histogram.shape[0] - 1
     scale = bins / top if top > 0.0 else 0.0

@@ -111,7 +111,7 @@ PATH = np.dtype(
 )
 
 
-def new_workspace(n: int, capacity: int = _ATOMS) -> Workspace:
+def make_workspace(n: int, capacity: int = _ATOMS) -> Workspace:
     """Return a workspace for paths over n atoms with room for some active ones."""
     width = _CANDIDATES + capacity
     return Workspace(
@@ -129,7 +129,7 @@ def new_workspace(n: int, capacity: int = _ATOMS) -> Workspace:
     )
 
 
-def new_path() -> Any:
+def make_path() -> Any:
     """Return a record of the type `PATH`, all zero."""
     return np.zeros(1, PATH)[0]
 
@@ -137,7 +137,7 @@ def new_path() -> Any:
 def enlarge(old: Workspace, k: int, w: int) -> Workspace:
     """Return a workspace twice as large with the same k active atoms and w candidates."""
     before, size = len(old.atoms), old.counts[0]
-    new = new_workspace(len(old.active), 2 * before)
+    new = make_workspace(len(old.active), 2 * before)
     new.atoms[:k] = old.atoms[:k]
     new.vectors[:, :k] = old.vectors[:, :k]
     new.own[:k, :k] = old.own[:k, :k]
