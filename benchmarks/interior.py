@@ -12,7 +12,7 @@ from benchmarks.problems import Unavailable
 from benchmarks.trials import mnist
 from srosr import BPDN, Dictionary, sparse_encode
 from srosr._support.threads import one_blas_thread
-from srosr.coding.solvers import fallback as safe
+from srosr.coding.solvers import fallback
 from srosr.coding.solvers.interior_point import basis_pursuit
 
 #: Test samples of the trial with seed 100 for which the homotopy path does not end in a certified code.
@@ -44,7 +44,7 @@ def main(samples: int, atoms: int) -> None:
             started = time.perf_counter()
             found = basis_pursuit(spectrum.features, target, epsilon)
             middle = time.perf_counter()
-            conic, _ = safe._solve_conic(spectrum, corr, epsilon=epsilon)
+            conic, _ = fallback._solve_conic(spectrum, corr, epsilon=epsilon)
             ended = time.perf_counter()
         ours, theirs = np.inf if found is None else np.abs(found[0]).sum(), np.abs(conic).sum()
         table.add_row(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
+import srosr
 from benchmarks import house
 
 
@@ -55,6 +60,24 @@ def test_imports_inside_functions_are_seen(tmp_path):
     found = list(house.find_imports(house.find_modules(tmp_path)))
     assert house.Import("coding.encode", "cli", 2, ("main",)) in found
     assert house.Import("cli", "coding.encode", 1, ("srosr.coding.encode",)) in found
+
+
+def test_every_folder_with_modules_is_a_package():
+    folders = {path.parent for path in Path(srosr.__file__).parent.rglob("*.py")}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_two_modules_or_classes_share_a_name():
+    """Private classes may: nobody meets two of them at once."""
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in house.find_modules().items()}
+    files = [name.rpartition(".")[2] for name, path in house.find_modules().items() if path.name != "__init__.py"]
+    classes = [node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert find_repeated(files) == set()
+    assert {name for name in find_repeated(classes) if not name.startswith("_")} == set()
+
+
+def find_repeated(names):
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def test_no_function_is_longer_than_a_hundred_lines():

@@ -14,7 +14,7 @@ from scale import examples
 from srosr import BPDN, Dictionary, sparse_encode
 from srosr.coding import batch, certificate
 from srosr.coding.clock import coding_seconds
-from srosr.coding.solvers import fallback as safe
+from srosr.coding.solvers import fallback
 from srosr.coding.solvers import interior_point as interior
 from srosr.coding.solvers.interior_point import basis_pursuit
 from srosr.coding.spectrum import Spectrum
@@ -54,7 +54,7 @@ def test_the_objective_is_that_of_a_conic_solver(rank, n, decay, copies):
     spectrum = Spectrum(np.einsum("ij,ij->j", F, F), atoms=F.T)
     corr = F.T @ b
     x, _ = basis_pursuit(spectrum.features, spectrum.along(corr[None])[0], 0.01)
-    conic, _ = safe._solve_conic(spectrum, corr, epsilon=0.01)
+    conic, _ = fallback._solve_conic(spectrum, corr, epsilon=0.01)
     assert np.abs(x).sum() == pytest.approx(np.abs(conic).sum(), rel=1e-7)
 
 
@@ -86,7 +86,7 @@ def test_where_the_fast_path_overshoots_the_careful_one_arrives():
 def test_without_noise_it_is_the_linear_programme(rank, n, decay):
     F, b = problem(np.random.default_rng(rank + n), rank, n, decay)
     x, v = basis_pursuit(F, b, 0.0)
-    by_highs, _ = safe._solve_linear_program(F, b)
+    by_highs, _ = fallback._solve_linear_program(F, b)
     assert np.abs(x).sum() == pytest.approx(np.abs(by_highs).sum(), rel=1e-6)
     assert np.linalg.norm(F @ x - b) <= 1e-6 and np.abs(v @ F).max() <= 1 + 1e-9
 

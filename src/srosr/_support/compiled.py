@@ -1,4 +1,8 @@
-"""How loops are compiled: the options of all Numba functions."""
+"""How loops are compiled: the options of all Numba functions.
+
+Numba does not document ``_nrt`` and ``no_cfunc_wrapper``; tests run with its oldest version that is allowed and with the
+newest.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,8 @@ entry_point = partial(njit, **_OPTIONS, no_cfunc_wrapper=True)
 loop = partial(entry_point, _nrt=False)
 #: A function that only compiled functions call. Without the wrappers for Python it compiles faster.
 inner = partial(njit, **_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-#: An ``inner`` function that allocates nothing, compiled without reference counts, and best calls no other: what it calls
-#: is optimized once by itself and once more here, so that nests of them compile slowly.
+#: An ``inner`` function that allocates nothing, compiled without reference counts. It best calls no other: what it
+#: calls is optimized once by itself and once more here, so that nests of them compile slowly.
 leaf = partial(inner, _nrt=False)
 #: A part of the function that calls it, compiled with it: for one that calls others and has a single caller.
 part = partial(njit, inline="always", error_model="numpy")

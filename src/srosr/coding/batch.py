@@ -93,12 +93,11 @@ class Batch:
         with self._lock:
             return spectrum.gram
 
-    def keeps(self, name: str) -> bool:
-        """Return whether the dictionary keeps something under a name."""
-        return name in self.dictionary._kept
-
     def keep(self, name: str, compute: Any) -> Any:
-        """Return what the dictionary keeps under a name, computed by the first thread that needs it."""
+        """Return what the dictionary keeps under a name, computed by the first thread that needs it.
+
+        It saves time alone. No choice may depend on it, else a second call would return other bits than the first.
+        """
         with self._lock:
             if name not in self.dictionary._kept:
                 self.dictionary._kept[name] = compute()

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-__all__ = ["coding_seconds", "coding_time"]
-
 _lock = Lock()
 _seconds = 0.0
 

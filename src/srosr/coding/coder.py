@@ -17,8 +17,6 @@ from .solvers import choose_solver
 from .solvers.solver import Solver
 from .sparse_rows import SparseRows
 
-__all__ = ["Coder", "Part"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -23,8 +23,6 @@ from .coder import Coder, Part
 from .problems import PROBLEMS, Problem, problem_names
 from .sparse_rows import stack_rows
 
-__all__ = ["Codes", "sparse_encode"]
-
 # Similarities between samples and atoms held at once, in bytes.
 _HELD_BYTES = 64 * 2**20
 # Samples coded together: fewer spread more evenly over threads, and let Ctrl-C and the progress bar in earlier.
@@ -114,10 +112,10 @@ def sparse_encode(
         Number of threads: None is one (or that of the active joblib backend), -1 is all cores.
     tol : float, default 1e-6
         Relative duality gap and constraint violation a code must reach. A code that does not is solved again by a
-        slower, safe solver.
+        slower fallback solver.
     max_iter : int, optional
-        Largest number of homotopy steps for a sample. By default there is a generous limit and the safe solver beyond
-        it. A limit given here is final: samples that reach it have the status ``"max_iter"``. (The safe solver takes no
+        Largest number of homotopy steps for a sample. By default there is a generous limit and the fallback solver
+        beyond it. A limit given here is final: samples that reach it have the status ``"max_iter"``. (That solver takes no
         steps; it still solves samples again that end within the limit uncertified.)
     progress : bool, default False
         Show a progress bar.

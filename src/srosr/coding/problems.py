@@ -36,8 +36,6 @@ from .certificate import Certificate, Measures, bound_by_image, bound_in_span, d
 from .sparse_rows import SparseRows
 from .spectrum import ROUNDING
 
-__all__ = ["BPDN", "OMP", "PROBLEMS", "Lasso", "PathEnd", "Problem", "Ridge", "problem_names"]
-
 # A relative gap below this needs no better dual point.
 _CLEAR = 1e-10
 

@@ -18,8 +18,6 @@ from .solvers.workspace import OUT_OF_STEPS, UNREACHABLE
 from .sparse_rows import SparseRows, place_rows, to_sparse_rows
 from .spectrum import Spectrum
 
-__all__ = ["Repair"]
-
 # Relative duality gap at which basis pursuit by homotopy counts as solved; else the fallback solver is asked.
 _SLACK = 1e-7
 
@@ -50,7 +48,7 @@ class Repair:
         if batch.bound_inverse is not None and doubtful.any():
             # |r|^2 less the square of its part in the span, (Y'r)'H(Y'r), is the squared distance to the span.
             part2 = batch.bound_inverse() * certificate.violation**2 * squared_norms
-            doubtful &= certificate.least_residual**2 - part2 <= epsilon * epsilon
+            doubtful &= ~(certificate.least_residual**2 - part2 > epsilon * epsilon)
         rows: IntArray = np.flatnonzero(doubtful)
         spectrum = batch.spectrum if len(rows) else None
         if spectrum is not None:

@@ -10,8 +10,6 @@ from .on_demand import OnDemandPath
 from .reverse_homotopy import FactoredPath, ReversePath
 from .solver import Solver
 
-__all__ = ["SOLVERS", "choose_solver"]
-
 #: All solvers; a new one is one more line.
 SOLVERS: tuple[type[Solver], ...] = (
     RidgeSolver,

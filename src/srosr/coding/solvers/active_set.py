@@ -62,6 +62,8 @@ def lose(own, k, leaving):
 def solve(own, inverse, counts, k, g, begun, refinements, enough, x, e, step):
     """Compute x = G_AA^-1 g and refine it until the error e = g - G_AA x is small enough; returns the largest one.
 
+    With a negative ``enough`` it is refined so many times whatever the error, and the last one is not computed.
+
     Where the solution has ``begun`` (1, else 0) x holds the product with the inverse already. Without refinements (-1)
     no error is computed. These are floats: with integers Numba would compile this anew for each. ``step`` is scratch.
     """
@@ -77,7 +79,7 @@ def solve(own, inverse, counts, k, g, begun, refinements, enough, x, e, step):
             multiply(inverse, counts, k, e, step)
             for i in range(k):
                 x[i] += step[i]
-        if rounds > refinements:
+        if rounds > refinements or (rounds == refinements and enough < 0.0):
             return error
         combine_half(own, x, k, e)
         error = 0.0
@@ -125,7 +127,7 @@ def measure_independence(own, longest, inverse, counts, k, squared_length, g, u,
     solve(own, inverse, counts, k, g, 0.0, -1.0, 0.0, u, e, step)
     schur = compute_distance(g, u, k, squared_length)
     if schur <= _CLOSE * squared_length:
-        solve(own, inverse, counts, k, g, 1.0, 1.0, -1.0, u, e, step)
+        solve(own, inverse, counts, k, g, 1.0, 1.0, 0.0, u, e, step)
         schur = refine_distance(g, u, e, k, squared_length, longest)
     return schur
 

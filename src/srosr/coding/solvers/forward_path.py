@@ -11,8 +11,6 @@ from .homotopy import Paths, follow_paths
 from .solver import Solution, Solver
 from .workspace import DOUBTFUL, OUT_OF_STEPS
 
-__all__ = ["ForwardPath", "find_out_of_reach"]
-
 # Multiplications of a path, relative to the squared number of atoms; and of a path to an epsilon out of reach, relative
 # to its third power, of which a batch is assumed to have one. Over more atoms than that the span is asked in time.
 _PATH_COST = 10.0

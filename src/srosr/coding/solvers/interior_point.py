@@ -30,8 +30,6 @@ from scipy import linalg
 
 from ..._support.array_types import Array
 
-__all__ = ["basis_pursuit"]
-
 # A step keeps this share of the way to a bound.
 _SHARE = 0.99
 # The barrier is lowered by at most this factor in a quick step, and by this one in a careful step.

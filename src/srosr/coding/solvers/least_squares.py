@@ -29,8 +29,10 @@ def factor_gram(gram: Array) -> Array | None:
     return None if (np.diagonal(factor) ** 2 <= INDEPENDENT * np.diagonal(gram)).any() else factor
 
 
-def invert_factor(factor: Array) -> Array:
-    """Return the inverse of the Gram matrix from its Cholesky factor."""
+def invert_factor(factor: Array | None) -> Array | None:
+    """Return the inverse of the Gram matrix from its Cholesky factor, None if there is none."""
+    if factor is None:
+        return None
     inverse, _ = linalg.lapack.dpotri(factor, lower=1)
     lower = np.tril(inverse)
     lower += np.tril(lower, -1).T

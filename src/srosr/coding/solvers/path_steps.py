@@ -1,4 +1,7 @@
-"""The steps of a homotopy: from one event to the next, and what an atom that enters or leaves changes."""
+"""What the stages of a homotopy do to its workspace: find the next event, go there, let an atom enter or leave.
+
+The stages themselves, and what follows each of them, are in :mod:`.homotopy`.
+"""
 
 from __future__ import annotations
 

@@ -259,9 +259,8 @@ class ReversePath(Solver):
 
     @classmethod
     def cost(cls, batch: Batch) -> float:
-        """Count the inverse, unless the dictionary keeps it, and its products with samples."""
-        inverse = 0 if batch.keeps("inverse") else batch.n_atoms**3
-        return inverse + _INVERSE_COST * batch.n_samples * batch.n_atoms**2
+        """Count the inverse and its products with samples."""
+        return batch.n_atoms**3 + _INVERSE_COST * batch.n_samples * batch.n_atoms**2
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
@@ -276,13 +275,10 @@ class ReversePath(Solver):
         return self._get_inverse() is not None
 
     def _get_inverse(self) -> Array | None:
-        factor = self._get_factor()
-        return None if factor is None else self.batch.keep("inverse", lambda: invert_factor(factor))
-
-    def _get_factor(self) -> Array | None:
+        """Return the inverse of the Gram matrix, None if its atoms are dependent; the dictionary keeps it."""
         gram = self.batch.gram
         assert gram is not None
-        return self.batch.keep("factor", lambda: factor_gram(gram))
+        return self.batch.keep("inverse", lambda: invert_factor(factor_gram(gram)))
 
     def _bound_inverse(self) -> float:
         """Return N times a bound on the norm of the inverse, for unit atoms."""
@@ -350,19 +346,28 @@ class FactoredPath(ReversePath):
 
     @classmethod
     def cost(cls, batch: Batch) -> float:
-        """Count the factor, unless the dictionary keeps it, and the paths."""
-        factor = 0 if batch.keeps("factor") else batch.n_atoms**3 / 3
-        return factor + _FACTOR_COST * batch.n_samples * batch.n_atoms**2
+        """Count the factor and the paths."""
+        return batch.n_atoms**3 / 3 + _FACTOR_COST * batch.n_samples * batch.n_atoms**2
 
     def _factor(self) -> bool:
         return self._get_factor() is not None
+
+    def _get_factor(self) -> Array | None:
+        """Return the factor of the Gram matrix, None if its atoms are dependent; the dictionary keeps it."""
+        gram = self.batch.gram
+        assert gram is not None
+        return self.batch.keep("factor", lambda: factor_gram(gram))
+
+    def _get_inverse(self) -> Array | None:
+        factor = self._get_factor()
+        return self.batch.keep("inverse", lambda: invert_factor(factor))
 
     def _bound_inverse(self) -> float:
         gram = self.batch.gram
         assert gram is not None
         reciprocal, _ = linalg.lapack.dpocon(self._get_factor(), 1.0, uplo="L")
         # The estimate is within a small factor of the truth; what it bounds is many orders of magnitude smaller.
-        return len(gram) * _ESTIMATE_MARGIN * float(np.diagonal(gram).max() / reciprocal)
+        return len(gram) * _ESTIMATE_MARGIN * float(np.diagonal(gram).max()) / reciprocal if reciprocal else np.inf
 
     def _solve_gram(self, right: Array) -> Array:
         return np.ascontiguousarray(linalg.cho_solve((self._get_factor(), True), right.T, check_finite=False).T)

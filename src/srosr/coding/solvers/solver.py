@@ -11,8 +11,6 @@ from ..._support.array_types import Array, IntArray
 from ..batch import Batch
 from ..sparse_rows import SparseRows, place_rows
 
-__all__ = ["Solution", "Solver"]
-
 
 class Solution(NamedTuple):
     """Codes of a chunk of samples."""
