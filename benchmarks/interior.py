@@ -38,7 +38,7 @@ def main(samples: int, atoms: int) -> None:
     table = report.new_table(out, "sample", "interior s", "Clarabel s", "ratio", "relative difference")
     queries = dictionary.query(X)
     for i, (corr, square) in enumerate(zip(queries.cross, queries.squared_norms, strict=True)):
-        target = spectrum.along(corr[None])[0]
+        target = spectrum.project(corr[None])[0]
         epsilon = 1.1 * float(np.sqrt(max(square - target @ target, 0.0))) + 0.001
         with one_blas_thread():
             started = time.perf_counter()

@@ -792,7 +792,7 @@ def test_the_safe_solver_takes_an_epsilon_at_the_very_edge_of_reach():
         atoms, y = rng.standard_normal((4, 7)), rng.standard_normal(7)
         spectrum = Spectrum((atoms**2).sum(axis=1), atoms=atoms)
         corr, squared = atoms @ y, float(y @ y)
-        edge = float(spectrum.least_squares_residual(corr[None], np.array([squared]))[0])
+        edge = float(spectrum.compute_least_squares_residual(corr[None], np.array([squared]))[0])
         for epsilon in (edge, np.nextafter(edge, 0), np.nextafter(edge, 10), edge * (1 + 1e-15)):
             x, *_ = solve_safely(BPDN(epsilon), spectrum, corr, squared)
             assert np.linalg.norm(y - x @ atoms) == pytest.approx(edge, rel=1e-6)

@@ -53,7 +53,7 @@ def test_the_objective_is_that_of_a_conic_solver(rank, n, decay, copies):
     F, b = problem(rng, rank, n, decay, copies)
     spectrum = Spectrum(np.einsum("ij,ij->j", F, F), atoms=F.T)
     corr = F.T @ b
-    x, _ = basis_pursuit(spectrum.features, spectrum.along(corr[None])[0], 0.01)
+    x, _ = basis_pursuit(spectrum.features, spectrum.project(corr[None])[0], 0.01)
     conic, _ = fallback._solve_conic(spectrum, corr, epsilon=0.01)
     assert np.abs(x).sum() == pytest.approx(np.abs(conic).sum(), rel=1e-7)
 
@@ -133,12 +133,12 @@ def test_hard_codes_of_pictures_are_certified_without_a_conic_solver(data_dir, m
     def conic(*_, **__):
         raise AssertionError("Clarabel was asked")
 
-    monkeypatch.setattr(safe, "_solve_conic", conic)
+    monkeypatch.setattr(fallback, "_solve_conic", conic)
     monkeypatch.setattr(batch, "_PATH_STEPS_AN_ATOM", 0)
     trial = mnist(100)
     dictionary = Dictionary(trial.X, trial.y, normalize=True)
     solved = []
-    monkeypatch.setattr(safe, "basis_pursuit", lambda *a: solved.append(1) or basis_pursuit(*a))
+    monkeypatch.setattr(fallback, "basis_pursuit", lambda *a: solved.append(1) or basis_pursuit(*a))
     codes = sparse_encode(trial.X_test[[110, 113, 127, 137]], dictionary, BPDN(0.001))
     assert codes.status.tolist() == ["ok", "ok", "ok", "infeasible"]
     assert codes.gap.max() < 1e-6 and len(solved) >= 3

@@ -1,7 +1,7 @@
 """How loops are compiled: the options of all Numba functions.
 
-Numba does not document ``_nrt`` and ``no_cfunc_wrapper``; tests run with its oldest version that is allowed and with the
-newest.
+Numba does not document ``_nrt`` and ``no_cfunc_wrapper``;
+tests run with the oldest version that is allowed and the newest.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Measures:
     def __len__(self) -> int:
         return len(self.cross)
 
-    def certificate(
+    def make_certificate(
         self,
         objective: Array,
         bound: Array | None,
@@ -169,8 +169,8 @@ def measure(
         blur2 = ROUNDING * (squared_norms + 2 * sums.sizes + sums.reach**2)
         at_most, at_least = np.sqrt(residual2 + blur2), np.sqrt(np.maximum(residual2 - blur2, 0.0))
     else:
-        inner, within2 = spectrum.residual(codes.csr(), cross)
-        sums = _sum_up(codes, cross, cross - spectrum.image(inner), length, products.lengths)
+        inner, within2 = spectrum.compute_residual(codes.csr(), cross)
+        sums = _sum_up(codes, cross, cross - spectrum.compute_image(inner), length, products.lengths)
         residual2 = np.maximum(squared_norms - within2, 0.0) + np.einsum("ij,ij->i", inner, inner)
         lost2 = ROUNDING * squared_norms
         unseen = spectrum.blur * length + (spectrum.dropped + ROUNDING) * sums.reach
@@ -235,10 +235,10 @@ def bound_by_image(
     """
     vectors, lengths = spectrum.vectors, spectrum.lengths
     along = (images / lengths) @ vectors
-    terms = along * spectrum.coordinates(cross)
+    terms = along * spectrum.compute_coordinates(cross)
     value = terms.sum(axis=1) - ROUNDING * np.abs(terms).sum(axis=1)
     length = np.sqrt(np.einsum("ij,ij->i", along, along / spectrum.values))
-    floor2 = spectrum.least_squares_residual(cross, squared_norms) ** 2
+    floor2 = spectrum.compute_least_squares_residual(cross, squared_norms) ** 2
     inside2 = epsilon * epsilon - np.maximum(floor2 - spectrum.reach_blur * squared_norms, 0.0)
     height = along @ vectors.T * lengths
     blur = ROUNDING * np.sqrt(np.einsum("ij,ij->i", along, along)) * lengths.max(initial=0.0)
@@ -266,7 +266,7 @@ def _bound_by_fine_image(
     steady = spectrum.steady
     point = (images / spectrum.lengths) @ spectrum.fine_vectors[:, :steady] / spectrum.singular[:steady]
     size = np.sqrt(np.einsum("ij,ij->i", point, point))
-    terms = point * spectrum.along(cross)[:, :steady]
+    terms = point * spectrum.project(cross)[:, :steady]
     value = terms.sum(axis=1) - ROUNDING * np.abs(terms).sum(axis=1)
     value -= (epsilon * (1.0 + ROUNDING) + spectrum.blur * np.sqrt(squared_norms)) * size
     height = np.abs(point @ spectrum.features[:steady]).max(axis=1, initial=0.0)

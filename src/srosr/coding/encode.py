@@ -115,8 +115,8 @@ def sparse_encode(
         slower fallback solver.
     max_iter : int, optional
         Largest number of homotopy steps for a sample. By default there is a generous limit and the fallback solver
-        beyond it. A limit given here is final: samples that reach it have the status ``"max_iter"``. (That solver takes no
-        steps; it still solves samples again that end within the limit uncertified.)
+        beyond it. A limit given here is final: samples that reach it have the status ``"max_iter"``. (That solver takes
+        no steps; it still solves samples again that end within the limit uncertified.)
     progress : bool, default False
         Show a progress bar.
     sparse_output : bool, default True

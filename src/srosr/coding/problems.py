@@ -147,7 +147,7 @@ class BPDN(Problem):
             z = find_dual(m.codes, i, m.products)
             if z is not None:
                 bound[i] = max(bound[i], in_span(z, slice(i, i + 1))[0])
-        return m.certificate(l1, bound, violation, infeasible)
+        return m.make_certificate(l1, bound, violation, infeasible)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Lasso(Problem):
         stretch = np.clip(divide(m.toward, m.residual2, otherwise=0.0), -limit, limit)
         bound = stretch * m.toward - 0.5 * stretch**2 * m.residual2
         bound -= np.abs(stretch) * m.blur + 0.5 * (1.0 + stretch**2) * m.blur2
-        return m.certificate(objective, bound)
+        return m.make_certificate(objective, bound)
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class Ridge(Problem):
         unseen = ROUNDING * (m.length + m.sums.reach) * np.linalg.norm(m.products.lengths)
         cost = m.residual2 + m.blur2 + (np.sqrt(m.sums.power) + unseen) ** 2 / self.alpha
         bound = 0.5 * divide(np.maximum(m.toward - m.blur, 0.0) ** 2, cost, otherwise=0.0) - 0.5 * m.blur2
-        return m.certificate(objective, bound)
+        return m.make_certificate(objective, bound)
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class OMP(Problem):
         self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
     ) -> Certificate:
         """Return the residuals; there is no optimum to compare them with."""
-        return measures.certificate(0.5 * measures.residual2, None)
+        return measures.make_certificate(0.5 * measures.residual2, None)
 
 
 #: The problems that can be solved, by the names they have in files and messages.

@@ -52,7 +52,7 @@ class Repair:
         rows: IntArray = np.flatnonzero(doubtful)
         spectrum = batch.spectrum if len(rows) else None
         if spectrum is not None:
-            floor2 = spectrum.least_squares_residual(cross[rows], squared_norms[rows]) ** 2
+            floor2 = spectrum.compute_least_squares_residual(cross[rows], squared_norms[rows]) ** 2
             clear = floor2 - spectrum.reach_blur * squared_norms[rows] > epsilon * epsilon
             certificate.violation[rows[~clear]] = np.inf
 
@@ -69,7 +69,7 @@ class Repair:
         if spectrum is None:
             return again, old
         cross, squared_norms, some = cross[close], squared_norms[close], codes.take(close)
-        images = spectrum.image(spectrum.residual(some.csr(), cross)[0])
+        images = spectrum.compute_image(spectrum.compute_residual(some.csr(), cross)[0])
         images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
         new = self._certify(some, cross, squared_norms, spectrum, images=images)
         better = ~new.infeasible & (new.violation <= tol) & (new.gap < old.gap[close])
@@ -122,7 +122,7 @@ class Repair:
         better = np.maximum(new.gap, new.violation) < np.maximum(old.gap[again], old.violation[again])
         if self.at_residual and spectrum is not None:
             # One code may answer an epsilon in reach, the other one out of reach: the question that was asked counts.
-            floor = spectrum.least_squares_residual(cross, squared_norms)
+            floor = spectrum.compute_least_squares_residual(cross, squared_norms)
             out_of_reach = floor > self.goal + self.batch.tol * np.sqrt(squared_norms)
             unlike = (new.infeasible != old.infeasible[again]) & np.isfinite(old.gap[again])
             better = np.where(unlike, new.infeasible == out_of_reach, better)
@@ -169,7 +169,7 @@ class Repair:
     def _pursue(self, spectrum: Spectrum, corr: Array, limit: int) -> tuple[Array, Array, int, bool]:
         """Solve basis pursuit in the span's coordinates: return code, image of its dual point, steps, and a failure."""
         batch = self.batch
-        target = spectrum.coordinates(corr[None])[0]
+        target = spectrum.compute_coordinates(corr[None])[0]
         x = np.zeros(len(corr))
         if limit <= 0:
             return x, x, 0, False
@@ -181,7 +181,7 @@ class Repair:
             steps, ending = int(paths.steps[0]), paths.endings[0]
             image = dual @ gram[atoms]
             if np.abs(image).max(initial=0.0) > 1 + _SLACK:
-                x[atoms], image = spectrum.vertex(atoms, np.sign(paths.codes.data), target)
+                x[atoms], image = spectrum.solve_vertex(atoms, np.sign(paths.codes.data), target)
         else:
             products = OnDemandGram(Dictionary(spectrum.vectors * spectrum.lengths[:, None]))
             codes, duals, taken, endings = follow_on_demand(products, seen[None], length2, BPDN(0.0), limit, batch.stop)

@@ -95,28 +95,28 @@ class Spectrum:
         """The atoms as columns in orthonormal coordinates of their span, (S, N)."""
         return self.singular[:, None] * self.fine_vectors.T * self.lengths
 
-    def along(self, cross: Array) -> Array:
+    def project(self, cross: Array) -> Array:
         """Return samples in those coordinates, (n, S)."""
         return (cross / self.lengths) @ self.fine_vectors / self.singular
 
-    def residual(self, codes: Any, cross: Array) -> tuple[Array, Array]:
+    def compute_residual(self, codes: Any, cross: Array) -> tuple[Array, Array]:
         """Return the residuals of codes (n, N) in the steady directions, and the samples' squared lengths there."""
-        along = self.along(cross)[:, : self.steady]
+        along = self.project(cross)[:, : self.steady]
         return along - codes @ self.features[: self.steady].T, np.einsum("ij,ij->i", along, along)
 
-    def image(self, residual: Array) -> Array:
+    def compute_image(self, residual: Array) -> Array:
         """Return the inner products of residuals in the steady directions with all atoms."""
         return residual @ self.features[: self.steady]
 
-    def dual_point(self, image: Array) -> Array:
+    def find_dual_point(self, image: Array) -> Array:
         """Return z whose Yz has a proposed image, Y'Yz = image, as far as the span allows."""
         return self.vectors @ ((image / self.lengths) @ self.vectors / self.values) / self.lengths
 
-    def coordinates(self, cross: Array) -> Array:
+    def compute_coordinates(self, cross: Array) -> Array:
         """Return t of each sample: a code that reconstructs its projection satisfies V'Lx = t."""
         return (cross / self.lengths) @ self.vectors / self.values
 
-    def vertex(self, atoms: IntArray, signs: Array, target: Array) -> tuple[Array, Array]:
+    def solve_vertex(self, atoms: IntArray, signs: Array, target: Array) -> tuple[Array, Array]:
         """Return the code over some atoms that reconstructs t, and the image of the shortest dual point of these signs.
 
         They come from the coordinates, whose condition number is the root of the Gram matrix's.
@@ -126,7 +126,7 @@ class Spectrum:
         point = orthonormal @ linalg.solve_triangular(corner, signs, trans="T")
         return values, self.lengths * (self.vectors @ point)
 
-    def least_squares_residual(self, cross: Array, squared_norms: Array) -> Array:
+    def compute_least_squares_residual(self, cross: Array, squared_norms: Array) -> Array:
         """Return the distance of each sample to the span."""
         along = (cross / self.lengths) @ self.vectors
         return np.sqrt(np.maximum(squared_norms - np.einsum("ij,ij->i", along, along / self.values), 0.0))

@@ -65,9 +65,9 @@ def _(
 ) -> tuple[Array, Array | None, bool]:
     if squared_norm <= problem.epsilon * problem.epsilon or not np.any(corr):
         return np.zeros_like(corr), None, False
-    if problem.epsilon <= spectrum.least_squares_residual(corr[None], np.array([squared_norm]))[0]:
-        return _solve_out_of_reach(spectrum, spectrum.coordinates(corr[None])[0], by_conic)
-    target = spectrum.along(corr[None])[0]
+    if problem.epsilon <= spectrum.compute_least_squares_residual(corr[None], np.array([squared_norm]))[0]:
+        return _solve_out_of_reach(spectrum, spectrum.compute_coordinates(corr[None])[0], by_conic)
+    target = spectrum.project(corr[None])[0]
     epsilon = math.sqrt(max(problem.epsilon**2 - max(squared_norm - float(target @ target), 0.0), 0.0))
     found = None if by_conic or epsilon <= 0.0 else basis_pursuit(spectrum.features, target, epsilon)
     if found is None:
@@ -104,7 +104,7 @@ def _solve_conic(
     """
     import clarabel
 
-    target = spectrum.along(corr[None])[0]
+    target = spectrum.project(corr[None])[0]
     scale, length = float(spectrum.lengths.max()), float(np.linalg.norm(target))
     features = spectrum.features / scale
     F = sparse.csc_array(features)

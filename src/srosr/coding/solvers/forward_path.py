@@ -27,7 +27,7 @@ _DOUBT = 1e-4
 def find_out_of_reach(epsilon: float, cross: Array, squared_norms: Array, spectrum: Spectrum) -> np.ndarray:
     """Return which samples no code brings within epsilon, or for which epsilon is as good as zero."""
     nothing = epsilon * epsilon <= max(_ZERO, spectrum.reach_blur) * squared_norms
-    return (spectrum.least_squares_residual(cross, squared_norms) > epsilon) | nothing
+    return (spectrum.compute_least_squares_residual(cross, squared_norms) > epsilon) | nothing
 
 
 class ForwardPath(Solver):

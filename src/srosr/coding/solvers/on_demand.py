@@ -72,8 +72,8 @@ class _Sample:
         gram, corr = self._get_gram(products), self.cross[self.atoms]
         spectrum = Spectrum(np.diagonal(gram), gram=gram, atoms=rows)
         self.code, image, _ = solve_safely(problem, spectrum, corr, self.squared_norm, by_conic=True)
-        self.dual = np.zeros(len(corr)) if image is None else spectrum.dual_point(image)
-        floor = spectrum.least_squares_residual(corr[None], np.array([self.squared_norm]))[0]
+        self.dual = np.zeros(len(corr)) if image is None else spectrum.find_dual_point(image)
+        floor = spectrum.compute_least_squares_residual(corr[None], np.array([self.squared_norm]))[0]
         at_residual, goal = problem.require_path_end()
         self.ending = UNREACHABLE if at_residual and floor >= goal else REACHED
 
