@@ -34,7 +34,7 @@ def main(samples: int, atoms: int) -> None:
     dictionary = Dictionary(trial.X[:atoms], trial.y[:atoms], normalize=True)
     X = trial.X_test[: 2 * samples : 2]
     sparse_encode(X[:1], dictionary, BPDN(0.001))
-    spectrum = safe.Spectrum(dictionary.squared_norms, atoms=dictionary.linear_atoms)
+    spectrum = fallback.Spectrum(dictionary.squared_norms, atoms=dictionary.linear_atoms)
     table = report.new_table(out, "sample", "interior s", "Clarabel s", "ratio", "relative difference")
     queries = dictionary.query(X)
     for i, (corr, square) in enumerate(zip(queries.cross, queries.squared_norms, strict=True)):
