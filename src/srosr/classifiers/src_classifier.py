@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ DEFAULT_PROBLEM = Lasso(0.05)
 _BLOCK_BYTES = 256 * 2**20
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SRCClassifier(ClassifierMixin, BaseEstimator):
     r"""Sparse representation-based classification.
 
@@ -75,26 +77,14 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        problem: Problem | None = None,
-        *,
-        kernel: str | Callable[[Array, Array], Array] = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        normalize: bool | str = True,
-        occlusion: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.problem = problem
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.normalize = normalize
-        self.occlusion = occlusion
-        self.n_jobs = n_jobs
+    problem: Problem | None = field(default=None, kw_only=False)
+    kernel: str | Callable[[Array, Array], Array] = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    normalize: bool | str = True
+    occlusion: bool = False
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any) -> SRCClassifier:
         """Build the dictionary from the training samples.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ def pyramid_of_counts(counts: Any, *, square_root: bool = True) -> Array:
     return np.sqrt(pyramids, out=pyramids) if square_root else pyramids
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SpatialPyramid(TransformerMixin, BaseEstimator):
     r"""Transform pictures into spatial pyramids of visual words.
 
@@ -148,28 +150,15 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     ['level0_row0_column0_word0', 'level1_row1_column1_word9']
     """
 
-    def __init__(
-        self,
-        n_words: int = 200,
-        *,
-        levels: int = 3,
-        step: int = 8,
-        patch: int = 16,
-        max_side: int | None = 300,
-        n_descriptors: int = 100_000,
-        square_root: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_words = n_words
-        self.levels = levels
-        self.step = step
-        self.patch = patch
-        self.max_side = max_side
-        self.n_descriptors = n_descriptors
-        self.square_root = square_root
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_words: int = field(default=200, kw_only=False)
+    levels: int = 3
+    step: int = 8
+    patch: int = 16
+    max_side: int | None = 300
+    n_descriptors: int = 100_000
+    square_root: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> SpatialPyramid:
         """Learn the vocabulary.
