@@ -263,27 +263,26 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if threshold is None and target_rejection is None:
             threshold, target_rejection = self.threshold, self.target_rejection
         self._check_threshold(threshold)
+        risk_weight = self.risk_weight if risk_weight is None else risk_weight
         if isinstance(threshold, str) and threshold == ORIGINAL:
             chosen = self._use_original_threshold()
-        elif threshold is not None and not isinstance(threshold, str):
-            # A number needs no held-out scores: those that have not been computed stay so.
-            check_positive("risk_weight", self.risk_weight if risk_weight is None else risk_weight)
-            chosen = use_fixed_threshold(threshold, len(self.classes_), *self.score_range)
-        else:
+        elif threshold is None or isinstance(threshold, str):
             chosen = choose_threshold(
                 self._held_out_scores(),
                 len(self.classes_),
                 threshold=threshold,
                 target_rejection=target_rejection,
                 per_class=self.per_class if per_class is None else bool(per_class),
-                risk_weight=self.risk_weight if risk_weight is None else risk_weight,
+                risk_weight=risk_weight,
                 calibration_split=self._calibration_split(),
                 guarantee=self._wants_guarantee(),
             )
+        else:  # a number needs no held-out scores: those that have not been computed stay so
+            check_positive("risk_weight", risk_weight)
+            chosen = use_fixed_threshold(threshold, len(self.classes_), *self.score_range)
         self._threshold_arguments = arguments
         self.threshold_info_ = chosen
-        self.threshold_ = chosen.value
-        self.thresholds_ = chosen.per_class
+        self.threshold_, self.thresholds_ = chosen.value, chosen.per_class
         return self
 
     def _use_original_threshold(self) -> Threshold:
