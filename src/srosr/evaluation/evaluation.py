@@ -17,8 +17,7 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
-from .intervals import SEED
-from .metric_table import NONE, Measure, compute_measures
+from .metric_table import NONE, SEED, Measure, compute_measures
 
 #: Shares of known samples to be rejected for which thresholds are shown.
 TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
@@ -362,11 +361,7 @@ class EvaluationCollector:
         )
 
     def evaluate(
-        self,
-        *,
-        thresholds: Array | None = None,
-        score_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = SEED,
+        self, *, thresholds: Array | None = None, score_range: tuple[float, float] = (0.0, 1.0), seed: int = SEED
     ) -> Evaluation:
         """Return the evaluation of all batches."""
         if not self._batches:
