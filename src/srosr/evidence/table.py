@@ -78,11 +78,7 @@ class Evidence:
 
 
 def build_evidence(
-    queries: Queries,
-    codes: Codes,
-    dictionary: Dictionary,
-    scores: Array | None = None,
-    distances: Array | None = None,
+    queries: Queries, codes: Codes, dictionary: Dictionary, scores: Array | None = None, distances: Array | None = None
 ) -> Evidence:
     """Build the evidence table of samples coded over a dictionary of at least two classes.
 

@@ -60,12 +60,7 @@ def check_predictions(
 
 
 def check_ranking(
-    y_true: Any,
-    unknown_score: Any,
-    unknown_label: Any,
-    sample_weight: Any,
-    metric: str,
-    candidate: Any = None,
+    y_true: Any, unknown_score: Any, unknown_label: Any, sample_weight: Any, metric: str, candidate: Any = None
 ) -> RankedSamples:
     """Return samples grouped by score; without candidates the true labels stand in for them."""
     true, scores = check_labels(y_true, "y_true"), _check_scores(unknown_score)

@@ -10,8 +10,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
 from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
-from .distances import squared_distances
-from .span_coordinates import project_to_span
+from .distances import project_to_span, squared_distances
 
 #: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8
@@ -47,12 +46,7 @@ class WhitenedMeans(Model):
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {
-            "centre": (n_columns,),
-            "directions": (-1, n_columns),
-            "taken": (-1,),
-            "means": (n_classes, n_columns),
-        }
+        return {"centre": (n_columns,), "directions": (-1, n_columns), "taken": (-1,), "means": (n_classes, n_columns)}
 
     def is_sound(self, n_classes: int) -> bool:
         taken = len(self.taken) == len(self.directions) and bool(((self.taken >= 0) & (self.taken <= 1)).all())

@@ -20,14 +20,7 @@ from ..classifiers import DictionaryClassifier
 from ..coding import Problem
 from ..dictionary import Dictionary
 from ..evidence import DIRECTION, EVIDENCE, Evidence
-from ..scoring import (
-    CrossTest,
-    CrossTester,
-    HeldOutScores,
-    draw_cross_splits,
-    draw_folds,
-    draw_left_out_classes,
-)
+from ..scoring import CrossTest, CrossTester, HeldOutScores, draw_cross_splits, draw_folds, draw_left_out_classes
 
 #: Share of each class that is held out in simulated openness.
 HOLDOUT = 0.2
