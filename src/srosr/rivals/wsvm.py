@@ -198,15 +198,16 @@ class WSVM(KernelMachineClassifier):
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
     ) -> KernelMachines:
+        gamma, gate_gamma = tuned["gamma"], tuned["gate_gamma"]
         weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
         n_classes, factor = len(weights), float(self.tail_factor)
         gate_weights, sums = np.zeros_like(weights), []
         for k in range(n_classes):
             own = np.flatnonzero(members == k)
-            if tuned["gate_gamma"] == tuned["gamma"]:
+            if gate_gamma == gamma:
                 block = kernel[np.ix_(own, own)]
             else:
-                block = extract_kernel(inputs, rows[own], rows[own], tuned["gate_gamma"])
+                block = extract_kernel(inputs, rows[own], rows[own], gate_gamma)
             machine = OneClassSVM(nu=self.nu, kernel="precomputed").fit(block)
             gate_weights[k, own[machine.support_]] = machine.dual_coef_[0] / machine.dual_coef_.sum()
             sums.append(block @ gate_weights[k, own])
@@ -219,18 +220,8 @@ class WSVM(KernelMachineClassifier):
         negated = [-scores[~own, k] for k, own in enumerate(belongs)]
         rest, few_others = fit_lowest_tails(negated, _round_down(factor * n_other / (n_classes - 1)))
         inside, few_alone = fit_lowest_tails(sums, _round_down(factor * n_alone), end=0.0)
-        return WeibullMachines(
-            weights,
-            intercepts,
-            tuned["gamma"],
-            match,
-            rest,
-            gate_weights,
-            tuned["gate_gamma"],
-            inside,
-            float(self.gate),
-            few | few_others | few_alone,
-        )
+        gate, short = float(self.gate), few | few_others | few_alone
+        return WeibullMachines(weights, intercepts, gamma, match, rest, gate_weights, gate_gamma, inside, gate, short)
 
     def _original_threshold(self) -> float | None:
         # Samples with all gates closed score one or more, and are rejected whatever the openness.
