@@ -21,7 +21,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,8 +65,7 @@ class RawPrediction:
         """Return several batches as one."""
         if len(parts) == 1:
             return parts[0]
-        names = ("candidate", "unknown_score", "class_scores", "empty")
-        return RawPrediction(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return RawPrediction(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RawPrediction)))
 
 
 @dataclass(frozen=True, eq=False)

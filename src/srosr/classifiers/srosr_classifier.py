@@ -211,7 +211,7 @@ class SROSRClassifier(DictionaryClassifier):
             check_positive("weight", self.weight, zero=True)
 
     def _fit(self, X: Array, y: AnyArray) -> None:
-        is_gram = self._is_precomputed and X.shape[0] == X.shape[1]
+        is_gram = isinstance(self.kernel, str) and self.kernel == "precomputed" and X.shape[0] == X.shape[1]
         kept, split = np.arange(len(y)), np.empty(0, np.int64)
         if self.calibration == "split":
             usable: AnyArray = np.asarray(np.diagonal(X) > 0 if is_gram else X.any(axis=1))

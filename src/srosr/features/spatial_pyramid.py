@@ -251,12 +251,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         """Return the counts of each word (columns) in each cell of the finest level (rows)."""
         side, n_words = 2 ** (self.levels - 1), len(self.vocabulary_)
         half_squares = 0.5 * np.einsum("ij,ij->i", self.vocabulary_, self.vocabulary_)
-        words = [
-            np.argmin(
-                half_squares - descriptors[start : start + _BLOCK].astype(np.float64) @ self.vocabulary_.T, axis=1
-            )
-            for start in range(0, len(descriptors), _BLOCK)
-        ]
+        blocks = (descriptors[i : i + _BLOCK].astype(np.float64) for i in range(0, len(descriptors), _BLOCK))
+        words = [np.argmin(half_squares - block @ self.vocabulary_.T, axis=1) for block in blocks]
         rows, columns = np.minimum((positions * side).astype(np.int64), side - 1).T
         places = (rows * side + columns) * n_words + np.concatenate(words)
         return np.bincount(places, minlength=side * side * n_words).reshape(side * side, n_words)
