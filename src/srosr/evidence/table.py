@@ -16,7 +16,7 @@ The last column says which values suggest an unknown sample. :math:`r` is the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,7 @@ class Evidence:
         """Return several batches as one."""
         if len(parts) == 1:
             return parts[0]
-        names = ("values", "residuals", "candidate", "empty")
-        return Evidence(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return Evidence(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Evidence)))
 
 
 def build_evidence(
