@@ -42,22 +42,14 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True, eq=False)
 class RawPrediction:
-    """The prediction of a classifier for a batch of samples before the threshold is applied.
+    """The prediction of a classifier for a batch of samples before the threshold is applied."""
 
-    Attributes
-    ----------
-    candidate : ndarray of int (n_samples,)
-        Number of the best known class.
-    unknown_score : ndarray (n_samples,)
-    class_scores : ndarray (n_samples, n_classes)
-        Large values suggest the class.
-    empty : ndarray of bool (n_samples,)
-        Samples of length zero, which are rejected whatever the threshold.
-    """
-
+    #: Number of the best known class of each sample.
     candidate: IntArray
     unknown_score: Array
+    #: One column per class; large values suggest the class.
     class_scores: Array
+    #: Samples of length zero, which are rejected whatever the threshold.
     empty: AnyArray
 
     @staticmethod

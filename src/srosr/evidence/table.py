@@ -47,22 +47,15 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of a batch of samples.
+    """The evidence of a batch of samples."""
 
-    Attributes
-    ----------
-    values : ndarray (n_samples, 8)
-        Columns as in `EVIDENCE`.
-    residuals : ndarray (n_samples, n_classes)
-    candidate : ndarray of int (n_samples,)
-        Number of the class with the smallest residual.
-    empty : ndarray of bool (n_samples,)
-        Samples of length zero, which no class can explain.
-    """
-
+    #: One row per sample, columns as in `EVIDENCE`.
     values: Array
+    #: One row per sample, one column per class.
     residuals: Array
+    #: Number of the class with the smallest residual.
     candidate: IntArray
+    #: Samples of length zero, which no class can explain.
     empty: Any
 
     def __len__(self) -> int:

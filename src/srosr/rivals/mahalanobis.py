@@ -18,25 +18,16 @@ MIN_SHRINKAGE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class WhitenedMeans(Model):
-    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the center.
-
-    Attributes
-    ----------
-    centre : ndarray (n_features,)
-    directions : ndarray (n_directions, n_features)
-        Rows of :math:`V^\top`, orthonormal.
-    taken : ndarray (n_directions,)
-        h, at least 0 and below 1.
-    spread : float
-        :math:`\sqrt a`.
-    means : ndarray (n_classes, n_features)
-        Whitened.
-    """
+    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the center."""
 
     centre: Array  # spelled as in model files
+    #: Rows of :math:`V^\top`, orthonormal.
     directions: Array
+    #: h, at least 0 and below 1.
     taken: Array
+    #: :math:`\sqrt a`.
     spread: float
+    #: Whitened.
     means: Array
 
     def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:

@@ -30,17 +30,9 @@ from .kernel_machines import (
 class WeibullMachines(KernelMachines):
     """Machines of each class against the rest, and of each class alone, with the tails of their scores.
 
-    Attributes
-    ----------
-    match, rest, inside : ndarray (3, n_classes)
-        End, shape and scale of tails: of scores of the class, of negated scores of the rest, of the class alone.
-    gate_weights : ndarray (n_classes, n_columns)
-        Weights of the support vectors of each class alone.
-    gate_gamma : float
-    gate : float
-        Probability of being inside above which the gate is open.
-    short : ndarray of bool (n_classes,)
-        Classes with a tail too short to fit.
+    ``match``, ``rest`` and ``inside`` have end, shape and scale of tails: of scores of the class, of negated scores of
+    the rest, of the class alone. ``gate_weights`` are those of the support vectors of each class alone; a gate is open
+    if the probability of being inside is above ``gate``; a class may have a tail too ``short`` to fit.
     """
 
     match: Array

@@ -56,14 +56,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class CalibrationSplit:
-    """Scores of training samples that were kept out of dictionary, tails and fusion.
-
-    Attributes
-    ----------
-    scores : ndarray (n,)
-    candidate, truth : ndarray of int (n,)
-        Numbers of candidate and true class.
-    """
+    """Scores of training samples kept out of dictionary, tails and fusion, with candidate and true class numbers."""
 
     scores: Array
     candidate: IntArray
