@@ -22,7 +22,7 @@ from benchmarks.trials import TRIALS, Trial
 from srosr import SROSRClassifier
 from srosr.metrics import open_set_auroc
 from srosr.scoring.fusion import DIRECTION, EVIDENCE, SHRINKAGE, Fusion, fit_fusion
-from srosr.thresholds.criteria import rejection_threshold
+from srosr.thresholds.choice import rejection_threshold
 
 FIRST_SEED = 100
 LITERATURE = ("matched", "nonmatched", "concentration", "ratio")

@@ -21,8 +21,7 @@ from srosr._support.unknown_label import format_label
 from srosr.classifiers.base import Decisions
 from srosr.cli.app import main
 from srosr.evaluation.evaluation import TARGETS, EvaluationCollector, UnexpectedLabel, evaluate
-from srosr.evaluation.intervals import bootstrap, wilson
-from srosr.evaluation.metric_table import MEASURES, compute_values
+from srosr.evaluation.metric_table import MEASURES, bootstrap, compute_values, wilson
 from srosr.reports.evaluation_figures import MOST_CLASSES, PANELS, choose_classes, draw_evaluation
 from srosr.reports.evaluation_page import render_evaluation
 from srosr.reports.evaluation_text import describe_results, find_remarks, format_score

@@ -22,9 +22,9 @@ from srosr._support.threads import one_blas_thread
 from srosr.exceptions import CalibrationWarning, SROSRWarning, TailWarning
 from srosr.rivals import EVM, OSNN, KNNDistance, Mahalanobis, MaxLogit, OpenMax
 from srosr.rivals.cross_fitted import COSTS
+from srosr.rivals.distances import project_to_span
 from srosr.rivals.evm import BEYOND, find_cover
-from srosr.rivals.logistic import choose_penalty, fit_logistic
-from srosr.rivals.span_coordinates import project_to_span
+from srosr.rivals.max_logit import choose_penalty, fit_logistic
 
 ALL = (OSNN, KNNDistance, Mahalanobis, EVM, OpenMax, MaxLogit)
 # Those that learn from inner products of centered samples alone.

@@ -23,7 +23,7 @@ from srosr import CalibrationWarning, LeaveClassesOut, SROSRClassifier, SROSRWar
 from srosr.classifiers.base import OpenSetClassifier
 from srosr.metrics import open_set_auroc
 from srosr.rivals import RIVALS
-from srosr.thresholds.criteria import OBJECTIVES, rejection_threshold
+from srosr.thresholds.choice import OBJECTIVES, rejection_threshold
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
 

@@ -12,11 +12,12 @@ from srosr import CalibrationWarning, Lasso
 from srosr._support.parameter_checks import check_rate
 from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.scoring.held_out_scores import HeldOutScores
-from srosr.thresholds.choice import CalibrationSplit, choose_threshold
-from srosr.thresholds.criteria import (
+from srosr.thresholds.choice import (
     OBJECTIVES,
+    CalibrationSplit,
     Threshold,
     check_threshold,
+    choose_threshold,
     conformal_threshold,
     count_needed,
     rejection_threshold,

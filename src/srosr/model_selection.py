@@ -95,7 +95,9 @@ class LeaveClassesOut(BaseShuffleSplit):
         train, test : ndarray of int
             In ascending order.
         """
-        self._check_parameters()
+        check_count("n_splits", self.n_splits)
+        check_rate("unknown", self.unknown)
+        check_rate("test_size", self.test_size)
         if y is None:
             raise ValueError("y is required: LeaveClassesOut leaves classes out.")
         labels = column_or_1d(y)
@@ -119,11 +121,6 @@ class LeaveClassesOut(BaseShuffleSplit):
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits, ``n_splits``; all arguments are ignored."""
         return int(self.n_splits)
-
-    def _check_parameters(self) -> None:
-        check_count("n_splits", self.n_splits)
-        check_rate("unknown", self.unknown)
-        check_rate("test_size", self.test_size)
 
     def _generate_splits(self, members: AnyArray, sizes: AnyArray) -> Iterator[tuple[IntArray, IntArray]]:
         rng = check_random_state(self.random_state)

@@ -21,7 +21,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,22 +42,14 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True, eq=False)
 class RawPrediction:
-    """The prediction of a classifier for a batch of samples before the threshold is applied.
+    """The prediction of a classifier for a batch of samples before the threshold is applied."""
 
-    Attributes
-    ----------
-    candidate : ndarray of int (n_samples,)
-        Number of the best known class.
-    unknown_score : ndarray (n_samples,)
-    class_scores : ndarray (n_samples, n_classes)
-        Large values suggest the class.
-    empty : ndarray of bool (n_samples,)
-        Samples of length zero, which are rejected whatever the threshold.
-    """
-
+    #: Number of the best known class of each sample.
     candidate: IntArray
     unknown_score: Array
+    #: One column per class; large values suggest the class.
     class_scores: Array
+    #: Samples of length zero, which are rejected whatever the threshold.
     empty: AnyArray
 
     @staticmethod
@@ -65,8 +57,7 @@ class RawPrediction:
         """Return several batches as one."""
         if len(parts) == 1:
             return parts[0]
-        names = ("candidate", "unknown_score", "class_scores", "empty")
-        return RawPrediction(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return RawPrediction(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RawPrediction)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,27 +254,26 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if threshold is None and target_rejection is None:
             threshold, target_rejection = self.threshold, self.target_rejection
         self._check_threshold(threshold)
+        risk_weight = self.risk_weight if risk_weight is None else risk_weight
         if isinstance(threshold, str) and threshold == ORIGINAL:
             chosen = self._use_original_threshold()
-        elif threshold is not None and not isinstance(threshold, str):
-            # A number needs no held-out scores: those that have not been computed stay so.
-            check_positive("risk_weight", self.risk_weight if risk_weight is None else risk_weight)
-            chosen = use_fixed_threshold(threshold, len(self.classes_), *self.score_range)
-        else:
+        elif threshold is None or isinstance(threshold, str):
             chosen = choose_threshold(
                 self._held_out_scores(),
                 len(self.classes_),
                 threshold=threshold,
                 target_rejection=target_rejection,
                 per_class=self.per_class if per_class is None else bool(per_class),
-                risk_weight=self.risk_weight if risk_weight is None else risk_weight,
+                risk_weight=risk_weight,
                 calibration_split=self._calibration_split(),
                 guarantee=self._wants_guarantee(),
             )
+        else:  # a number needs no held-out scores: those that have not been computed stay so
+            check_positive("risk_weight", risk_weight)
+            chosen = use_fixed_threshold(threshold, len(self.classes_), *self.score_range)
         self._threshold_arguments = arguments
         self.threshold_info_ = chosen
-        self.threshold_ = chosen.value
-        self.thresholds_ = chosen.per_class
+        self.threshold_, self.thresholds_ = chosen.value, chosen.per_class
         return self
 
     def _use_original_threshold(self) -> Threshold:

@@ -63,10 +63,6 @@ class DictionaryClassifier(OpenSetClassifier):
         check_n_jobs(self.n_jobs)
 
     @property
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    @property
     def _problem(self) -> Problem:
         return DEFAULT_PROBLEM if self.problem is None else self.problem
 

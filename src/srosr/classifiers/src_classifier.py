@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ DEFAULT_PROBLEM = Lasso(0.05)
 _BLOCK_BYTES = 256 * 2**20
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SRCClassifier(ClassifierMixin, BaseEstimator):
     r"""Sparse representation-based classification.
 
@@ -75,26 +77,14 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        problem: Problem | None = None,
-        *,
-        kernel: str | Callable[[Array, Array], Array] = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        normalize: bool | str = True,
-        occlusion: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.problem = problem
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.normalize = normalize
-        self.occlusion = occlusion
-        self.n_jobs = n_jobs
+    problem: Problem | None = field(default=None, kw_only=False)
+    kernel: str | Callable[[Array, Array], Array] = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    normalize: bool | str = True
+    occlusion: bool = False
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any) -> SRCClassifier:
         """Build the dictionary from the training samples.
@@ -142,7 +132,9 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
 
     def residuals(self, X: Any) -> Array:
         """Return the reconstruction error of each class, (n_samples, n_classes), in the order of ``classes_``."""
-        return np.concatenate([self._compute_residuals(block) for block in self._split_blocks(X)])
+        X = self._check_queries(X)
+        rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
+        return np.concatenate([self._compute_residuals(X[i : i + rows]) for i in range(0, len(X), rows)])
 
     def encode(self, X: Any) -> Codes:
         """Return the codes of samples over ``dictionary_`` (with occlusion: followed by a column for each feature)."""
@@ -155,21 +147,13 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
-        if isinstance(X, Queries):
-            if self._extended is not None:
-                raise ValueError(
-                    "X must hold features, not similarities, with occlusion=True: the error is in the features."
-                )
+        if isinstance(X, Queries) and self._extended is not None:
+            raise ValueError(
+                "X must hold features, not similarities, with occlusion=True: the error is in the features."
+            )
+        if isinstance(X, Queries) or self.dictionary_.is_precomputed:
             return self.dictionary_.query(X)
-        if self.dictionary_.is_precomputed:
-            return self.dictionary_.query(X)  # its error says what to pass instead
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-
-    def _split_blocks(self, X: Any) -> Iterator[Any]:
-        X = self._check_queries(X)
-        rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
-        for start in range(0, len(X), rows):
-            yield X[start : start + rows]
 
     def _normalize_rows(self, X: Array) -> Array:
         return self.dictionary_._scale_rows(np.asarray(X, dtype=np.float64), "X")[0]

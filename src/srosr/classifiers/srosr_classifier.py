@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 RULES = ("calibrated", "paper", "matched")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SROSRClassifier(DictionaryClassifier):
     r"""Open set recognition by sparse representation.
 
@@ -154,54 +155,28 @@ class SROSRClassifier(DictionaryClassifier):
     (True, True)
     """
 
-    def __init__(
-        self,
-        problem: Problem | None = None,
-        *,
-        kernel: str | Callable[[Array, Array], Array] = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        normalize: bool | str = True,
-        n_repeats: int = 50,
-        holdout: float = 0.2,
-        tail_size: float | str = 0.1,
-        rule: str = "calibrated",
-        openness: float = 0.0,
-        weight: float | None = None,
-        threshold: float | str | None = None,
-        target_rejection: float = 0.05,
-        per_class: bool = False,
-        calibration: str = "cross",
-        calibration_size: float = 0.25,
-        risk_weight: float = 1.0,
-        unknown_label: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.problem = problem
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.normalize = normalize
-        self.n_repeats = n_repeats
-        self.holdout = holdout
-        self.tail_size = tail_size
-        self.rule = rule
-        self.openness = openness
-        self.weight = weight
-        self.threshold = threshold
-        self.target_rejection = target_rejection
-        self.per_class = per_class
-        self.calibration = calibration
-        self.calibration_size = calibration_size
-        self.risk_weight = risk_weight
-        self.unknown_label = unknown_label
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    problem: Problem | None = field(default=None, kw_only=False)
+    kernel: str | Callable[[Array, Array], Array] = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    normalize: bool | str = True
+    n_repeats: int = 50
+    holdout: float = 0.2
+    tail_size: float | str = 0.1
+    rule: str = "calibrated"
+    openness: float = 0.0
+    weight: float | None = None
+    threshold: float | str | None = None
+    target_rejection: float = 0.05
+    per_class: bool = False
+    calibration: str = "cross"
+    calibration_size: float = 0.25
+    risk_weight: float = 1.0
+    unknown_label: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     # -- learning ----------------------------------------------------------------------------------------
 
@@ -236,7 +211,7 @@ class SROSRClassifier(DictionaryClassifier):
             check_positive("weight", self.weight, zero=True)
 
     def _fit(self, X: Array, y: AnyArray) -> None:
-        is_gram = self._is_precomputed and X.shape[0] == X.shape[1]
+        is_gram = isinstance(self.kernel, str) and self.kernel == "precomputed" and X.shape[0] == X.shape[1]
         kept, split = np.arange(len(y)), np.empty(0, np.int64)
         if self.calibration == "split":
             usable: AnyArray = np.asarray(np.diagonal(X) > 0 if is_gram else X.any(axis=1))

@@ -74,9 +74,7 @@ class Queries:
         return len(self.cross)
 
     def __getitem__(self, rows: Any) -> Queries:
-        part = wrap_queries(self.cross[rows], self.squared_norms[rows])
-        object.__setattr__(part, "scaled", self.scaled)
-        return part
+        return wrap_queries(self.cross[rows], self.squared_norms[rows], scaled=self.scaled)
 
 
 def normalize_rows(values: Array) -> Array:
@@ -88,12 +86,10 @@ def normalize_rows(values: Array) -> Array:
     return values
 
 
-def wrap_queries(cross: Array, squared_norms: Array) -> Queries:
+def wrap_queries(cross: Array, squared_norms: Array, *, scaled: bool = True) -> Queries:
     """Wrap similarities that are already in the atoms' order and scaling, without checking them."""
     queries = object.__new__(Queries)
-    object.__setattr__(queries, "cross", cross)
-    object.__setattr__(queries, "squared_norms", squared_norms)
-    object.__setattr__(queries, "scaled", True)
+    vars(queries).update(cross=cross, squared_norms=squared_norms, scaled=scaled)
     return queries
 
 
@@ -262,7 +258,7 @@ class Dictionary:
         left = self._values[rows]
         same = isinstance(rows, slice) and isinstance(columns, slice) and rows == columns
         out = evaluate(self._kernel, left, left if same else self._values[columns])
-        return out if self._is_unscaled else out * self._scale[rows][:, None] * self._scale[columns]
+        return out if (self._scale == 1.0).all() else out * self._scale[rows][:, None] * self._scale[columns]
 
     def query(self, X: Any, *, name: str = "X") -> Queries:
         """Compute the similarities of samples to the atoms, scaled like the atoms.
@@ -432,10 +428,6 @@ class Dictionary:
         edges = split_range(0, self.n_atoms, _TILE if self.n_atoms > 2 * _TILE else _SMALL_TILE)
         pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
         return gram, fill, pairs + [(a, a) for a in edges]  # the long ones first
-
-    @property
-    def _is_unscaled(self) -> bool:
-        return bool(np.all(self._scale == 1.0))
 
     def _scale_rows(self, values: Array, name: str) -> tuple[Array, Array]:
         """Return rows as the kernel is to see them, and the factors that give unit length in its space."""

@@ -1,7 +1,7 @@
 """Evaluation of a model on labeled samples.
 
-``intervals`` has confidence intervals, ``metric_table`` all metrics of one set of predictions, and ``evaluation``
-collects batches of decisions into an :class:`~srosr.evaluation.evaluation.Evaluation`.
+``metric_table`` has all metrics of one set of predictions, with confidence intervals; ``evaluation`` collects batches
+of decisions into an :class:`~srosr.evaluation.evaluation.Evaluation`.
 """
 
 import lazy_loader

@@ -17,8 +17,7 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
-from .intervals import SEED
-from .metric_table import NONE, Measure, compute_measures
+from .metric_table import NONE, SEED, Measure, compute_measures
 
 #: Shares of known samples to be rejected for which thresholds are shown.
 TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
@@ -75,41 +74,24 @@ class Mistake:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The evaluation of a model on labeled samples.
+    """The evaluation of a model on labeled samples; arrays have one entry per sample."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The classes of the model, as text.
-    unknown_labels : tuple of str
-        The other labels that occurred.
-    truth : ndarray of int (n_samples,)
-        Index of the label in ``names + unknown_labels``.
-    candidate : ndarray of int (n_samples,)
-    score : ndarray (n_samples,)
-        Unknown scores; infinite for a sample without one.
-    rejected : ndarray of bool (n_samples,)
-    rows : ndarray of int (n_samples,)
-    files : tuple of str or None
-        Names of the samples.
-    thresholds : ndarray (n_classes,) or None
-        Threshold of each candidate class.
-    score_range : (float, float)
-        Range of the score.
-    seed : int
-        Seed of the resamples for intervals.
-    """
-
+    #: The classes of the model, as text, and the other labels that occurred.
     names: tuple[str, ...]
     unknown_labels: tuple[str, ...]
+    #: Index of the label in ``names + unknown_labels``.
     truth: IntArray
     candidate: IntArray
+    #: Unknown scores; infinite for a sample without one.
     score: Array
     rejected: AnyArray
     rows: IntArray
+    #: Names of the samples.
     files: tuple[str, ...] | None = None
+    #: Threshold of each candidate class, and range of the score.
     thresholds: Array | None = None
     score_range: tuple[float, float] = (0.0, 1.0)
+    #: Seed of the resamples for intervals.
     seed: int = SEED
 
     @property
@@ -362,11 +344,7 @@ class EvaluationCollector:
         )
 
     def evaluate(
-        self,
-        *,
-        thresholds: Array | None = None,
-        score_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = SEED,
+        self, *, thresholds: Array | None = None, score_range: tuple[float, float] = (0.0, 1.0), seed: int = SEED
     ) -> Evaluation:
         """Return the evaluation of all batches."""
         if not self._batches:

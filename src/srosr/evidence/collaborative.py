@@ -53,7 +53,6 @@ class RidgeSystems:
     """The Cholesky factors of the ridge systems of a labeled dictionary: one over all atoms, and one of each class."""
 
     def __init__(self, dictionary: Dictionary) -> None:
-        self.dictionary = dictionary
         self.similarity = DecayingSimilarity(dictionary)
         similar = self.similarity.compare(dictionary.gram, self.similarity.squares)
         self.factor, _ = linalg.cho_factor(
@@ -109,15 +108,10 @@ class HeldOutCollaborative:
         self.squares, self.slices = dictionary.squared_norms, dictionary.class_slices
         self.class_inverses = [_invert(factor) for factor in systems.class_factors]
         # The image of every atom in each class, and how much of the atom the class explains with all its atoms.
-        self.images = [
-            inverse @ dictionary.gram[part] for inverse, part in zip(self.class_inverses, self.slices, strict=True)
-        ]
-        self.explained = np.stack(
-            [
-                np.einsum("ij,ij->j", image, dictionary.gram[part])
-                for image, part in zip(self.images, self.slices, strict=True)
-            ],
-            axis=1,
+        parts = [dictionary.gram[part] for part in self.slices]
+        self.images = [inverse @ part for inverse, part in zip(self.class_inverses, parts, strict=True)]
+        self.explained = np.column_stack(
+            [np.einsum("ij,ij->j", *pair) for pair in zip(self.images, parts, strict=True)]
         )
 
     def scores(self, left_out: IntArray) -> Array:

@@ -16,7 +16,7 @@ The last column says which values suggest an unknown sample. :math:`r` is the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -47,22 +47,15 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of a batch of samples.
+    """The evidence of a batch of samples."""
 
-    Attributes
-    ----------
-    values : ndarray (n_samples, 8)
-        Columns as in `EVIDENCE`.
-    residuals : ndarray (n_samples, n_classes)
-    candidate : ndarray of int (n_samples,)
-        Number of the class with the smallest residual.
-    empty : ndarray of bool (n_samples,)
-        Samples of length zero, which no class can explain.
-    """
-
+    #: One row per sample, columns as in `EVIDENCE`.
     values: Array
+    #: One row per sample, one column per class.
     residuals: Array
+    #: Number of the class with the smallest residual.
     candidate: IntArray
+    #: Samples of length zero, which no class can explain.
     empty: Any
 
     def __len__(self) -> int:
@@ -73,16 +66,11 @@ class Evidence:
         """Return several batches as one."""
         if len(parts) == 1:
             return parts[0]
-        names = ("values", "residuals", "candidate", "empty")
-        return Evidence(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return Evidence(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Evidence)))
 
 
 def build_evidence(
-    queries: Queries,
-    codes: Codes,
-    dictionary: Dictionary,
-    scores: Array | None = None,
-    distances: Array | None = None,
+    queries: Queries, codes: Codes, dictionary: Dictionary, scores: Array | None = None, distances: Array | None = None
 ) -> Evidence:
     """Build the evidence table of samples coded over a dictionary of at least two classes.
 

@@ -110,8 +110,6 @@ def dense_sift(picture: Any, step: int = 8, patch: int = 16) -> tuple[Descriptor
 def _pad(gray: Array, patch: int) -> Array:
     """Pad a picture that is smaller than a patch with its outermost pixels."""
     missing = [max(patch - side, 0) for side in gray.shape]
-    if not any(missing):
-        return gray
     return np.pad(gray, [(m // 2, m - m // 2) for m in missing], mode="edge")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ def pyramid_of_counts(counts: Any, *, square_root: bool = True) -> Array:
     return np.sqrt(pyramids, out=pyramids) if square_root else pyramids
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SpatialPyramid(TransformerMixin, BaseEstimator):
     r"""Transform pictures into spatial pyramids of visual words.
 
@@ -148,28 +150,15 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     ['level0_row0_column0_word0', 'level1_row1_column1_word9']
     """
 
-    def __init__(
-        self,
-        n_words: int = 200,
-        *,
-        levels: int = 3,
-        step: int = 8,
-        patch: int = 16,
-        max_side: int | None = 300,
-        n_descriptors: int = 100_000,
-        square_root: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_words = n_words
-        self.levels = levels
-        self.step = step
-        self.patch = patch
-        self.max_side = max_side
-        self.n_descriptors = n_descriptors
-        self.square_root = square_root
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_words: int = field(default=200, kw_only=False)
+    levels: int = 3
+    step: int = 8
+    patch: int = 16
+    max_side: int | None = 300
+    n_descriptors: int = 100_000
+    square_root: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> SpatialPyramid:
         """Learn the vocabulary.
@@ -262,12 +251,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         """Return the counts of each word (columns) in each cell of the finest level (rows)."""
         side, n_words = 2 ** (self.levels - 1), len(self.vocabulary_)
         half_squares = 0.5 * np.einsum("ij,ij->i", self.vocabulary_, self.vocabulary_)
-        words = [
-            np.argmin(
-                half_squares - descriptors[start : start + _BLOCK].astype(np.float64) @ self.vocabulary_.T, axis=1
-            )
-            for start in range(0, len(descriptors), _BLOCK)
-        ]
+        blocks = (descriptors[i : i + _BLOCK].astype(np.float64) for i in range(0, len(descriptors), _BLOCK))
+        words = [np.argmin(half_squares - block @ self.vocabulary_.T, axis=1) for block in blocks]
         rows, columns = np.minimum((positions * side).astype(np.int64), side - 1).T
         places = (rows * side + columns) * n_words + np.concatenate(words)
         return np.bincount(places, minlength=side * side * n_words).reshape(side * side, n_words)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import Array
+from .._support.parameter_checks import check_choice
 from .._support.plotting import (
     INK,
     KNOWN_COLOR,
@@ -236,8 +237,7 @@ class TailDisplay(Display):
             Resamples for standard errors and p-value.
         random_state : int, RandomState or None
         """
-        if kind not in ("matched", "nonmatched"):
-            raise ValueError(f'kind must be "matched" or "nonmatched", got {kind!r}.')
+        check_choice("kind", kind, ("matched", "nonmatched"))
         check_is_fitted(clf, "calibration_")
         shared = bool(clf.pooled_[clf._find_class(label)])
         rows = _select_rows(clf, None if shared else label)

@@ -15,69 +15,40 @@ from ..rivals import method_name
 
 @dataclass(frozen=True)
 class HeldOutSummary:
-    """Results on held-out training samples; None if there were none.
+    """Results on held-out training samples; shares are None if there were none."""
 
-    Attributes
-    ----------
-    samples : int
-        Number of held-out samples, with all classes known.
-    accuracy : float or None
-        Share of them whose candidate is their class.
-    rejected : float or None
-        Share of them that are rejected.
-    recognized : float or None
-        Share of them that are accepted under the right class.
-    simulated_unknowns : int
-        Number of samples of classes that were left out in turn.
-    simulated_unknowns_rejected : float or None
-        Share of those that are rejected.
-    """
-
+    #: Number of held-out samples, with all classes known.
     samples: int
+    #: Shares of them whose candidate is their class, that are rejected, that are accepted under the right class.
     accuracy: float | None
     rejected: float | None
     recognized: float | None
+    #: Number of samples of classes that were left out in turn, and the share of those that are rejected.
     simulated_unknowns: int
     simulated_unknowns_rejected: float | None
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """The facts about a fitted model.
+    """The facts about a fitted model."""
 
-    Attributes
-    ----------
-    method, estimator : str
-        A name of :func:`srosr.open_set_methods`, and of the class.
-    classes : list
-    class_sizes : dict of str to int, or None
-        Number of training samples of each class, if the model keeps them.
-    unknown_label : label
-    features : int
-    feature_names : list of str or None
-    feature_recipe : dict or None
-        How files became features, if the command line fitted it.
-    problem, kernel : str or None
-        Coding problem and kernel of methods on sparse codes.
-    threshold : float or None
-        None if classes have different thresholds.
-    thresholds : list of float
-        One per class.
-    threshold_detail : str
-    held_out : HeldOutSummary
-    """
-
+    #: A name of :func:`srosr.open_set_methods`, and of the class.
     method: str
     estimator: str
     classes: list[Any]
+    #: Number of training samples of each class, if the model keeps them.
     class_sizes: dict[str, int] | None
     unknown_label: Any
     features: int
     feature_names: list[str] | None
+    #: How files became features, if the command line fitted it.
     feature_recipe: dict[str, Any] | None
+    #: Coding problem and kernel of methods on sparse codes.
     problem: str | None
     kernel: str | None
+    #: None if classes have different thresholds.
     threshold: float | None
+    #: One per class.
     thresholds: list[float]
     threshold_detail: str
     held_out: HeldOutSummary

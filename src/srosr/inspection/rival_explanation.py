@@ -37,31 +37,20 @@ _NAMED, _DRAWN = 3, 15
 
 @dataclass(frozen=True, eq=False)
 class RivalExplanation:
-    """A decision and the numbers that led to it.
+    """A decision and the numbers that led to it."""
 
-    Attributes
-    ----------
-    method : str
-        The name of the classifier's class.
-    label, candidate : label
-    rejected : bool
-    unknown_score, threshold : float
-    threshold_detail : str
-        Where the threshold comes from.
-    class_scores : dict of label to float
-        Larger is more of that class; the best first.
-    held_out, simulated_unknowns : ndarray
-        Unknown scores of held-out samples, and of samples whose class was left out.
-    """
-
+    #: The name of the classifier's class.
     method: str
     label: Any
     candidate: Any
     rejected: bool
     unknown_score: float
     threshold: float
+    #: Where the threshold comes from.
     threshold_detail: str
+    #: Larger is more of that class; the best first.
     class_scores: dict[Any, float]
+    #: Unknown scores of held-out samples, and of samples whose class was left out.
     held_out: Array
     simulated_unknowns: Array
 
@@ -135,13 +124,7 @@ class RivalExplanation:
 
 
 def explain_rival(clf: OpenSetClassifier, X: Any) -> RivalExplanation:
-    """Explain the decision on one sample.
-
-    Parameters
-    ----------
-    clf : OpenSetClassifier
-    X : array-like (1, n_features)
-    """
+    """Explain the decision on one sample, the only row of X."""
     decided, scores = clf.decide(X), clf.class_scores(X)[0]
     found = clf._held_out_scores()
     number = clf._find_class(decided.candidate[0])

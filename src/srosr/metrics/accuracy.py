@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._support.parameter_checks import check_fraction
-from .confusion import Outcomes, count_outcomes
-from .inputs import check_predictions, require_known, require_unknown
+from .confusion import count_outcomes
+from .inputs import Predictions, check_predictions, require_known, require_unknown
 
 
 def open_set_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any = None) -> float:
@@ -163,7 +163,7 @@ def normalized_accuracy(
     0.6875
     """
     weight = check_fraction("known_weight", known_weight)
-    counts = _count_both(y_true, y_pred, unknown_label, sample_weight, "normalized accuracy")
+    counts = count_outcomes(_check_both(y_true, y_pred, unknown_label, sample_weight, "normalized accuracy"))
     return weight * counts.recognition_accuracy + (1.0 - weight) * counts.rejection_accuracy
 
 
@@ -199,7 +199,7 @@ def harmonic_normalized_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any
     >>> round(harmonic_normalized_accuracy(y_true, y_pred, unknown_label="?"), 3)
     0.6
     """
-    counts = _count_both(y_true, y_pred, unknown_label, sample_weight, "harmonic normalized accuracy")
+    counts = count_outcomes(_check_both(y_true, y_pred, unknown_label, sample_weight, "harmonic normalized accuracy"))
     known, unknown = counts.recognition_accuracy, counts.rejection_accuracy
     return 2.0 * known * unknown / (known + unknown) if known * unknown > 0 else 0.0
 
@@ -234,20 +234,18 @@ def youden_j(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any
     >>> youden_j(["a", "a", "b", "b", "?", "?"], ["a", "a", "a", "?", "?", "?"], unknown_label="?")
     0.75
     """
-    samples = check_predictions(y_true, y_pred, unknown_label, sample_weight)
-    require_unknown(samples, unknown_label, "Youden's J")
-    require_known(samples, "Youden's J")
+    samples = _check_both(y_true, y_pred, unknown_label, sample_weight, "Youden's J")
     unknown, known = samples.unknown, ~samples.unknown
     rejected_unknown = samples.total(unknown & samples.rejected) / samples.total(unknown)
     return float(rejected_unknown - samples.total(known & samples.rejected) / samples.total(known))
 
 
-def _count_both(y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any, metric: str) -> Outcomes:
-    """Count the outcomes of known and unknown samples, some of each."""
+def _check_both(y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any, metric: str) -> Predictions:
+    """Check predictions of known and unknown samples, some of each."""
     samples = check_predictions(y_true, y_pred, unknown_label, sample_weight)
     require_known(samples, metric)
     require_unknown(samples, unknown_label, metric)
-    return count_outcomes(samples)
+    return samples
 
 
 #: The British spelling, kept for code that has it.

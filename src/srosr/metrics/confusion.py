@@ -68,7 +68,8 @@ def open_set_confusion(
     true, row = _find_distinct(samples.true)
     predicted, column = _find_distinct(samples.predicted)
     if classes is None:
-        known = _sort_classes({*true, *predicted} - {mark})
+        found = {*true, *predicted} - {mark}
+        known = sorted(found, key=lambda label: (isinstance(label, str), isinstance(label, bytes), label))
     else:
         known = check_labels(classes, "classes").tolist()
         if mark in known:
@@ -126,11 +127,6 @@ def _find_distinct(labels: AnyArray) -> tuple[list[Any], AnyArray]:
     number: dict[Any, int] = {}
     index = np.array([number.setdefault(label, len(number)) for label in labels.tolist()])
     return list(number), index
-
-
-def _sort_classes(labels: set[Any]) -> list[Any]:
-    """Return the labels sorted, numbers before strings where there are both."""
-    return sorted(labels, key=lambda label: (isinstance(label, str), isinstance(label, bytes), label))
 
 
 def _find_numbers(labels: list[Any], number: dict[Any, int], name: str) -> IntArray:

@@ -48,24 +48,17 @@ class RankedSamples(NamedTuple):
         return np.cumsum(np.bincount(self.rank, weight, minlength=len(self.scores)))
 
 
-def check_predictions(
-    y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any = None, name: str = "y_pred"
-) -> Predictions:
+def check_predictions(y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any = None) -> Predictions:
     """Return labels and predictions that can be compared with each other and with the unknown label."""
-    true, predicted = check_labels(y_true, "y_true"), check_labels(y_pred, name)
-    _check_lengths(**{"y_true": true, name: predicted})
+    true, predicted = check_labels(y_true, "y_true"), check_labels(y_pred, "y_pred")
+    _check_lengths(y_true=true, y_pred=predicted)
     weight = _check_weights(sample_weight, len(true))
     weight, true, predicted = _drop_weightless(weight, true, predicted)
-    return _compare_with_unknown(weight, true, predicted, unknown_label, name)
+    return _compare_with_unknown(weight, true, predicted, unknown_label, "y_pred")
 
 
 def check_ranking(
-    y_true: Any,
-    unknown_score: Any,
-    unknown_label: Any,
-    sample_weight: Any,
-    metric: str,
-    candidate: Any = None,
+    y_true: Any, unknown_score: Any, unknown_label: Any, sample_weight: Any, metric: str, candidate: Any = None
 ) -> RankedSamples:
     """Return samples grouped by score; without candidates the true labels stand in for them."""
     true, scores = check_labels(y_true, "y_true"), _check_scores(unknown_score)

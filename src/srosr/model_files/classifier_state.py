@@ -123,19 +123,10 @@ def restore_dictionary(clf: DictionaryClassifier, arrays: dict[str, AnyArray]) -
     """Rebuild the dictionary of a classifier whose parameters have been restored."""
     if not isinstance(clf.kernel, str):
         raise ValueError("the kernel must be a name.")
-    return Dictionary._rebuild(
-        arrays["dictionary/values"],
-        arrays["dictionary/scale"],
-        arrays["dictionary/labels"],
-        arrays["dictionary/order"],
-        arrays.get("dictionary/gram"),
-        clf.n_features_in_ if clf.kernel != "precomputed" else len(arrays["dictionary/scale"]),
-        kernel=clf.kernel,
-        normalize=clf.normalize,
-        gamma=clf.gamma,
-        degree=clf.degree,
-        coef0=clf.coef0,
-    )
+    values, scale, labels, order = (arrays[f"dictionary/{name}"] for name in ("values", "scale", "labels", "order"))
+    n_features = clf.n_features_in_ if clf.kernel != "precomputed" else len(scale)
+    parameters = {name: getattr(clf, name) for name in _DICTIONARY_PARAMETERS}
+    return Dictionary._rebuild(values, scale, labels, order, arrays.get("dictionary/gram"), n_features, **parameters)
 
 
 def restore_decision(

@@ -85,30 +85,21 @@ _SIGNATURES = (
 
 @dataclass(frozen=True, eq=False)
 class ModelState:
-    """Everything that a fitted model consists of, as JSON values and arrays: the content of a model file.
+    """Everything that a fitted model consists of, as JSON values and arrays: the content of a model file."""
 
-    Parameters
-    ----------
-    kind : str
-        The name of the classifier, such as "SROSRClassifier".
-    settings : dict
-        JSON values only: None, bool, int, finite float, str, and lists and dicts (with str keys) of them. They come
-        back with the same types and values, floats to the last bit.
-    arrays : dict of str to ndarray
-        Numbers (float16 to float64, signed and unsigned integers, bool), text (``<U``), bytes (``S``), and arrays of
-        objects, for labels: all bytes, or all None, bool, int, finite float or str. They come back
-        with the same dtype in native byte order, shape and values, bit for bit; NumPy scalars in arrays of objects
-        come back as Python's. Names are letters, digits and ``_ . / -``.
-    version : int
-        Version of the format. A state that was read always has :data:`FORMAT_VERSION`: older ones are upgraded.
-    written_by : str
-        The version of srosr that wrote the file.
-    """
-
+    #: The name of the classifier, such as "SROSRClassifier".
     kind: str
+    #: JSON values only: None, bool, int, finite float, str, and lists and dicts (with str keys) of them. They come back
+    #: with the same types and values, floats to the last bit.
     settings: dict[str, Any]
+    #: Numbers (float16 to float64, signed and unsigned integers, bool), text (``<U``), bytes (``S``), and arrays of
+    #: objects, for labels: all bytes, or all None, bool, int, finite float or str. They come back with the same dtype
+    #: in native byte order, shape and values, bit for bit; NumPy scalars in arrays of objects come back as Python's.
+    #: Names are letters, digits and ``_ . / -``.
     arrays: dict[str, AnyArray]
+    #: Version of the format. A state that was read always has :data:`FORMAT_VERSION`: older ones are upgraded.
     version: int = FORMAT_VERSION
+    #: The version of srosr that wrote the file.
     written_by: str = __version__
 
 

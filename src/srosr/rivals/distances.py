@@ -1,4 +1,4 @@
-"""Squared distances between samples: fast, and zero for equal samples."""
+"""Squared distances between samples, and coordinates in which few samples of many features keep them."""
 
 from __future__ import annotations
 
@@ -34,3 +34,23 @@ def squared_distances(X: Array, samples: Array) -> Array:
             part = slice(first, first + _PAIRS)
             out[start + i[part], j[part]] = np.square(X[start + i[part]] - samples[j[part]]).sum(axis=1)
     return out
+
+
+def project_to_span(X: Array) -> tuple[Array, Array | None]:
+    """Express samples in an orthonormal basis Q of their span, if there are fewer samples than features.
+
+    Everything that depends on inner products alone is the same in these coordinates, and a direction :math:`w` in them
+    is the direction :math:`Qw` of the features. Returns coordinates and Q, with ``X == coordinates @ Q.T``; or X and
+    None if there are enough samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> coordinates, basis = project_to_span(np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]]))
+    >>> coordinates.shape, np.round(coordinates @ basis.T, 12).tolist()
+    ((2, 2), [[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
+    """
+    if X.shape[1] <= len(X):
+        return X, None
+    basis, coordinates = np.linalg.qr(X.T)
+    return np.ascontiguousarray(coordinates.T), basis

@@ -182,7 +182,7 @@ class EVM(ComparingClassifier):
         columns, parts, shortest = [], [], len(rows)
         for c in range(int(members.max()) + 1):
             own, others = rows[members == c], rows[members != c]
-            fit, fewest = self._fit_margins(inputs[np.ix_(own, others)], c)
+            fit, fewest = self._fit_class(inputs[np.ix_(own, others)], c)
             shortest = min(shortest, fewest)
             kept = np.arange(len(own))
             if self.cover_threshold is not None:
@@ -198,27 +198,27 @@ class EVM(ComparingClassifier):
                 TailWarning,
             )
         owners, shapes, scales, ends = (np.concatenate(part) for part in zip(*parts, strict=True))
-        released = int(self.form == "released")
-        model = ExtremeVectors(owners, shapes, scales, ends, released, int(self.n_averaged))
+        model = ExtremeVectors(owners, shapes, scales, ends, int(self.form == "released"), int(self.n_averaged))
         return model, np.concatenate(columns)
 
-    def _fit_margins(self, squared: Array, number: int) -> tuple[ExtremeVectors, int]:
+    def _fit_class(self, squared: Array, number: int) -> tuple[ExtremeVectors, int]:
         """Return all samples of a class as extreme vectors, by distances to the others, and the shortest tail."""
         owners, ends = np.full(len(squared), number), np.zeros(len(squared))
-        if self.form == "released":
-            fits, ends = fit_mirrored_margins(squared, int(self.tail_size))
-            fewest = min(int(self.tail_size), squared.shape[1])
+        released = self.form == "released"
+        size = min(int(self.tail_size), squared.shape[1])
+        # In the form of the paper a sample of another class at distance zero shows no margin.
+        margins = squared if released else np.where(squared > 0.0, squared, np.inf)
+        tails = 0.5 * np.sqrt(np.sort(np.partition(margins, size - 1, axis=1)[:, :size], axis=1))
+        if released:
+            ends = SHIFT + tails[:, -1]
+            fits, fewest = fit_weibull(ends[:, None] - tails), size
         else:
-            fits, fewest = fit_margins(squared, int(self.tail_size))
-        mirrored = int(self.form == "released")
-        return ExtremeVectors(owners, fits.shape, fits.scale, ends, mirrored, int(self.n_averaged)), fewest
+            fits, fewest = fit_margins(tails)
+        return ExtremeVectors(owners, fits.shape, fits.scale, ends, int(released), int(self.n_averaged)), fewest
 
 
-def fit_margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
-    """Fit Weibull distributions to the smallest nonzero half distances of each row; return the shortest tail too."""
-    squared = np.where(squared > 0.0, squared, np.inf)
-    size = min(tail_size, squared.shape[1])
-    tails = 0.5 * np.sqrt(np.sort(np.partition(squared, size - 1, axis=1)[:, :size], axis=1))
+def fit_margins(tails: Array) -> tuple[Weibull, int]:
+    """Fit Weibull distributions to the finite half distances of each row; return the fewest in a row too."""
     lengths = np.isfinite(tails).sum(axis=1)
     shape, scale = np.empty(len(tails)), np.empty(len(tails))
     for length in np.unique(lengths):
@@ -226,17 +226,6 @@ def fit_margins(squared: Array, tail_size: int) -> tuple[Weibull, int]:
         fit = fit_weibull(tails[of_it, :length] if length else np.zeros((int(of_it.sum()), 1)))
         shape[of_it], scale[of_it] = fit.shape, fit.scale
     return Weibull(shape, scale), int(lengths.min())
-
-
-def fit_mirrored_margins(squared: Array, tail_size: int) -> tuple[Weibull, Array]:
-    """Fit Weibull distributions to the smallest half distances of each row, mirrored at one beyond the largest.
-
-    The ends are one plus the largest half distance of each tail.
-    """
-    size = min(tail_size, squared.shape[1])
-    tails = 0.5 * np.sqrt(np.sort(np.partition(squared, size - 1, axis=1)[:, :size], axis=1))
-    ends = SHIFT + tails[:, -1]
-    return fit_weibull(ends[:, None] - tails), ends
 
 
 def find_cover(covers: AnyArray) -> IntArray:

@@ -10,8 +10,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
 from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
-from .distances import squared_distances
-from .span_coordinates import project_to_span
+from .distances import project_to_span, squared_distances
 
 #: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8
@@ -19,25 +18,16 @@ MIN_SHRINKAGE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class WhitenedMeans(Model):
-    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the center.
-
-    Attributes
-    ----------
-    centre : ndarray (n_features,)
-    directions : ndarray (n_directions, n_features)
-        Rows of :math:`V^\top`, orthonormal.
-    taken : ndarray (n_directions,)
-        h, at least 0 and below 1.
-    spread : float
-        :math:`\sqrt a`.
-    means : ndarray (n_classes, n_features)
-        Whitened.
-    """
+    r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the center."""
 
     centre: Array  # spelled as in model files
+    #: Rows of :math:`V^\top`, orthonormal.
     directions: Array
+    #: h, at least 0 and below 1.
     taken: Array
+    #: :math:`\sqrt a`.
     spread: float
+    #: Whitened.
     means: Array
 
     def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
@@ -47,12 +37,7 @@ class WhitenedMeans(Model):
 
     @staticmethod
     def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {
-            "centre": (n_columns,),
-            "directions": (-1, n_columns),
-            "taken": (-1,),
-            "means": (n_classes, n_columns),
-        }
+        return {"centre": (n_columns,), "directions": (-1, n_columns), "taken": (-1,), "means": (n_classes, n_columns)}
 
     def is_sound(self, n_classes: int) -> bool:
         taken = len(self.taken) == len(self.directions) and bool(((self.taken >= 0) & (self.taken <= 1)).all())

@@ -13,7 +13,7 @@ from ..exceptions import TailWarning, warn
 from ..tails import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import Learned, Model, Shape, Tuned
 from .distances import squared_distances
-from .logistic import LogisticClassifier, Logits, fit_logistic
+from .max_logit import LogisticClassifier, Logits, fit_logistic
 
 # The scale of a tail without samples, small enough for a model file.
 _ENDLESS = 1e99

@@ -20,14 +20,7 @@ from ..classifiers import DictionaryClassifier
 from ..coding import Problem
 from ..dictionary import Dictionary
 from ..evidence import DIRECTION, EVIDENCE, Evidence
-from ..scoring import (
-    CrossTest,
-    CrossTester,
-    HeldOutScores,
-    draw_cross_splits,
-    draw_folds,
-    draw_left_out_classes,
-)
+from ..scoring import CrossTest, CrossTester, HeldOutScores, draw_cross_splits, draw_folds, draw_left_out_classes
 
 #: Share of each class that is held out in simulated openness.
 HOLDOUT = 0.2
@@ -100,15 +93,9 @@ class SparseRejection(DictionaryClassifier):
     def _learn(self, dictionary: Dictionary, cross_tests: tuple[CrossTest, CrossTest]) -> None:
         """Take a dictionary, and the evidence of held-out samples and simulated unknowns over it."""
         held_out, simulated = cross_tests
-        column = EVIDENCE.index(self.kind)
+        scores, elsewhere = (self._compute_score(rows.values) for rows in cross_tests)
         self._held_out = HeldOutScores(
-            self._compute_score(held_out.values[:, column]),
-            held_out.candidate,
-            held_out.truth,
-            self._compute_score(simulated.values[:, column]),
-            simulated.unknown,
-            simulated.right,
-            *self.score_range,
+            scores, held_out.candidate, held_out.truth, elsewhere, simulated.unknown, simulated.right, *self.score_range
         )
         self._cross_tests = cross_tests
         self.dictionary_, self.problem_ = dictionary, self._problem
@@ -130,11 +117,12 @@ class SparseRejection(DictionaryClassifier):
     # -- predicting --------------------------------------------------------------------------------------
 
     def _score_evidence(self, evidence: Evidence) -> Array:
-        values = self._compute_score(evidence.values[:, EVIDENCE.index(self.kind)])
-        return np.where(evidence.empty, self.score_range[1], values)
+        return np.where(evidence.empty, self.score_range[1], self._compute_score(evidence.values))
 
     def _compute_score(self, values: Array) -> Array:
-        return values if DIRECTION[self.kind] > 0 else 1.0 - values
+        """Compute the unknown score from evidence tables."""
+        column = values[:, EVIDENCE.index(self.kind)]
+        return column if DIRECTION[self.kind] > 0 else 1.0 - column
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -30,17 +30,9 @@ from .kernel_machines import (
 class WeibullMachines(KernelMachines):
     """Machines of each class against the rest, and of each class alone, with the tails of their scores.
 
-    Attributes
-    ----------
-    match, rest, inside : ndarray (3, n_classes)
-        End, shape and scale of tails: of scores of the class, of negated scores of the rest, of the class alone.
-    gate_weights : ndarray (n_classes, n_columns)
-        Weights of the support vectors of each class alone.
-    gate_gamma : float
-    gate : float
-        Probability of being inside above which the gate is open.
-    short : ndarray of bool (n_classes,)
-        Classes with a tail too short to fit.
+    ``match``, ``rest`` and ``inside`` have end, shape and scale of tails: of scores of the class, of negated scores of
+    the rest, of the class alone. ``gate_weights`` are those of the support vectors of each class alone; a gate is open
+    if the probability of being inside is above ``gate``; a class may have a tail too ``short`` to fit.
     """
 
     match: Array
@@ -198,15 +190,16 @@ class WSVM(KernelMachineClassifier):
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
     ) -> KernelMachines:
+        gamma, gate_gamma = tuned["gamma"], tuned["gate_gamma"]
         weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
         n_classes, factor = len(weights), float(self.tail_factor)
         gate_weights, sums = np.zeros_like(weights), []
         for k in range(n_classes):
             own = np.flatnonzero(members == k)
-            if tuned["gate_gamma"] == tuned["gamma"]:
+            if gate_gamma == gamma:
                 block = kernel[np.ix_(own, own)]
             else:
-                block = extract_kernel(inputs, rows[own], rows[own], tuned["gate_gamma"])
+                block = extract_kernel(inputs, rows[own], rows[own], gate_gamma)
             machine = OneClassSVM(nu=self.nu, kernel="precomputed").fit(block)
             gate_weights[k, own[machine.support_]] = machine.dual_coef_[0] / machine.dual_coef_.sum()
             sums.append(block @ gate_weights[k, own])
@@ -219,18 +212,8 @@ class WSVM(KernelMachineClassifier):
         negated = [-scores[~own, k] for k, own in enumerate(belongs)]
         rest, few_others = fit_lowest_tails(negated, _round_down(factor * n_other / (n_classes - 1)))
         inside, few_alone = fit_lowest_tails(sums, _round_down(factor * n_alone), end=0.0)
-        return WeibullMachines(
-            weights,
-            intercepts,
-            tuned["gamma"],
-            match,
-            rest,
-            gate_weights,
-            tuned["gate_gamma"],
-            inside,
-            float(self.gate),
-            few | few_others | few_alone,
-        )
+        gate, short = float(self.gate), few | few_others | few_alone
+        return WeibullMachines(weights, intercepts, gamma, match, rest, gate_weights, gate_gamma, inside, gate, short)
 
     def _original_threshold(self) -> float | None:
         # Samples with all gates closed score one or more, and are rejected whatever the openness.

@@ -73,15 +73,10 @@ class Calibration:
     @property
     def scores(self) -> HeldOutScores:
         """The scores from which thresholds are chosen."""
-        rows, simulated = self.held_out, self.simulated
+        rows, simulated, is_p_value = self.held_out, self.simulated, isinstance(self.rule, CalibratedRule)
+        scores, elsewhere = self.rule.score(rows.values, rows.candidate), self.simulated_scores
         return HeldOutScores(
-            self.rule.score(rows.values, rows.candidate),
-            rows.candidate,
-            rows.truth,
-            self.simulated_scores,
-            simulated.unknown,
-            simulated.right,
-            is_p_value=isinstance(self.rule, CalibratedRule),
+            scores, rows.candidate, rows.truth, elsewhere, simulated.unknown, simulated.right, is_p_value=is_p_value
         )
 
 

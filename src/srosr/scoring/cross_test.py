@@ -123,18 +123,11 @@ class CrossTester:
         unknown = np.isin(truth, absent)
         own = evidence.residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]
         matched = np.where(unknown, np.nan, own)
+        nonmatched = evidence.residuals.sum(axis=1) - matched
         if self.done is not None:
             self.done(len(test))
-        return CrossTest(
-            test,
-            np.full(len(test), repeat),
-            truth,
-            present[evidence.candidate],
-            matched,
-            evidence.residuals.sum(axis=1) - matched,
-            evidence.values,
-            unknown,
-        )
+        repeats, candidate = np.full(len(test), repeat), present[evidence.candidate]
+        return CrossTest(test, repeats, truth, candidate, matched, nonmatched, evidence.values, unknown)
 
     def test_known(self, splits: Iterable[IntArray], only: int | None = None) -> CrossTest:
         """Code the held-out samples of every split (of class ``only``, if given) over the remaining atoms."""

@@ -75,13 +75,9 @@ def fit_fusion(known: Array, simulated: Array, unknown: Any) -> tuple[Fusion, Fu
     """
     prior = np.full(len(EVIDENCE), PRIOR)
     unknown = np.asarray(unknown, dtype=bool)
-    if not len(known):
-        mean, scale = _measure_moments(simulated)
-        fusion = Fusion(mean, scale, prior)
-        return fusion, fusion
-    mean, scale = _measure_moments(known)
+    mean, scale = _measure_moments(known if len(known) else simulated)
     ordinary = simulated[~unknown]
-    if not len(ordinary) or not unknown.any():
+    if not len(known) or not len(ordinary) or not unknown.any():
         fusion = Fusion(mean, scale, prior)
         return fusion, fusion
     simulated_scale = Fusion(*_measure_moments(ordinary), prior)

@@ -13,29 +13,19 @@ class HeldOutScores:
 
     Parameters that a method chooses by cross-validation (of its machines, say) are chosen on all training samples
     beforehand, including those that are held out or left out here.
-
-    Attributes
-    ----------
-    scores : ndarray (n,)
-        Of held-out samples, with all classes known.
-    candidate, truth : ndarray of int (n,)
-        Numbers of their candidate and true class.
-    simulated : ndarray (m,)
-        Of samples scored with classes left out.
-    unknown, right : ndarray of bool (m,)
-        Whether such a sample is a simulated unknown (its class was left out), and whether its candidate is its class.
-    lowest, highest : float
-        Ends of the scale: no score lies below the first or above the second.
-    is_p_value : bool
-        Whether one minus the score is a p-value, which is defined beyond the largest held-out score.
     """
 
+    #: Of held-out samples, with all classes known; then the numbers of their candidate and true class.
     scores: Array
     candidate: IntArray
     truth: IntArray
+    #: Of samples scored with classes left out; then whether such a sample is a simulated unknown (its class was left
+    #: out), and whether its candidate is its class.
     simulated: Array
     unknown: AnyArray
     right: AnyArray
+    #: Ends of the scale: no score lies below the first or above the second.
     lowest: float = 0.0
     highest: float = 1.0
+    #: Whether one minus the score is a p-value, which is defined beyond the largest held-out score.
     is_p_value: bool = False

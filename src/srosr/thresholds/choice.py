@@ -1,4 +1,12 @@
-"""The choice of a threshold: by target rate, by simulated openness, or a number."""
+r"""Thresholds on the unknown score, none of which needs an unknown sample.
+
+A sample is rejected where its unknown score is *above* the threshold. :func:`choose_threshold` takes one of four ways:
+
+- `rejection_threshold`: a target rate of false rejection, from scores of held-out known samples (approximate);
+- `conformal_threshold`: the same with a guarantee, from the scores of a calibration split;
+- `simulated_threshold`: the best one against simulated unknowns, known classes left out in turn;
+- a number.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +14,49 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from .._support.array_types import Array, IntArray
-from .._support.parameter_checks import check_positive, check_rate
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.parameter_checks import check_positive, check_rate, to_number
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
-from .criteria import (
-    OBJECTIVES,
-    Threshold,
-    check_threshold,
-    conformal_threshold,
-    count_needed,
-    rejection_threshold,
-    simulated_threshold,
-)
 
+#: The objectives of `simulated_threshold`.
+OBJECTIVES = ("risk", "f", "youden")
 # With fewer held-out samples than this, a target too small for them is replaced by simulated openness.
 _FEW = 19
 
 
-@dataclass(frozen=True)
-class CalibrationSplit:
-    """Scores of training samples that were kept out of dictionary, tails and fusion.
+@dataclass(frozen=True, eq=False)
+class Threshold:
+    """A threshold on the unknown score, and how it was chosen.
 
     Attributes
     ----------
-    scores : ndarray (n,)
-    candidate, truth : ndarray of int (n,)
-        Numbers of candidate and true class.
+    value : float
+        For classes without a threshold of their own.
+    per_class : ndarray (n_classes,)
+        The threshold of each candidate class.
+    kind : {"target", "conformal", "simulated", "fixed"}
+    detail : str
+        How it was chosen, in words.
     """
+
+    value: float
+    per_class: Array
+    kind: str
+    detail: str
+
+    def of(self, candidate: IntArray) -> Array:
+        """Return the threshold of each sample, by its candidate class."""
+        return self.per_class[candidate]
+
+
+@dataclass(frozen=True)
+class CalibrationSplit:
+    """Scores of training samples kept out of dictionary, tails and fusion, with candidate and true class numbers."""
 
     scores: Array
     candidate: IntArray
@@ -47,7 +67,7 @@ def choose_threshold(
     held_out: HeldOutScores,
     n_classes: int,
     *,
-    threshold: float | str | None,
+    threshold: str | None,
     target_rejection: float | None,
     per_class: bool,
     risk_weight: float,
@@ -56,15 +76,13 @@ def choose_threshold(
 ) -> Threshold:
     """Choose the threshold on the unknown score from held-out scores.
 
-    ``threshold`` is a number, the objective of simulated openness, or None for the target. A calibration split with
-    enough samples, and some of every class, guarantees the target; if the user asked for that ``guarantee`` and it
-    cannot be given, there is a warning.
+    ``threshold`` is the objective of simulated openness, or None for the target. A calibration split with enough
+    samples, and some of every class, guarantees the target; if the user asked for that ``guarantee`` and it cannot be
+    given, there is a warning.
     """
     risk_weight = check_positive("risk_weight", risk_weight)
-    if isinstance(threshold, str):
-        return _choose_by_simulation(held_out, n_classes, threshold, risk_weight)
     if threshold is not None:
-        return use_fixed_threshold(threshold, n_classes, held_out.lowest, held_out.highest)
+        return _choose_by_simulation(held_out, n_classes, threshold, risk_weight)
     target = check_rate("target_rejection", target_rejection)
     needed = count_needed(target)
     split = calibration_split
@@ -188,8 +206,6 @@ def _choose_from_few(held_out: HeldOutScores, n_classes: int, target: float, nee
 
 
 def _choose_by_simulation(held_out: HeldOutScores, n_classes: int, objective: str, risk_weight: float) -> Threshold:
-    if objective not in OBJECTIVES:
-        check_threshold(objective, held_out.lowest, held_out.highest)  # its error lists the choices
     unknown = held_out.unknown
     if not unknown.any() or unknown.all():
         raise ValueError(
@@ -202,3 +218,92 @@ def _choose_by_simulation(held_out: HeldOutScores, n_classes: int, objective: st
     return _use_everywhere(
         n_classes, value, "simulated", f"best {objective} against simulated unknowns ({reached:.3f} there)"
     )
+
+
+def check_threshold(
+    value: Any, lowest: float = 0.0, highest: float = 1.0, named: tuple[str, ...] = OBJECTIVES
+) -> float:
+    """Return a threshold as a number on the scale of the scores, or raise a ValueError."""
+    number = to_number(value)
+    if not (lowest <= number <= highest and math.isfinite(number)):
+        scale = "a finite number" if math.isinf(highest - lowest) else f"a number between {lowest:g} and {highest:g}"
+        raise ValueError(
+            f"threshold must be {scale} (on the scale of unknown_score), one of "
+            f"{', '.join(map(repr, named))}, or None, got {value!r}."
+        )
+    return number
+
+
+def count_needed(target: float) -> int:
+    """Return the fewest held-out samples that resolve a rejection rate: :math:`n \\ge 1/\\alpha - 1`.
+
+    Examples
+    --------
+    >>> count_needed(0.05)
+    19
+    """
+    return math.ceil(1.0 / target - 1.0 - 1e-9)
+
+
+def rejection_threshold(scores: Array, target: float) -> float:
+    """Return the smallest threshold that rejects at most the share ``target`` of the scores of known samples."""
+    ordered = np.sort(scores)
+    return float(ordered[max(math.ceil((1.0 - target) * len(ordered) - 1e-9), 1) - 1])
+
+
+def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> float:
+    r"""Return the split-conformal threshold, the :math:`\lceil(n + 1)(1 - \alpha)\rceil`-th smallest score.
+
+    A new known sample that is exchangeable with the n calibration samples is rejected with probability at most
+    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the end of the scale, which rejects
+    nothing, has this guarantee. The scores are those of samples kept out of dictionary, tails and fusion.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> conformal_threshold(np.arange(1, 20) / 20, 0.05), conformal_threshold(np.arange(1, 19) / 20, 0.05)
+    (0.95, 1.0)
+    """
+    rank = max(math.ceil((len(scores) + 1) * (1.0 - target) - 1e-9), 1)
+    return highest if rank > len(scores) else float(np.sort(scores)[rank - 1])
+
+
+def simulated_threshold(
+    known: Array,
+    right: AnyArray,
+    unknown: Array,
+    objective: str,
+    risk_weight: float = 1.0,
+    lowest: float = 0.0,
+    highest: float = 1.0,
+) -> tuple[float, float]:
+    r"""Return the threshold with the best objective against simulated unknowns.
+
+    With :math:`C_o` the share of unknowns accepted and :math:`C_\epsilon` the share of known samples rejected or given
+    a wrong class, "risk" minimizes the paper's open set risk :math:`C_o + \lambda C_\epsilon`; "f" maximizes the
+    F-measure (true positives: known samples accepted in the right class) with as many unknown as known samples;
+    "youden" maximizes the share of known samples accepted minus that of unknowns accepted. ``right`` tells the known
+    samples whose candidate is their class. The threshold is the middle of the gap above the best one; the objective
+    there is returned with it.
+    """
+    levels = np.unique(np.concatenate([[lowest], known, unknown]))
+    accepted = np.searchsorted(np.sort(known), levels, side="right") / len(known)
+    correct = np.searchsorted(np.sort(known[right]), levels, side="right") / len(known)
+    missed = np.searchsorted(np.sort(unknown), levels, side="right") / len(unknown)
+    if objective == "risk":
+        gain = -(missed + risk_weight * (1.0 - correct))
+    elif objective == "f":
+        gain = 2.0 * correct / np.maximum(1.0 + correct + missed, 1e-300)
+    else:
+        gain = accepted - missed
+    best = int(np.argmax(gain))
+    below, above = levels[best], levels[best + 1] if best + 1 < len(levels) else highest
+    value = -gain[best] if objective == "risk" else gain[best]
+    if math.isinf(below):  # all are rejected, on a scale without an end
+        return float(np.nextafter(above, -np.inf)), float(value)
+    middle = 0.5 * below + 0.5 * above if math.isfinite(above) else below
+    return float(middle if middle < above else below), float(value)
