@@ -25,7 +25,7 @@ from srosr.rivals import kernel_machines as machines_module
 from srosr.rivals import wsvm as wsvm_module
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.distances import squared_distances
-from srosr.rivals.kernel_machines import compute_scale, fit_lowest_tails
+from srosr.rivals.kernel_machines import compute_kernel_scale, fit_lowest_tails
 from srosr.rivals.one_vs_rest_svm import fit_calibrated
 from srosr.rivals.one_vs_set import place_planes
 from srosr.rivals.pairwise_svm import couple_probabilities, extract_pair_weights, fit_sigmoids
@@ -68,10 +68,10 @@ def tail_of(values, size, end=None):
 
 def test_scale_of_gamma_is_one_over_the_total_variance():
     X = np.random.default_rng(0).normal(size=(50, 4)) * [1, 2, 3, 4] + [5, -7, 0, 100]
-    assert compute_scale(squared_distances(X, X)) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
+    assert compute_kernel_scale(squared_distances(X, X)) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    assert compute_scale(squared_distances(X, X)) == pytest.approx(1 / (X.shape[1] * X.var()), rel=1e-12)
-    assert compute_scale(np.zeros((3, 3))) == 1.0
+    assert compute_kernel_scale(squared_distances(X, X)) == pytest.approx(1 / (X.shape[1] * X.var()), rel=1e-12)
+    assert compute_kernel_scale(np.zeros((3, 3))) == 1.0
 
 
 def test_chosen_parameters_are_the_most_accurate_of_scikit_learns_machines():

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .messages import did_you_mean, join_names
+
 
 def is_plain_matrix(X: Any) -> bool:
     """Return whether X is a finite float64 matrix with entries, which scikit-learn's checks would return as it is.
@@ -88,8 +90,8 @@ def check_flag(name: str, value: Any) -> bool:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return one of the choices."""
     if not (isinstance(value, str) and value in choices):
-        *others, last = (f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}.")
+        allowed = join_names((f'"{choice}"' for choice in choices), last="or")
+        raise ValueError(f"{name} must be {allowed}, got {value!r}{did_you_mean(value, choices)}.")
     return value
 
 

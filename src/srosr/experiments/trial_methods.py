@@ -182,7 +182,7 @@ def _copy_fit(fitted: OpenSetClassifier, wanted: OpenSetClassifier) -> OpenSetCl
     """Return ``wanted`` as if it were fitted, from a fit of the same family."""
     late = {name: value for name, value in wanted.get_params(deep=False).items() if name in POST_FIT_PARAMETERS}
     if isinstance(fitted, SparseRejection):
-        other: OpenSetClassifier = fitted._sharing_codes(type(wanted))  # type: ignore[arg-type]
+        other: OpenSetClassifier = fitted._share_codes(type(wanted))  # type: ignore[arg-type]
     else:
         # Fitted attributes are never changed in place, so they can be shared.
         other = type(wanted)(**wanted.get_params(deep=False))

@@ -90,7 +90,7 @@ def check(holds: bool, what: str) -> None:
         raise ValueError(f"invalid {what} in model file.")
 
 
-def check_count(value: Any) -> int:
+def require_count(value: Any) -> int:
     """Return a positive integer, checked."""
     check(isinstance(value, int) and not isinstance(value, bool) and value >= 1, "counts")
     return int(value)
@@ -113,7 +113,7 @@ def restore_parameters(clf: OpenSetClassifier, settings: dict[str, Any], arrays:
     # A parameter of a later version is ignored; one that the file does not have keeps its default.
     clf.set_params(**{name: value for name, value in parameters.items() if name in known})
     clf._check_parameters()
-    clf.n_features_in_ = check_count(settings["n_features_in"])
+    clf.n_features_in_ = require_count(settings["n_features_in"])
     if "feature_names_in" in arrays:
         clf.feature_names_in_ = arrays["feature_names_in"]
         check(clf.feature_names_in_.shape == (clf.n_features_in_,), "feature names")

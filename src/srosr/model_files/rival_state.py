@@ -38,7 +38,7 @@ def get_state(clf: OpenSetClassifier) -> ModelState:
     else:
         assert isinstance(clf, CrossFittedClassifier)
         _check_declared(clf)
-        settings["parameters"] |= clf._fitted_parameters()
+        settings["parameters"] |= clf._get_fitted_parameters()
         settings["tuned"] = {name: shared.to_python(value) for name, value in clf.tuned_.items()}
         settings["numbers"] = {}
         arrays["classes"] = clf.classes_

@@ -101,7 +101,7 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     dictionary = shared.restore_dictionary(clf, arrays)
     shared.restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
     clf.training_rows_ = arrays["training_rows"]
-    clf._n_rows = shared.check_count(settings["n_rows"])
+    clf._n_rows = shared.require_count(settings["n_rows"])
     rows = clf.training_rows_
     check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")

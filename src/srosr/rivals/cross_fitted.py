@@ -258,7 +258,7 @@ class CrossFittedClassifier(OpenSetClassifier):
         candidate, scores, _ = model.predict_raw(inputs[test] if columns is None else inputs[np.ix_(test, columns)])
         return present[candidate], np.where(np.isnan(scores), self.score_range[1], scores)
 
-    def _fitted_parameters(self) -> dict[str, Any]:
+    def _get_fitted_parameters(self) -> dict[str, Any]:
         """Return the parameters that predictions depend on, as they were when the model was fitted."""
         return {"normalize": self._normalize}
 

@@ -40,7 +40,7 @@ EQUAL = 0.05
 _NAMED = 10
 
 
-def compute_scale(squared: Array) -> float:
+def compute_kernel_scale(squared: Array) -> float:
     r"""Return the γ of ``gamma="scale"``: two over the mean of the squared distances.
 
     The mean is over all pairs of samples, each sample with itself included, and is twice the sum of the variances of
@@ -245,7 +245,7 @@ class KernelMachineClassifier(ComparingClassifier):
         return count_correct(kernel, members, outer, truth, C)
 
     def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
-        scale = compute_scale(inputs)
+        scale = compute_kernel_scale(inputs)
         factors = sorted(GAMMA_FACTORS, key=lambda factor: (abs(np.log(factor)), factor))
         gammas = [scale * factor for factor in factors] if self.gamma is None else [resolve_gamma(self.gamma, scale)]
         costs = COSTS if self.C is None else (float(self.C),)

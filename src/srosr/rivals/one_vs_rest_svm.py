@@ -144,8 +144,8 @@ class OneVsRestSVM(KernelMachineClassifier):
         """The parameter as it was when the model was fitted, whatever was set since."""
         return getattr(self, "_fitted_score_by", self.score_by)
 
-    def _fitted_parameters(self) -> dict[str, Any]:
-        return super()._fitted_parameters() | {"score_by": self._scored_by}
+    def _get_fitted_parameters(self) -> dict[str, Any]:
+        return super()._get_fitted_parameters() | {"score_by": self._scored_by}
 
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray

@@ -147,11 +147,11 @@ class OpenMax(LogisticClassifier):
             own &= right if (own & right).any() else True
             means.append(X[own].mean(axis=0))
             distances.append(np.linalg.norm(X[own] - means[-1], axis=1))
-        shape, scale = fit_tails(distances, int(self.tail_size), float(np.abs(X).max()))
+        shape, scale = fit_distance_tails(distances, int(self.tail_size), float(np.abs(X).max()))
         return RevisedActivations(W, b, np.stack(means), shape, scale, int(self.alpha)), None
 
 
-def fit_tails(distances: list[Array], tail_size: int, largest: float) -> tuple[Array, Array]:
+def fit_distance_tails(distances: list[Array], tail_size: int, largest: float) -> tuple[Array, Array]:
     """Fit Weibull distributions to the largest distances of each class from its mean; return shapes and scales.
 
     Distances below the rounding error of the largest feature count as zero.

@@ -101,7 +101,7 @@ class SparseRejection(DictionaryClassifier):
         self.dictionary_, self.problem_ = dictionary, self._problem
         self.classes_ = np.asarray(dictionary.classes_)
 
-    def _sharing_codes(self, kind: type[SparseRejection]) -> SparseRejection:
+    def _share_codes(self, kind: type[SparseRejection]) -> SparseRejection:
         """Return another method of this family, fitted to the same samples with the same parameters, without coding."""
         other = kind(**self.get_params())
         other._check_parameters()

@@ -16,7 +16,7 @@ from .kernel_machines import (
     KernelMachines,
     check_gamma,
     compute_kernel,
-    compute_scale,
+    compute_kernel_scale,
     extract_kernel,
     fit_lowest_tails,
     fit_one_vs_rest,
@@ -185,7 +185,7 @@ class WSVM(KernelMachineClassifier):
         tuned = super()._choose_parameters(inputs, members, rng)
         if self.gate_gamma is None:
             return tuned | {"gate_gamma": tuned["gamma"]}
-        return tuned | {"gate_gamma": resolve_gamma(self.gate_gamma, compute_scale(inputs))}
+        return tuned | {"gate_gamma": resolve_gamma(self.gate_gamma, compute_kernel_scale(inputs))}
 
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray

@@ -23,8 +23,9 @@ from .._support.parameter_checks import check_positive, check_rate, to_number
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
 
-#: The objectives of `simulated_threshold`.
-OBJECTIVES = ("risk", "f", "youden")
+# What is best by each objective of `simulated_threshold`.
+_BEST = {"risk": "lowest open set risk", "f": "best F-measure", "youden": "best Youden's J"}
+OBJECTIVES = tuple(_BEST)
 # With fewer held-out samples than this, a target too small for them is replaced by simulated openness.
 _FEW = 19
 
@@ -215,9 +216,8 @@ def _choose_by_simulation(held_out: HeldOutScores, n_classes: int, objective: st
     value, reached = simulated_threshold(
         scores[~unknown], right, scores[unknown], objective, risk_weight, held_out.lowest, held_out.highest
     )
-    return _use_everywhere(
-        n_classes, value, "simulated", f"best {objective} against simulated unknowns ({reached:.3f} there)"
-    )
+    reason = f"{_BEST[objective]} against simulated unknowns ({reached:.3f} there)"
+    return _use_everywhere(n_classes, value, "simulated", reason)
 
 
 def check_threshold(
