@@ -49,10 +49,10 @@ def made_up(sizes, seed=0, n_features=4) -> Dataset:
 )
 def test_every_class_is_unknown_exactly_once_a_round(sizes, folds):
     data = made_up(sizes)
-    rotation = plan_comparison(data, file="", folds=folds, rounds=3)
-    assert rotation.trials == 3 * rotation.folds
+    protocol = plan_comparison(data, file="", folds=folds, rounds=3)
+    assert protocol.trials == 3 * protocol.folds
     for round in range(3):
-        trials = [rotation.draw(data, round * rotation.folds + fold, seed=5) for fold in range(rotation.folds)]
+        trials = [protocol.draw(data, round * protocol.folds + fold, seed=5) for fold in range(protocol.folds)]
         assert sorted(np.concatenate([trial.unknown for trial in trials])) == list(range(len(sizes)))
         assert max(len(t.unknown) for t in trials) - min(len(t.unknown) for t in trials) <= 1
         assert all(len(trial.known) >= 2 for trial in trials)
@@ -61,9 +61,9 @@ def test_every_class_is_unknown_exactly_once_a_round(sizes, folds):
 @pytest.mark.parametrize("sizes", [(5, 6, 7), (30, 3, 11, 2, 8)], ids=["three classes", "one small"])
 def test_no_sample_is_in_training_and_testing_and_labels_are_those_of_the_data(sizes):
     data = made_up(sizes)
-    rotation = plan_comparison(data, file="", rounds=2)
-    for number in range(rotation.trials):
-        trial = rotation.draw(data, number, seed=1)
+    protocol = plan_comparison(data, file="", rounds=2)
+    for number in range(protocol.trials):
+        trial = protocol.draw(data, number, seed=1)
         both = np.concatenate([trial.train, trial.test])
         assert len(set(both.tolist())) == len(both)
         assert np.array_equal(trial.y_train, data.y[trial.train])
@@ -82,24 +82,24 @@ def test_no_sample_is_in_training_and_testing_and_labels_are_those_of_the_data(s
 
 def test_a_class_of_few_samples_is_tested_but_never_learned():
     data = made_up((12, LEAST_SAMPLES - 1, 12, 12))
-    rotation = plan_comparison(data, file="", rounds=2)
-    trials = [rotation.draw(data, number) for number in range(rotation.trials)]
+    protocol = plan_comparison(data, file="", rounds=2)
+    trials = [protocol.draw(data, number) for number in range(protocol.trials)]
     assert all(1 not in trial.known for trial in trials)
     assert sum(1 in trial.unknown for trial in trials) == 2
 
 
 def test_the_seed_and_the_number_of_a_trial_decide_all():
     data = made_up((9,) * 8)
-    rotation = plan_comparison(data, file="")
+    protocol = plan_comparison(data, file="")
     parts = ("train", "y_train", "test", "y_test", "arrival", "known", "unknown")
-    for number in range(rotation.trials):
-        one, same = rotation.draw(data, number, 3), rotation.draw(data, number, 3)
+    for number in range(protocol.trials):
+        one, same = protocol.draw(data, number, 3), protocol.draw(data, number, 3)
         assert all(np.array_equal(getattr(one, part), getattr(same, part)) for part in parts)
     assert any(
-        not np.array_equal(rotation.draw(data, number, 3).unknown, rotation.draw(data, number, 4).unknown)
-        for number in range(rotation.folds)
+        not np.array_equal(protocol.draw(data, number, 3).unknown, protocol.draw(data, number, 4).unknown)
+        for number in range(protocol.folds)
     )
-    deals = {tuple(map(tuple, rotation.deal_groups(data, round))) for round in range(4)}
+    deals = {tuple(map(tuple, protocol.deal_groups(data, round))) for round in range(4)}
     assert len(deals) == 4
 
 
@@ -117,8 +117,8 @@ def test_columns_are_standardized_by_the_training_samples_alone():
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(5.0, 3.0, (30, 3)), rng.normal(50.0, 3.0, (10, 3))
     X[:, 2] = X_test[:, 2] = 7.0
-    rotation = plan_comparison(made_up((5, 5, 5)), file="", standardize=True)
-    scaled, scaled_test = rotation.prepare_features(X, X_test)
+    protocol = plan_comparison(made_up((5, 5, 5)), file="", standardize=True)
+    scaled, scaled_test = protocol.prepare_features(X, X_test)
     assert np.allclose(scaled.mean(axis=0), 0.0) and np.allclose(scaled[:, :2].std(axis=0), 1.0)
     assert np.allclose(scaled_test[:, :2] * X[:, :2].std(axis=0) + X[:, :2].mean(axis=0), X_test[:, :2])
     assert not scaled_test[:, 2].any()
@@ -128,12 +128,12 @@ def test_columns_are_standardized_by_the_training_samples_alone():
 
 def test_groups_of_different_sizes_are_one_level_in_a_report():
     table = pd.DataFrame({"trial": [0, 0, 1], "n_unknown": [2, 2, 3], "openness": [0.1, 0.1, 0.2], "value": 0.5})
-    rotation = plan_comparison(made_up((5,) * 7), file="", folds=3)
-    shown, words = rotation.merge_levels(table)
+    protocol = plan_comparison(made_up((5,) * 7), file="", folds=3)
+    shown, words = protocol.merge_levels(table)
     assert set(shown["n_unknown"]) == {3} and np.allclose(shown["openness"], 0.15)
     assert words == "openness 10.00 to 20.00\N{NO-BREAK SPACE}% (2 or 3 classes left out in turn)"
-    assert "1 class left out" in rotation.merge_levels(table.assign(n_unknown=1))[1]
-    assert rotation.merge_levels(table[:0])[1] is None
+    assert "1 class left out" in protocol.merge_levels(table.assign(n_unknown=1))[1]
+    assert protocol.merge_levels(table[:0])[1] is None
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_the_usual_number_of_rounds_can_tell_the_methods_apart():
 
 
 def test_methods_are_compared_with_the_defaults_that_a_fit_has():
-    rotation = plan_comparison(made_up((5, 5, 5)), file="", target_rejection=0.1)
-    for setting in rotation.methods:
+    protocol = plan_comparison(made_up((5, 5, 5)), file="", target_rejection=0.1)
+    for setting in protocol.methods:
         usual = open_set_methods()[setting.method].get_params()
         assert setting.parameters == {"target_rejection": 0.1, "normalize": usual["normalize"]}
 
@@ -304,13 +304,13 @@ def test_a_method_that_failed_in_a_trial_is_not_recommended():
 
 
 def test_methods_that_share_codes_have_the_seconds_of_the_one_that_computed_them():
-    rotation = plan_comparison(made_up((5, 5, 5)), file="")
+    protocol = plan_comparison(made_up((5, 5, 5)), file="")
     results, _ = tables({"calibrated": [0.9], "paper": [0.8], "naive": [0.7], "knn": [0.6]})
     times = pd.DataFrame(
         [(0, "calibrated", 2.0, 0.5), (0, "paper", 0.1, 0.01), (0, "naive", 0.4, 0.02), (0, "knn", 0.3, 0.2)],
         columns=["trial", "method", "fit_seconds", "predict_seconds"],
     )
-    found = {s.method: (s.fit_seconds, s.predict_seconds) for s in rank_standings(results, times, rotation.methods)}
+    found = {s.method: (s.fit_seconds, s.predict_seconds) for s in rank_standings(results, times, protocol.methods)}
     assert found == {"calibrated": (2.0, 0.5), "paper": (2.0, 0.5), "naive": (0.4, 0.5), "knn": (0.3, 0.2)}
 
 
@@ -526,10 +526,10 @@ def test_pictures_are_compared_by_pixels_or_by_pyramids_learned_in_each_trial(pi
     file = tmp_path / "samples.npz"
     for data, options in ((pixels, {}), (paths, {"standardize": False})):
         np.savez(file, X=data.X, y=data.y, class_names=np.array(data.class_names))
-        rotation = plan_comparison(data, file=str(file), **options)
-        assert (rotation.features is None) == (not data.pictures)
+        protocol = plan_comparison(data, file=str(file), **options)
+        assert (protocol.features is None) == (not data.pictures)
     # The last, pyramids, through a whole trial.
-    (record, _) = run_trial(RunSettings(rotation, 0, paths.fingerprint()), 1, ("knn",))[0]
+    (record, _) = run_trial(RunSettings(protocol, 0, paths.fingerprint()), 1, ("knn",))[0]
     assert record["error"] is None and record["values"]
 
 

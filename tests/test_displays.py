@@ -17,7 +17,7 @@ from srosr.tails.diagnostics import tail_diagnostics
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)
-MET = np.arange(len(Y)) >= 1500
+NEW = np.arange(len(Y)) >= 1500
 
 
 @pytest.fixture(autouse=True)
@@ -55,11 +55,11 @@ def test_errors_are_the_residual_of_the_own_class_and_the_mean_of_the_others(clf
 
 
 def test_sums_of_samples_are_those_of_all_classes_but_the_best(clf):
-    display = NonMatchedDisplay.from_estimator(clf, X[MET], Y[MET])
-    residuals = -clf.class_scores(X[MET])
+    display = NonMatchedDisplay.from_estimator(clf, X[NEW], Y[NEW])
+    residuals = -clf.class_scores(X[NEW])
     sums = residuals.sum(axis=1) - residuals.min(axis=1)
-    assert display.known == pytest.approx(sums[Y[MET] < 5])
-    assert display.unknown == pytest.approx(sums[Y[MET] >= 5])
+    assert display.known == pytest.approx(sums[Y[NEW] < 5])
+    assert display.unknown == pytest.approx(sums[Y[NEW] >= 5])
     assert display.unknown.mean() < display.known.mean()
 
 
@@ -94,7 +94,7 @@ def test_a_small_class_shows_the_tail_it_shares():
 
 
 def test_the_explanation_shown_is_the_recognizers(clf):
-    x = X[MET][0]
+    x = X[NEW][0]
     assert ExplanationDisplay.from_estimator(clf, x).explanation.to_dict() == clf.explain(x).to_dict()
 
 
@@ -168,9 +168,9 @@ def test_bars_are_the_numbers_and_the_candidate_is_colored(clf, ax):
 
 
 def test_pictures_are_the_sample_and_the_first_atoms(clf):
-    display = clf.explain(X[MET][3]).plot(Figure().subplots(1, 4), image_shape=(8, 8))
+    display = clf.explain(X[NEW][3]).plot(Figure().subplots(1, 4), image_shape=(8, 8))
     shown = [np.asarray(image.get_array()) for image in display.axes_[0].images]
-    assert np.array_equal(shown[0], X[MET][3].reshape(8, 8))
+    assert np.array_equal(shown[0], X[NEW][3].reshape(8, 8))
     for picture, atom in zip(shown[1:], display.explanation.atoms, strict=False):
         training = X[TRAIN][atom.row]
         assert picture.ravel() == pytest.approx(training / np.linalg.norm(training))

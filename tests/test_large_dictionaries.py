@@ -26,7 +26,7 @@ from srosr.experiments.trial_methods import TrialSamples, fit_group, group_by_fi
 
 X, Y = load_digits(return_X_y=True)
 KNOWN = Y < 5
-TRAIN, TRUTH, MET = X[KNOWN][:250], Y[KNOWN][:250], X[900:1000]
+TRAIN, TRUTH, NEW = X[KNOWN][:250], Y[KNOWN][:250], X[900:1000]
 
 METHODS = {
     "paper": SROSRClassifier(rule="paper", threshold=0.01, n_repeats=3, random_state=0),
@@ -55,16 +55,16 @@ def too_large(monkeypatch):
 def test_explanations_are_the_same_without_a_gram_matrix(name, request, tmp_path):
     clf = METHODS[name]
     small = _fitted(clf)
-    expected, labels = small.unknown_score(MET), small.predict(MET)
+    expected, labels = small.unknown_score(NEW), small.predict(NEW)
     request.getfixturevalue("too_large")
     large = _fitted(clf)
     assert not large.dictionary_.has_gram
-    np.testing.assert_allclose(large.unknown_score(MET), expected, atol=1e-9)
-    np.testing.assert_array_equal(large.predict(MET), labels)
+    np.testing.assert_allclose(large.unknown_score(NEW), expected, atol=1e-9)
+    np.testing.assert_array_equal(large.predict(NEW), labels)
     large.save(tmp_path / "large.srosr")
     again = srosr.load(tmp_path / "large.srosr")
     assert not again.dictionary_.has_gram
-    np.testing.assert_array_equal(again.unknown_score(MET), large.unknown_score(MET))
+    np.testing.assert_array_equal(again.unknown_score(NEW), large.unknown_score(NEW))
 
 
 def _fitted(clf):
@@ -73,10 +73,10 @@ def _fitted(clf):
 
 def test_least_squares_has_no_part_and_says_so(too_large):
     clf = _fitted(METHODS["paper"])
-    table = clf.evidence(MET)
+    table = clf.evidence(NEW)
     assert table[list(LEAST_SQUARES)].isna().all(axis=None)
     assert table[[kind for kind in EVIDENCE if kind not in LEAST_SQUARES]].notna().all(axis=None)
-    assert clf.explain(MET[0]).text
+    assert clf.explain(NEW[0]).text
 
 
 def test_classes_come_and_go_and_are_kept_in_a_file(too_large, tmp_path):
@@ -86,9 +86,9 @@ def test_classes_come_and_go_and_are_kept_in_a_file(too_large, tmp_path):
     assert not clf.dictionary_.has_gram and clf.classes_.tolist() == [0, 1, 2, 3, 4, 7]
     afresh = SROSRClassifier(rule="paper", threshold=0.01, n_repeats=3, random_state=0)
     afresh.fit(np.vstack([TRAIN, new]), np.append(TRUTH, [7] * len(new)))
-    assert np.mean(clf.predict(MET) == afresh.predict(MET)) > 0.9
+    assert np.mean(clf.predict(NEW) == afresh.predict(NEW)) > 0.9
     clf.save(tmp_path / "grown.srosr")
-    np.testing.assert_array_equal(srosr.load(tmp_path / "grown.srosr").predict(MET), clf.predict(MET))
+    np.testing.assert_array_equal(srosr.load(tmp_path / "grown.srosr").predict(NEW), clf.predict(NEW))
     clf.remove_class(7)
     assert clf.classes_.tolist() == [0, 1, 2, 3, 4]
 
@@ -102,13 +102,13 @@ def test_our_rule_after_the_papers_is_fitted_on_its_own(monkeypatch):
     (together,) = group_by_fit(settings)
     expected = SROSRClassifier(n_repeats=3, random_state=0, normalize=True, n_jobs=1).fit(TRAIN, TRUTH)
     monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
-    test, said = TrialSamples(MET), []
-    for contender in fit_group(together, TRAIN, TRUTH, 0, 0.1):
-        contender.predict(test)
-        said.append(contender.decide())
-        np.testing.assert_allclose(said[-1].score, contender.clf.unknown_score(MET), atol=1e-12)
-        assert (contender.clf._collaborative is None) == (contender.setting.name == "paper")
-    np.testing.assert_allclose(said[1].score, expected.unknown_score(MET), atol=1e-9)
+    test, said = TrialSamples(NEW), []
+    for method in fit_group(together, TRAIN, TRUTH, 0, 0.1):
+        method.predict(test)
+        said.append(method.decide())
+        np.testing.assert_allclose(said[-1].score, method.clf.unknown_score(NEW), atol=1e-12)
+        assert (method.clf._collaborative is None) == (method.setting.name == "paper")
+    np.testing.assert_allclose(said[1].score, expected.unknown_score(NEW), atol=1e-9)
 
 
 @pytest.mark.parametrize(("kernel", "problem"), [("rbf", Ridge(0.1)), ("chi2", None), ("rbf", None)])
@@ -116,29 +116,29 @@ def test_other_kernels_have_their_gram_matrix_whatever_its_size(kernel, problem,
     """It is what checks a kernel, and ridge regression takes it."""
     options = {"kernel": kernel, "problem": problem, "n_repeats": 2, "random_state": 0}
     methods = [SROSRClassifier(rule="paper", threshold=0.01, **options), SCIRejection(**options)]
-    expected = [_fitted(clf).unknown_score(MET) for clf in methods]
+    expected = [_fitted(clf).unknown_score(NEW) for clf in methods]
     monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
     for clf, scores in zip(methods, expected, strict=True):
         large = _fitted(clf)
         assert large.dictionary_.has_gram
-        np.testing.assert_allclose(large.unknown_score(MET), scores, atol=1e-9)
+        np.testing.assert_allclose(large.unknown_score(NEW), scores, atol=1e-9)
 
 
 def test_a_class_can_take_a_dictionary_over_the_limit_and_back(monkeypatch, tmp_path):
     monkeypatch.setattr(batch, "_GRAM_BYTES", 8 * 260**2)
     clf = _fitted(METHODS["paper"])
     assert clf.dictionary_.has_gram and clf._collaborative is not None
-    before = clf.unknown_score(MET)
+    before = clf.unknown_score(NEW)
     clf.add_class(X[Y == 7][:40], 7).remove_class(7)
-    np.testing.assert_allclose(clf.unknown_score(MET), before, atol=1e-9)
+    np.testing.assert_allclose(clf.unknown_score(NEW), before, atol=1e-9)
     clf.save(tmp_path / "back.srosr")
     again = srosr.load(tmp_path / "back.srosr")
-    np.testing.assert_array_equal(again.evidence(MET).to_numpy(), clf.evidence(MET).to_numpy())
+    np.testing.assert_array_equal(again.evidence(NEW).to_numpy(), clf.evidence(NEW).to_numpy())
 
 
 def test_samples_without_a_code_have_evidence_under_any_kernel():
     dictionary = Dictionary(TRAIN, TRUTH, kernel="chi2", normalize=True)
-    queries = dictionary.query(MET[:5])
+    queries = dictionary.query(NEW[:5])
     codes = sparse_encode(queries, dictionary, Lasso(2.0))
     assert codes.codes.nnz == 0
     dictionary._gram = None

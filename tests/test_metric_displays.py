@@ -20,7 +20,7 @@ from srosr.metrics import mark_unknown, open_set_confusion, oscr_area, oscr_curv
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)
-MET = np.arange(len(Y)) >= 1500
+NEW = np.arange(len(Y)) >= 1500
 
 # By score: right, unknown, wrong, right.
 ROWS = (["a", "?", "b", "b"], ["a", "a", "a", "b"], [0.1, 0.3, 0.4, 0.8])
@@ -64,9 +64,9 @@ def test_the_curve_is_that_of_the_metric():
 
 
 def test_of_an_estimator_the_curve_is_that_of_its_candidates_and_scores(clf):
-    display = OSCRDisplay.from_estimator(clf, X[MET], Y[MET])
-    marked = mark_unknown(Y[MET], clf.classes_, unknown_label=-1)
-    area = oscr_area(marked, clf.candidate(X[MET]), clf.unknown_score(X[MET]), unknown_label=-1)
+    display = OSCRDisplay.from_estimator(clf, X[NEW], Y[NEW])
+    marked = mark_unknown(Y[NEW], clf.classes_, unknown_label=-1)
+    area = oscr_area(marked, clf.candidate(X[NEW]), clf.unknown_score(X[NEW]), unknown_label=-1)
     assert display.area == pytest.approx(area) and area > 0.8
     assert display.name == "SROSRClassifier"
 
@@ -75,22 +75,22 @@ def test_the_confusion_is_that_of_the_metric(clf):
     display = OpenSetConfusionDisplay.from_predictions(TRUE, PRED, unknown_label="?")
     assert display.labels.tolist() == ["a", "b", "?"]
     assert display.matrix.tolist() == [[2, 0, 0], [0, 1, 1], [1, 0, 3]]
-    display = OpenSetConfusionDisplay.from_estimator(clf, X[MET], Y[MET])
-    marked = mark_unknown(Y[MET], clf.classes_, unknown_label=-1)
-    labels, matrix = open_set_confusion(marked, clf.predict(X[MET]), unknown_label=-1)
+    display = OpenSetConfusionDisplay.from_estimator(clf, X[NEW], Y[NEW])
+    marked = mark_unknown(Y[NEW], clf.classes_, unknown_label=-1)
+    labels, matrix = open_set_confusion(marked, clf.predict(X[NEW]), unknown_label=-1)
     assert np.array_equal(display.labels, labels) and np.array_equal(display.matrix, matrix)
 
 
 def test_a_pipeline_is_treated_like_its_last_step(clf):
     pipe = make_pipeline(FunctionTransformer(lambda A: A / 2), clf)
-    curve = OSCRDisplay.from_estimator(pipe, 2 * X[MET], Y[MET])
-    assert np.array_equal(curve.ccr, OSCRDisplay.from_estimator(clf, X[MET], Y[MET]).ccr)
-    confusion = OpenSetConfusionDisplay.from_estimator(pipe, 2 * X[MET], Y[MET])
-    assert np.array_equal(confusion.matrix, OpenSetConfusionDisplay.from_estimator(clf, X[MET], Y[MET]).matrix)
+    curve = OSCRDisplay.from_estimator(pipe, 2 * X[NEW], Y[NEW])
+    assert np.array_equal(curve.ccr, OSCRDisplay.from_estimator(clf, X[NEW], Y[NEW]).ccr)
+    confusion = OpenSetConfusionDisplay.from_estimator(pipe, 2 * X[NEW], Y[NEW])
+    assert np.array_equal(confusion.matrix, OpenSetConfusionDisplay.from_estimator(clf, X[NEW], Y[NEW]).matrix)
 
 
 def test_unknown_classes_have_rows_of_their_own(clf):
-    few = MET & (Y < 3)
+    few = NEW & (Y < 3)
     assert OpenSetConfusionDisplay.from_estimator(clf, X[few], Y[few]).matrix.shape == (6, 6)
 
 
@@ -214,7 +214,7 @@ def test_names_of_forty_classes_do_not_run_into_each_other():
 
 
 def test_what_cannot_be_shown_raises_with_the_reason(clf):
-    known = MET & (Y < 5)
+    known = NEW & (Y < 5)
     with pytest.raises(ValueError, match="no unknown samples"):
         OSCRDisplay.from_estimator(clf, X[known], Y[known])
     with pytest.raises(ValueError, match=r"Pass what candidate\(X\) returns"):

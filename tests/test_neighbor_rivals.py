@@ -385,7 +385,7 @@ def test_two_classes_have_opposite_logits_that_are_half_the_odds():
 
 
 @pytest.mark.parametrize("sizes", [(10, 14), (9, 12, 8)])
-def test_coefficients_minimise_the_objective_as_it_is_written(sizes):
+def test_coefficients_minimize_the_objective_as_it_is_written(sizes):
     """C times the loss of softmax plus half the squared norm, also for two classes: no step lowers it."""
     X, y, _ = task(13, sizes=sizes)
     C = 0.5

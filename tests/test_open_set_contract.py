@@ -42,7 +42,7 @@ METHODS = seeded()
 # The methods of the default run: a fast one of every base class, and two rules of SROSRClassifier.
 CHOSEN = ("calibrated", "paper", "naive", "svm-pairwise", "openmax", "evm", "osnn", "knn", "mahalanobis")
 every = pytest.mark.parametrize("name", slow_except(CHOSEN, METHODS))
-CHECKED = [name for name in CHOSEN if name != "paper"]  # test_recognizer checks more settings of SROSRClassifier
+CHECKED = [name for name in CHOSEN if name != "paper"]  # test_srosr_classifier checks more settings of SROSRClassifier
 
 
 @parametrize_with_checks([METHODS[name] for name in CHECKED])

@@ -456,7 +456,7 @@ def test_no_errors_make_a_fit_fail(errors, tail_size, grouped):
 
 @settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.lists(st.floats(0, allow_nan=False, allow_infinity=False), min_size=1, max_size=40).filter(any))
-def test_no_excesses_make_the_maximisation_fail(excesses):
+def test_no_excesses_make_the_maximization_fail(excesses):
     sigma, xi, value, _ = fit_gpd(excesses)
     assert np.isfinite([sigma, xi, value]).all()
     assert sigma > 0

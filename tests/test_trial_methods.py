@@ -41,10 +41,10 @@ def together(digits):
     X, y, test = digits
     samples, out = TrialSamples(test), {}
     for group in group_by_fit(SETTINGS):
-        for contender in fit_group(group, X, y, 7, 0.2):
-            contender.predict(samples)
-            contender.set_openness(0.2)
-            out[contender.setting.name] = contender
+        for method in fit_group(group, X, y, 7, 0.2):
+            method.predict(samples)
+            method.set_openness(0.2)
+            out[method.setting.name] = method
     return out
 
 
@@ -76,25 +76,25 @@ def test_the_order_of_those_who_share_does_not_matter(digits, together):
     X, y, test = digits
     turned = [s for s in SETTINGS if s.name in ("paper", "calibrated", "matched")][::-1]
     samples = TrialSamples(test)
-    for contender in fit_group(turned, X, y, 7, 0.2):
-        contender.predict(samples)
-        contender.set_openness(0.2)
-        expected = together[contender.setting.name].decide()
-        np.testing.assert_array_equal(contender.decide().score, expected.score)
-        np.testing.assert_array_equal(contender.decide().rejected, expected.rejected)
+    for method in fit_group(turned, X, y, 7, 0.2):
+        method.predict(samples)
+        method.set_openness(0.2)
+        expected = together[method.setting.name].decide()
+        np.testing.assert_array_equal(method.decide().score, expected.score)
+        np.testing.assert_array_equal(method.decide().rejected, expected.rejected)
 
 
 @pytest.mark.parametrize("name", ["paper", "w-svm-original"])
 def test_a_method_that_follows_openness_is_at_each_level_as_if_fitted_for_it(name, digits, together):
     X, y, test = digits
-    contender = together[name]
+    method = together[name]
     for openness in (0.05, 0.4):
-        contender.set_openness(openness)
-        said = contender.decide()
-        alone = make_classifier(contender.setting, 7).set_params(openness=openness).fit(X, y)
+        method.set_openness(openness)
+        said = method.decide()
+        alone = make_classifier(method.setting, 7).set_params(openness=openness).fit(X, y)
         np.testing.assert_array_equal(said.rejected, alone.predict(test) == -1)
         np.testing.assert_allclose(said.score, alone.unknown_score(test), rtol=0, atol=1e-15)
-    contender.set_openness(0.2)
+    method.set_openness(0.2)
 
 
 def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkeypatch):
@@ -106,8 +106,8 @@ def test_samples_are_coded_once_for_all_methods_on_the_same_codes(digits, monkey
     monkeypatch.setattr(module, "sparse_encode", lambda q, *a, **k: coded.append(len(q)) or original(q, *a, **k))
     samples = TrialSamples(test)
     for group in group_by_fit([s for s in SETTINGS if s.method != "w-svm"]):
-        for contender in fit_group(group, X, y, 7, 0.2):
-            contender.predict(samples)
+        for method in fit_group(group, X, y, 7, 0.2):
+            method.predict(samples)
     assert sum(coded) == 2 * len(test)  # Lasso and BPDN
 
 
@@ -117,12 +117,12 @@ def test_evidence_over_a_part_of_the_samples_is_never_taken_for_that_over_anothe
     for size in (0.2, 0.3, 0.4):
         parameters = {"n_repeats": 2, "calibration": "split", "calibration_size": size}
         ours, paper = (MethodSetting(name, name, parameters) for name in ("calibrated", "paper"))
-        for contender in fit_group([ours, paper], X, y, 7, 0.2):
-            contender.predict(samples)
-            alone = make_classifier(contender.setting, 7).fit(X, y)
-            np.testing.assert_array_equal(contender.decide().score, alone.unknown_score(test))
-        dictionaries.append(weakref.ref(contender.clf.dictionary_))
-    del contender, alone
+        for method in fit_group([ours, paper], X, y, 7, 0.2):
+            method.predict(samples)
+            alone = make_classifier(method.setting, 7).fit(X, y)
+            np.testing.assert_array_equal(method.decide().score, alone.unknown_score(test))
+        dictionaries.append(weakref.ref(method.clf.dictionary_))
+    del method, alone
     gc.collect()
     # The next one cannot come to lie where one of them was.
     assert len({id(one()) for one in dictionaries if one() is not None}) == 3

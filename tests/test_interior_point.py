@@ -83,7 +83,7 @@ def test_where_the_fast_path_overshoots_the_careful_one_arrives():
 
 
 @pytest.mark.parametrize(("rank", "n", "decay"), [(20, 60, 0.0), (20, 60, 2.0), (1, 5, 0.0), (12, 12, 1.0)])
-def test_without_noise_it_is_the_linear_programme(rank, n, decay):
+def test_without_noise_it_is_the_linear_program(rank, n, decay):
     F, b = problem(np.random.default_rng(rank + n), rank, n, decay)
     x, v = basis_pursuit(F, b, 0.0)
     by_highs, _ = fallback._solve_linear_program(F, b)
