@@ -270,16 +270,11 @@ def _print_results(
             console.print(sentence)
     failures = _find_failures(protocol, outcome)
     for method, own in failures.groupby("method", sort=False):
-        console.print(
-            f"FAILED {method} in {len(own)} of {_count_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
-        )
+        reason = own["reason"].iloc[0]
+        console.print(f"FAILED {method} in {len(own)} of {outcome.n_trials} trials: {reason}", style="red")
     if fit is not None:
         console.print(f"Fit it: {fit}")
     console.print(f"Report: {outcome.report}")
-
-
-def _count_trials(outcome: Reproduction) -> int:
-    return len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
 
 
 def _tabulate(
@@ -398,12 +393,12 @@ def _to_dict(
             "classes": list(data.class_names), "label": found.label,
         },
         "by": by,
-        "trials": _count_trials(outcome),
+        "trials": outcome.n_trials,
         "folds": protocol.folds,
         "target_rejection": _get_target_rejection(protocol),
         "recommendation": recommendation,
         "methods": methods,
-        "failures": [{"trial": int(f.trial), "method": f.method, "reason": f.reason} for f in failures.itertuples()],
+        "failures": failures[["trial", "method", "reason"]].to_dict("records"),
         "notes": notes,
         "report": str(outcome.report),
     }  # fmt: skip

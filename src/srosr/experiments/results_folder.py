@@ -251,7 +251,9 @@ class ResultsFolder:
 
     def find_finished(self, trial: int) -> set[str]:
         """Return the methods that have a record for a trial, including failures."""
-        return {method for method in self._list_methods("trials", trial) if self.record(trial, method) is not None}
+        names = self._list_names(self._get_trial_folder("trials", trial))
+        methods = [name[:-5] for name in names if name.endswith(".json") and METHOD_NAME.fullmatch(name[:-5])]
+        return {method for method in sorted(methods) if self.record(trial, method) is not None}
 
     def records(self, methods: Sequence[str], trials: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
         """Yield the records, trial by trial (None: of all trials), methods in the order given."""
@@ -309,10 +311,6 @@ class ResultsFolder:
     def _list_trials(self, kind: str) -> list[int]:
         names = [name for name in self._list_names(self.path / kind) if _TRIAL.fullmatch(name)]
         return sorted(int(name) for name in names if name == f"{int(name):04d}")
-
-    def _list_methods(self, kind: str, trial: int) -> list[str]:
-        names = self._list_names(self._get_trial_folder(kind, trial))
-        return sorted(name[:-5] for name in names if name.endswith(".json") and METHOD_NAME.fullmatch(name[:-5]))
 
     def _list_names(self, folder: Path) -> list[str]:
         with name_file_in_errors(folder, "read"):

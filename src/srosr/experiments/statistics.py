@@ -210,15 +210,8 @@ def paired_differences(values: pd.DataFrame, reference: str) -> pd.DataFrame:
         if not len(difference):
             continue
         found = mean_interval(difference)
-        rows[method] = {
-            "n": found.n,
-            "difference": found.mean,
-            "low": found.low,
-            "high": found.high,
-            "larger": int(np.sum(difference > 0)),
-            "ties": int(np.sum(difference == 0)),
-            "smaller": int(np.sum(difference < 0)),
-        }
+        outcomes = (int(np.sum(np.sign(difference) == sign)) for sign in (1, 0, -1))
+        rows[method] = (found.n, found.mean, found.low, found.high, *outcomes)
     columns = ["n", "difference", "low", "high", "larger", "ties", "smaller"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 

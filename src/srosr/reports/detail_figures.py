@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import Array
-from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, find_bins, remove_spines
+from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid, find_bins, remove_spines
 from ..experiments import Curve, mean_interval
 from ..inspection import OpenSetConfusionDisplay
 from .method_styles import OURS, OURS_COLOR, escape_label, label_method, order_methods, shorten_names
-from .openness_figures import compute_value_limits, draw_grid, place_legend_above
+from .openness_figures import compute_value_limits, place_legend_above
 
 if TYPE_CHECKING:
     import pandas as pd

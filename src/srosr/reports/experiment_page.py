@@ -181,10 +181,7 @@ def _write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
 
 
 def _summarize_extent(
-    results: pd.DataFrame,
-    failures: pd.DataFrame,
-    asked: Mapping[str, int],
-    opening: str | None,
+    results: pd.DataFrame, failures: pd.DataFrame, asked: Mapping[str, int], opening: str | None
 ) -> dict[str, Any]:
     """Return how many of the requested trials are complete, that is, have a result or failure of every method."""
     there = {(int(t), str(m)) for one in (results, failures) for t, m in zip(one["trial"], one["method"], strict=True)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import Array
-from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, remove_spines
+from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid
 from ..experiments import METRIC_INFO, Curve, Level, compute_curves, find_levels, summarize, values_at
 from .method_styles import (
     OURS,
@@ -196,13 +196,6 @@ def require_curves(results: pd.DataFrame, metric: str) -> dict[str, Curve]:
     if not found:
         raise ValueError(f"results has no value of the metric {metric!r}.")
     return found
-
-
-def draw_grid(ax: Axes, *, axis: Any = "both", width: float = 0.8) -> None:
-    """Draw a pale grid behind the data, and no lines at the top and right."""
-    remove_spines(ax)
-    ax.grid(axis=axis, color=SHADE, linewidth=width)
-    ax.set_axisbelow(True)
 
 
 def compute_value_limits(drawn: Iterable[Curve]) -> tuple[float, float]:
