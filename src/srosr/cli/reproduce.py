@@ -170,8 +170,9 @@ def _run_experiment(
         raise stop(err, folder) from None
     if console is not None:
         _print_results(console, protocol, outcome)
-        if outcome.n_trials > n_trials:
-            console.print(f"The folder has {outcome.n_trials} trials; all are reported.")
+        there = len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
+        if there > n_trials:
+            console.print(f"The folder has {there} trials; all are reported.")
     return not outcome.tables["failures"].empty, outcome
 
 

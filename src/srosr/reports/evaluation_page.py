@@ -34,6 +34,7 @@ _CAPTIONS = {
         "Rows are labels, columns answers. The last row holds all unknown labels, the last column the rejections."
     ),
 }
+_MISSING = "The OSCR curve and the trade-off between thresholds are not shown, because there are no {} samples."
 _WIDE = ("scores", "confusion")
 
 
@@ -42,6 +43,7 @@ def render_evaluation(
 ) -> bytes:
     """Return the page of an evaluation, with facts about model and data, and notes that warn the reader."""
     metrics = {name: _format_measure(measure) for name, measure in found.measures.items()}
+    lacking = "unknown" if found.n_known else "known"
     effects = [found.now, *found.threshold_effects] if found.threshold_effects else []
     page: dict[str, Any] = {
         "title": title,
@@ -52,7 +54,7 @@ def render_evaluation(
         "tiles": [row for name, row in metrics.items() if name in _TILES and not row["missing"]],
         "metrics": list(metrics.values()),
         "drawings": _draw_figures(found),
-        "missing": "" if set(choose_panels(found)) == set(PANELS) else _explain_missing(found),
+        "missing": "" if set(choose_panels(found)) == set(PANELS) else _MISSING.format(lacking),
         "effects": [_format_effect(one) for one in effects],
         "tables": _tabulate_classes(found),
         "worst": _tabulate_mistakes(found),
@@ -86,11 +88,6 @@ def _draw_figures(found: Evaluation) -> list[Drawing]:
             svg = render_inline_svg(figure, f"figure-{name}", f"{panel.heading}. {caption}")
         drawings.append(Drawing(name, svg, caption, panel.size(found)[0], name in _WIDE))
     return drawings
-
-
-def _explain_missing(found: Evaluation) -> str:
-    which = "unknown" if found.n_known else "known"
-    return f"The OSCR curve and the trade-off between thresholds are not shown, because there are no {which} samples."
 
 
 def _format_effect(effect: ThresholdEffect) -> dict[str, Any]:

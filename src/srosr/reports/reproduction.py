@@ -56,11 +56,6 @@ class Reproduction:
     folder: Path
     report: Path
 
-    @property
-    def n_trials(self) -> int:
-        """The number of trials in the folder."""
-        return len({*self.tables["results"]["trial"], *self.tables["failures"]["trial"]})
-
 
 def run_trial_task(task: TrialTask) -> list[tuple[Record, Record]]:
     """Run one trial, in any process."""
