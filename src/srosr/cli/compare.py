@@ -329,23 +329,19 @@ def _fit_command(
 ) -> str:
     """Return the command that fits the method to the same data."""
     words = ["srosr", "fit", data]
-    for option, value in (
-        ("--label", options.label),
-        ("--labels", options.labels_file),
-        ("--array", options.array),
-        ("--features", features.features),
-        ("--size", features.size),
-    ):
+    given = {
+        "--label": options.label, "--labels": options.labels_file, "--array": options.array,
+        "--features": features.features, "--size": features.size,
+    }  # fmt: skip
+    for option, value in given.items():
         if value is not None:
             words += [option, str(value)]
     for column in options.ignore:
         words += ["--ignore", column]
     flags = {
-        "--no-header": not options.header,
-        "--drop-missing": options.drop_missing,
-        "--skip-broken": options.skip_broken,
-        "--standardize": features.standardize,
-    }
+        "--no-header": not options.header, "--drop-missing": options.drop_missing,
+        "--skip-broken": options.skip_broken, "--standardize": features.standardize,
+    }  # fmt: skip
     words += [flag for flag, given in flags.items() if given]
     words += ["--method", method]
     if _get_target_rejection(protocol) != 0.05:

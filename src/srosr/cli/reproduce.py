@@ -263,13 +263,8 @@ def _print_list(console: Console, as_json: bool) -> None:
         table.add_column(heading)
     for p in found:
         opening = list(p.levels.values())
-        table.add_row(
-            p.name,
-            p.title,
-            str(p.known.classes),
-            f"{p.unknown.classes[0]}–{p.unknown.classes[-1]}",
-            f"{100 * opening[0]:.2f}–{100 * opening[-1]:.2f} %",
-            str(p.trials),
-        )
+        unknown = f"{p.unknown.classes[0]}–{p.unknown.classes[-1]}"
+        openness = f"{100 * opening[0]:.2f}–{100 * opening[-1]:.2f} %"
+        table.add_row(p.name, p.title, str(p.known.classes), unknown, openness, str(p.trials))
     console.print(table)
     console.print(f"all: {', '.join(FOUR)}, and {' and '.join(SUBSTITUTES)} if their files are available")

@@ -165,7 +165,6 @@ class ResultsFolder:
             return ""
 
     def _remove_leftovers(self) -> None:
-        """Remove the temporary files of runs that were killed."""
         with name_file_in_errors(self.path, "tidy up"):
             remove_leftovers(self.path)
             for kind in ("trials", "times"):

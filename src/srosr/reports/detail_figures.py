@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 #: The largest number of gray curves that are distinguishable.
 MAX_PALE = 6
 _PALE_STROKES: tuple[tuple[Any, str], ...] = (
-    ("-", "s"),
-    ((0, (6, 2)), "^"),
-    ((0, (1, 1.2)), "v"),
-    ((0, (6, 2, 1.5, 2)), "D"),
-    ((0, (3, 1.5)), "X"),
+    ("-", "s"), ((0, (6, 2)), "^"), ((0, (1, 1.2)), "v"), ((0, (6, 2, 1.5, 2)), "D"), ((0, (3, 1.5)), "X"),
     ((0, (9, 2, 1.5, 2, 1.5, 2)), "P"),
-)
+)  # fmt: skip
 _FAINT = "#8d92a1"
 _BINS = 50
 _GROUPS: tuple[tuple[str, str, Any], ...] = (

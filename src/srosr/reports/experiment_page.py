@@ -211,7 +211,6 @@ def _format_moment(when: datetime | str | None) -> str | None:
 
 
 def _group_failures(failures: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, str]]:
-    """Return the failures, grouped by method and reason."""
     rows = []
     for (method, reason), group in failures.groupby(["method", "reason"]):
         numbers = sorted(int(t) for t in group["trial"].unique())
@@ -304,7 +303,6 @@ def _tabulate_versions(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _format_setting(value: Any) -> str:
-    """Return a setting as text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {_format_setting(part)}" for name, part in value.items()) or "default"
     if isinstance(value, (list, tuple)):

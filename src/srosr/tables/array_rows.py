@@ -57,14 +57,9 @@ class ArrayRows(RowSource):
         if options.n_features is not None:
             check_number(name, shape[1], options.n_features, in_columns=False)
         super().__init__(
-            name,
-            shape[1],
-            drop_missing=options.drop_missing,
-            label=label,
-            label_kind="array",
-            n_rows=shape[0],
+            name, shape[1], drop_missing=options.drop_missing, label=label, label_kind="array", n_rows=shape[0],
             given=given,
-        )
+        )  # fmt: skip
         self._n_read = 0
 
     @property

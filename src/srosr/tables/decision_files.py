@@ -91,7 +91,6 @@ class DecisionWriter:
 
 
 def _label_texts(labels: AnyArray) -> list[str]:
-    """Return labels as text."""
     values = labels.tolist()
     text = {label: format_label(label) for label in set(values)}
     return [text[label] for label in values]
