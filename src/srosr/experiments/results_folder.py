@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .._support.atomic_files import make_folder, remove_leftovers, write_atomically
+from .._support.atomic_files import PathLike, make_folder, remove_leftovers, write_atomically
 from .protocol import METHOD_NAME
 from .record_file import DamagedFile, decode, encode
 from .run_identity import (
@@ -73,12 +73,7 @@ class ResultsFolder:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        identity: dict[str, Any],
-        *,
-        retry_failed: bool = False,
-        growing: Sequence[str] = (),
+        self, path: PathLike, identity: dict[str, Any], *, retry_failed: bool = False, growing: Sequence[str] = ()
     ) -> None:
         self.path = Path(path)
         self.growing = tuple(growing)
@@ -88,7 +83,7 @@ class ResultsFolder:
         self._new = False
 
     @classmethod
-    def open_existing(cls, path: str | os.PathLike[str]) -> ResultsFolder:
+    def open_existing(cls, path: PathLike) -> ResultsFolder:
         """Return the folder of an earlier run, with its identity, for reading."""
         run = read_run(Path(path))
         if run is None:

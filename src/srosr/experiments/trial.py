@@ -223,22 +223,17 @@ def _make_portrait(method: FittedMethod, trial: Trial, dataset: Dataset) -> Reco
     label = np.where(predictions.rejected, UNKNOWN, predictions.candidate)
     _, matrix = open_set_confusion(trial.y_test, label, unknown_label=UNKNOWN, classes=trial.known)
     rows = clf.calibration_.known
+    nonmatched = rows.nonmatched / (len(clf.classes_) - 1)
     unknown = trial.y_test == UNKNOWN
 
     def describe(which: AnyArray) -> dict[str, list[float]]:
-        return {
-            "matched": errors[0][which].tolist(),
-            "nonmatched": errors[1][which].tolist(),
-            "score": predictions.score[which].tolist(),
-        }
+        parts = {"matched": errors[0], "nonmatched": errors[1], "score": predictions.score}
+        return {name: values[which].tolist() for name, values in parts.items()}
 
     return {
         "class_names": [dataset.class_names[c] for c in trial.known],
         "confusion": matrix.tolist(),
-        "held_out": {
-            "matched": rows.matched.tolist(),
-            "nonmatched": (rows.nonmatched / (len(clf.classes_) - 1)).tolist(),
-        },
+        "held_out": {"matched": rows.matched.tolist(), "nonmatched": nonmatched.tolist()},
         "test": {"known": describe(~unknown), "unknown": describe(unknown)},
         "threshold": float(clf.threshold_) if math.isfinite(clf.threshold_) else None,
         "score_name": "unknown score",

@@ -261,16 +261,10 @@ def _tabulate_pairs(results: pd.DataFrame, compared: str, order: Sequence[str]) 
         rows = [(name, largest.get(name), beside.get(name)) for name in order if name in largest or name in beside]
         if rows:
             most = max(cell["n"] for _, *cells in rows for cell in cells if cell)
-            least = min(1.0, len(rows) * 2.0 ** (1 - most))
-            tables.append(
-                {
-                    "label": capitalize(METRIC_INFO[metric].label),
-                    "rows": rows,
-                    "averaged": bool(beside),
-                    "most": most,
-                    "least": f"{least:.2g}" if least >= 0.05 else "",
-                }
-            )
+            smallest = min(1.0, len(rows) * 2.0 ** (1 - most))
+            least = f"{smallest:.2g}" if smallest >= 0.05 else ""
+            label = capitalize(METRIC_INFO[metric].label)
+            tables.append({"label": label, "rows": rows, "averaged": bool(beside), "most": most, "least": least})
     return tables
 
 
