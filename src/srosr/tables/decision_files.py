@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from .._support.array_types import AnyArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
@@ -55,22 +57,22 @@ class DecisionWriter:
 
         verdict = [REJECTED if rejected else RECOGNIZED for rejected in decisions.rejected.tolist()]
         columns: list[Any] = [
-            numbers.tolist(),
+            numbers,
             *(kept[name] for name in self._kept),
             _label_texts(decisions.label),
-            decisions.unknown_score.tolist(),
+            decisions.unknown_score,
             _label_texts(decisions.candidate),
             verdict,
         ]
         if self._format == "csv":
             # pyarrow's writer quotes every text; this one quotes only where needed, at 1 µs a value.
-            self._write_csv(zip(*columns, strict=True))
+            self._write_csv(zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True))
             return
         if self._format == "jsonl":
-            names = self._schema.names
-            columns[-3] = [score if math.isfinite(score) else None for score in columns[-3]]
-            rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
-            lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+            names, scores = self._schema.names, decisions.unknown_score.tolist()
+            columns[-3] = [score if math.isfinite(score) else None for score in scores]
+            rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True)
+            lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows)
             self._stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
             return
         arrays = [
@@ -91,6 +93,7 @@ class DecisionWriter:
 
 
 def _label_texts(labels: AnyArray) -> list[str]:
+    """Return labels as text."""
     values = labels.tolist()
     text = {label: format_label(label) for label in set(values)}
     return [text[label] for label in values]
