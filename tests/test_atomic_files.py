@@ -59,7 +59,7 @@ def unpack_archive(folder, monkeypatch):
 def download_file(folder, monkeypatch):
     import requests
 
-    from srosr.datasets.download import download
+    from srosr.datasets import fetch
 
     def send_half(_):
         yield b"half"
@@ -68,7 +68,7 @@ def download_file(folder, monkeypatch):
     answer = requests.Response()
     answer.status_code, answer.raw, answer.iter_content = 200, io.BytesIO(), send_half
     monkeypatch.setattr(requests, "get", lambda *_, **__: answer)
-    download("https://example.org/file.bin", folder / "file.bin")
+    fetch.download_file("https://example.org/file.bin", folder / "file.bin")
 
 
 def draw_demo_figure(folder, monkeypatch):

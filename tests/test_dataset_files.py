@@ -30,7 +30,6 @@ from hypothesis import strategies as st
 from scale import examples
 
 from srosr.datasets import DatasetError, caltech, letter, load_dataset
-from srosr.datasets import download as download_module
 from srosr.datasets.archives import unpack_pictures
 from srosr.datasets.fetch import DataFile, find_or_fetch
 from srosr.datasets.mnist import read_idx
@@ -305,7 +304,7 @@ def test_an_unreachable_server_is_reported_within_seconds(cache):
 
 
 def test_a_server_that_falls_silent_is_given_up(home, cache, monkeypatch):
-    monkeypatch.setattr(download_module, "TIMEOUT", (1.0, 0.3))
+    monkeypatch.setattr("srosr.datasets.fetch.TIMEOUT", (1.0, 0.3))
     with pytest.raises(DatasetError, match="stopped sending before the file was complete"):
         fetch(the_file(home.url("file.bin", half_and_wait)))
     assert left_in(cache) == []
@@ -372,7 +371,7 @@ def test_a_download_that_is_interrupted_leaves_nothing(home, cache, monkeypatch)
     def interrupt(path, checksum):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download_module, "has_checksum", interrupt)
+    monkeypatch.setattr("srosr.datasets.fetch.has_checksum", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fetch(the_file(home.url("file.bin", BODY)))
     assert left_in(cache) == []

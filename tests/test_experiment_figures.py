@@ -33,7 +33,6 @@ from srosr.reports.detail_figures import (
 )
 from srosr.reports.experiment_figures import draw_sections
 from srosr.reports.html_page import render_inline_svg
-from srosr.reports.method_panels import compute_grid_size, compute_trade_curves, draw_method_grid, draw_trade
 from srosr.reports.method_styles import (
     OURS_COLOR,
     assign_strokes,
@@ -44,10 +43,14 @@ from srosr.reports.method_styles import (
     shorten_names,
 )
 from srosr.reports.openness_figures import (
+    compute_grid_size,
     compute_ranking,
     compute_ranking_size,
+    compute_trade_curves,
+    draw_method_grid,
     draw_openness,
     draw_ranking,
+    draw_trade,
     require_curves,
     sort_summary,
 )
@@ -201,7 +204,7 @@ def test_a_variant_of_ours_shares_name_and_color_and_differs_in_its_dashes():
     drawn = assign_strokes(["calibrated", "calibrated-f", "paper"])
     assert drawn["calibrated"].color == drawn["calibrated-f"].color == OURS_COLOR
     assert drawn["calibrated"].dashes != drawn["calibrated-f"].dashes
-    assert [label_method(name, "calibrated", 3, 3) for name in ("calibrated-f", "calibratedly", "paper")] == [
+    assert [label_method(name, 3, 3) for name in ("calibrated-f", "calibratedly", "paper")] == [
         "calibrated-f (ours)", "calibratedly", "paper",
     ]  # fmt: skip
 

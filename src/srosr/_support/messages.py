@@ -20,7 +20,9 @@ def join_names(names: Iterable[Any], most: int | None = None, *, last: str = "an
     >>> join_names("abcde", 2)
     'a, b and 3 more'
     """
-    parts = _cut(names, most)
+    parts = [str(name) for name in names]
+    if most is not None and len(parts) > most:
+        parts = [*parts[:most], f"{len(parts) - most:,} more"]
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
@@ -33,11 +35,6 @@ def list_names(names: Iterable[Any], most: int | None = None) -> str:
 def quote_names(names: Iterable[Any], most: int | None = 12) -> str:
     """Return names as :func:`list_names` does, each in quotes."""
     return list_names(map(repr, names), most)
-
-
-def _cut(names: Iterable[Any], most: int | None) -> list[str]:
-    parts = [str(name) for name in names]
-    return parts if most is None or len(parts) <= most else [*parts[:most], f"{len(parts) - most:,} more"]
 
 
 def quote_text(text: str, most: int = 40) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,44 +30,39 @@ def to_number(value: Any) -> float:
         return math.inf
 
 
+def _check_number(name: str, value: Any, holds: Callable[[float], bool], what: str) -> float:
+    """Return a number for which a condition holds, in words ``what``."""
+    number = to_number(value)
+    if not holds(number):
+        raise ValueError(f"{name} must be {what}, got {value!r}.")
+    return number
+
+
 def check_rate(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
-    number = to_number(value)
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, both excluded, got {value!r}.")
-    return number
+    return _check_number(name, value, lambda x: 0.0 < x < 1.0, "a number between 0 and 1, both excluded")
 
 
 def check_share(name: str, value: Any) -> float:
     """Return a number from 0 to below 1."""
-    number = to_number(value)
-    if not 0.0 <= number < 1.0:
-        raise ValueError(f"{name} must be a number in [0, 1), got {value!r}.")
-    return number
+    return _check_number(name, value, lambda x: 0.0 <= x < 1.0, "a number in [0, 1)")
 
 
 def check_fraction(name: str, value: Any, *, zero: bool = True) -> float:
     """Return a number from 0, or above 0, up to 1."""
-    number = to_number(value)
-    if not 0.0 <= number <= 1.0 or (number == 0.0 and not zero):
-        raise ValueError(f"{name} must be a share, {'from' if zero else 'above'} 0 up to 1, got {value!r}.")
-    return number
+    what = f"a share, {'from' if zero else 'above'} 0 up to 1"
+    return _check_number(name, value, lambda x: 0.0 < x <= 1.0 or (zero and x == 0.0), what)
 
 
 def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     """Return a positive finite number, or zero where that is allowed."""
-    number = to_number(value)
-    if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
-        raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} finite number, got {value!r}.")
-    return number
+    what = f"a {'non-negative' if zero else 'positive'} finite number"
+    return _check_number(name, value, lambda x: 0.0 < x < math.inf or (zero and x == 0.0), what)
 
 
 def check_finite(name: str, value: Any) -> float:
     """Return a finite number."""
-    number = to_number(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be a finite number, got {value!r}.")
-    return number
+    return _check_number(name, value, math.isfinite, "a finite number")
 
 
 def check_count(name: str, value: Any, least: int = 1, *, none: bool = False) -> Any:
@@ -106,7 +101,4 @@ def check_tail_size(value: Any) -> float | None:
     """Return the share of errors that make a tail, None for "auto"."""
     if isinstance(value, str) and value == "auto":
         return None
-    number = to_number(value)
-    if not 0.0 < number <= 1.0:
-        raise ValueError(f'tail_size must be a share in (0, 1] or "auto", got {value!r}.')
-    return number
+    return _check_number("tail_size", value, lambda x: 0.0 < x <= 1.0, 'a share in (0, 1] or "auto"')

@@ -74,6 +74,13 @@ def remove_spines(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
+def draw_grid(ax: Axes, *, axis: Any = "both", width: float = 0.8) -> None:
+    """Draw a pale grid behind the data, and no lines at the top and right."""
+    remove_spines(ax)
+    ax.grid(axis=axis, color=SHADE, linewidth=width)
+    ax.set_axisbelow(True)
+
+
 def draw_histogram(ax: Axes, values: Array, bins: Any, color: str, label: str, *, edge: str | None = None) -> None:
     """Draw a translucent histogram with a solid outline, in percent of the values."""
     weights = np.full(len(values), 100.0 / max(len(values), 1))

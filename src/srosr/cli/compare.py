@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 CRITERIA = ("oscr", "auroc", "f", "accuracy")
 #: Short names of the metrics; the table shows the one that methods are ranked by and two more.
 HEADINGS = {"oscr": "OSCR", "auroc": "AUROC", "f": "F", "accuracy": "accuracy"}
+
+
+class _Comparison(NamedTuple):
+    """The samples, the protocol, the metric to rank by, and what returns the command that fits a method."""
+
+    found: ComparisonData
+    protocol: ComparisonProtocol
+    by: str
+    fit_command: Callable[[str], str]
 
 
 @click.command()
@@ -127,19 +136,19 @@ def compare(
             if not quiet:
                 for note in notes:
                     console.print(f"Note: {note}", style="yellow")
-            fit = partial(_fit_command, data, options, features, protocol)
-            outcome = _run_trials(protocol, found, out, file, jobs or os.cpu_count() or 1, quiet, by, fit, {
-                "methods": wanted, "seed": seed, "retry_failed": retry_failed
-            })  # fmt: skip
+            fit_command = partial(_fit_command, data, options, features, protocol)
+            comparison = _Comparison(found, protocol, by, fit_command)
+            choices = {"methods": wanted, "seed": seed, "retry_failed": retry_failed}
+            outcome = _run_trials(comparison, out, file, jobs or os.cpu_count() or 1, quiet, choices)
     except KeyboardInterrupt:
         raise stop(console, out) from None
-    ranking, advice = _rank_and_recommend(protocol, found, outcome.tables, by)
-    command = None if advice is None else fit(advice.method)
+    ranking, advice = _rank_and_recommend(comparison, outcome.tables)
+    failures = _select_methods(protocol, outcome.tables["failures"])
     if as_json:
-        print_json(_to_dict(protocol, found, outcome, ranking, advice, notes, by, command))
+        print_json(_to_dict(comparison, outcome, ranking, advice, failures, notes))
     elif not quiet:
-        _print_results(protocol, outcome, ranking, advice, by, command)
-    if not _find_failures(protocol, outcome).empty:
+        _print_results(comparison, outcome, ranking, advice, failures)
+    if not failures.empty:
         raise click.exceptions.Exit(1)
 
 
@@ -177,15 +186,7 @@ def _note_small_classes(found: ComparisonData) -> list[str]:
 
 
 def _run_trials(
-    protocol: ComparisonProtocol,
-    found: ComparisonData,
-    out: Path,
-    file: Path,
-    jobs: int,
-    quiet: bool,
-    by: str,
-    fit: Callable[[str], str],
-    options: dict[str, Any],
+    comparison: _Comparison, out: Path, file: Path, jobs: int, quiet: bool, options: dict[str, Any]
 ) -> Reproduction:
     """Run the trials that are missing; the copy of the samples that workers read exists while they run."""
     from ..experiments import make_executor
@@ -194,12 +195,14 @@ def _run_trials(
     def advise(tables: dict[str, Any]) -> list[str]:
         from ..reports import describe_rule
 
-        advice = _rank_and_recommend(protocol, found, tables, by)[1]
+        advice = _rank_and_recommend(comparison, tables)[1]
         if advice is None:
             return ["No method finished a trial, so none can be recommended."]
-        parts = [*advice.sentences, " ".join(advice.cautions), describe_rule(by), f"To fit it: {fit(advice.method)}"]
+        fit = f"To fit it: {comparison.fit_command(advice.method)}"
+        parts = [*advice.sentences, " ".join(advice.cautions), describe_rule(comparison.by), fit]
         return [part for part in parts if part]
 
+    found, protocol = comparison.found, comparison.protocol
     with prepare_folder(out):
         made = not file.exists()
         _write_samples(file, found)
@@ -228,34 +231,31 @@ def _write_samples(file: Path, found: ComparisonData) -> None:
 
 
 def _rank_and_recommend(
-    protocol: ComparisonProtocol, found: ComparisonData, tables: dict[str, Any], by: str
+    comparison: _Comparison, tables: dict[str, Any]
 ) -> tuple[list[Standing], Recommendation | None]:
     from ..reports import rank_standings, recommend
 
-    # An earlier run into the same folder may have had other methods.
-    asked = [setting.name for setting in protocol.methods]
-    results, times = (tables[name][tables[name]["method"].isin(asked)] for name in ("results", "times"))
+    found, protocol, by, _ = comparison
+    results, times = (_select_methods(protocol, tables[name]) for name in ("results", "times"))
     ranking = rank_standings(results, times, protocol.methods, by)
     n_classes = len(found.dataset.class_names)
     return ranking, recommend(results, ranking, by, n_classes=n_classes, folds=protocol.folds)
 
 
-def _find_failures(protocol: ComparisonProtocol, outcome: Reproduction) -> Any:
-    """Return the failures of the methods that were asked for."""
-    failures = outcome.tables["failures"]
-    return failures[failures["method"].isin([setting.name for setting in protocol.methods])]
+def _select_methods(protocol: ComparisonProtocol, table: Any) -> Any:
+    """Return the rows of the methods that were asked for; an earlier run into the same folder may have had others."""
+    return table[table["method"].isin([setting.name for setting in protocol.methods])]
 
 
 # -- output ------------------------------------------------------------------------------------------------
 
 
 def _print_results(
-    protocol: ComparisonProtocol,
+    comparison: _Comparison,
     outcome: Reproduction,
     ranking: list[Standing],
     advice: Recommendation | None,
-    by: str,
-    fit: str | None,
+    failures: Any,
 ) -> None:
     from ..reports import describe_rule
 
@@ -263,18 +263,16 @@ def _print_results(
     if advice is None:
         console.print("No method finished a trial, so none can be recommended.")
     else:
-        console.print(_tabulate(protocol, outcome, ranking, advice, by))
+        console.print(_tabulate(comparison, outcome, ranking, advice))
         first, *rest = advice.sentences
         console.print(first, style="bold")
-        for sentence in (*rest, *advice.cautions, describe_rule(by)):
+        for sentence in (*rest, *advice.cautions, describe_rule(comparison.by)):
             console.print(sentence)
-    failures = _find_failures(protocol, outcome)
     for method, own in failures.groupby("method", sort=False):
-        console.print(
-            f"FAILED {method} in {len(own)} of {_count_trials(outcome)} trials: {own['reason'].iloc[0]}", style="red"
-        )
-    if fit is not None:
-        console.print(f"Fit it: {fit}")
+        reason = own["reason"].iloc[0]
+        console.print(f"FAILED {method} in {len(own)} of {_count_trials(outcome)} trials: {reason}", style="red")
+    if advice is not None:
+        console.print(f"Fit it: {comparison.fit_command(advice.method)}")
     console.print(f"Report: {outcome.report}")
 
 
@@ -282,12 +280,11 @@ def _count_trials(outcome: Reproduction) -> int:
     return len({*outcome.tables["results"]["trial"], *outcome.tables["failures"]["trial"]})
 
 
-def _tabulate(
-    protocol: ComparisonProtocol, outcome: Reproduction, ranking: list[Standing], advice: Recommendation, by: str
-) -> Any:
+def _tabulate(comparison: _Comparison, outcome: Reproduction, ranking: list[Standing], advice: Recommendation) -> Any:
     from rich import box
     from rich.table import Table
 
+    _, protocol, by, _ = comparison
     words = protocol.merge_levels(outcome.tables["results"])[1]
     n = advice.n_trials
     table = Table(
@@ -332,23 +329,19 @@ def _fit_command(
 ) -> str:
     """Return the command that fits the method to the same data."""
     words = ["srosr", "fit", data]
-    for option, value in (
-        ("--label", options.label),
-        ("--labels", options.labels_file),
-        ("--array", options.array),
-        ("--features", features.features),
-        ("--size", features.size),
-    ):
+    given = {
+        "--label": options.label, "--labels": options.labels_file, "--array": options.array,
+        "--features": features.features, "--size": features.size,
+    }  # fmt: skip
+    for option, value in given.items():
         if value is not None:
             words += [option, str(value)]
     for column in options.ignore:
         words += ["--ignore", column]
     flags = {
-        "--no-header": not options.header,
-        "--drop-missing": options.drop_missing,
-        "--skip-broken": options.skip_broken,
-        "--standardize": features.standardize,
-    }
+        "--no-header": not options.header, "--drop-missing": options.drop_missing,
+        "--skip-broken": options.skip_broken, "--standardize": features.standardize,
+    }  # fmt: skip
     words += [flag for flag, given in flags.items() if given]
     words += ["--method", method]
     if _get_target_rejection(protocol) != 0.05:
@@ -357,18 +350,17 @@ def _fit_command(
 
 
 def _to_dict(
-    protocol: ComparisonProtocol,
-    found: ComparisonData,
+    comparison: _Comparison,
     outcome: Reproduction,
     ranking: list[Standing],
     advice: Recommendation | None,
+    failures: Any,
     notes: list[str],
-    by: str,
-    fit: str | None,
 ) -> dict[str, Any]:
     """Return all results as a JSON-serializable dict."""
     from ..reports import describe_rule
 
+    found, protocol, by, fit_command = comparison
     data = found.dataset
     methods = []
     for s in ranking:
@@ -389,9 +381,8 @@ def _to_dict(
             "best_against": rivals,
             "cautions": list(advice.cautions),
             "rule": describe_rule(by),
-            "fit": fit,
+            "fit": fit_command(advice.method),
         }
-    failures = _find_failures(protocol, outcome)
     return {
         "data": {
             "name": data.name, "samples": found.n_seen, "samples_used": len(data.y),
@@ -403,7 +394,7 @@ def _to_dict(
         "target_rejection": _get_target_rejection(protocol),
         "recommendation": recommendation,
         "methods": methods,
-        "failures": [{"trial": int(f.trial), "method": f.method, "reason": f.reason} for f in failures.itertuples()],
+        "failures": failures[["trial", "method", "reason"]].to_dict("records"),
         "notes": notes,
         "report": str(outcome.report),
     }  # fmt: skip

@@ -127,9 +127,7 @@ def _read_pictures(
 
 def _choose_number(n_seen: dict[str, int], most: int | None) -> int:
     """Return the largest number of samples per class."""
-    if most is not None:
-        return most
-    return min(PER_CLASS, max(IN_ALL // len(n_seen), LEAST_PER_CLASS))
+    return min(PER_CLASS, max(IN_ALL // len(n_seen), LEAST_PER_CLASS)) if most is None else most
 
 
 def _note_sampling(n_seen: dict[str, int], n_each: int) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # Names, paths and labels are printed as they are, brackets included.
-_PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
 #: The largest seed that scikit-learn's random_state takes.
 _LARGEST_SEED = 2**32 - 1
@@ -48,14 +48,14 @@ def out() -> Console:
         def on_broken_pipe(self) -> None:
             silence_stdout()
 
-    return Patient(soft_wrap=True, **_PLAIN)
+    return Patient(soft_wrap=True, **PLAIN)
 
 
 def err() -> Console:
     """Return standard error as a console."""
     from rich.console import Console
 
-    return Console(stderr=True, soft_wrap=True, **_PLAIN)
+    return Console(stderr=True, soft_wrap=True, **PLAIN)
 
 
 def silence_stdout() -> None:

@@ -123,14 +123,9 @@ def _tabulate_rules(result: DemoResult) -> RenderableType:
     for heading in ("rule", "known, correct", "unknown rejected", "AUROC", "F-measure"):
         rules.add_column(heading, justify="left" if heading == "rule" else "right")
     for rule in result.rules:
-        rules.add_row(
-            _RULES[rule.name],
-            f"{rule.known_accepted_right:.1%}",
-            f"{rule.unknown_rejected:.1%}",
-            f"{rule.auroc:.3f}",
-            f"{rule.f_measure:.3f}",
-            style="bold" if rule is result.calibrated else "",
-        )
+        shares = [f"{share:.1%}" for share in (rule.known_accepted_right, rule.unknown_rejected)]
+        scores = [f"{score:.3f}" for score in (rule.auroc, rule.f_measure)]
+        rules.add_row(_RULES[rule.name], *shares, *scores, style="bold" if rule is result.calibrated else "")
     return rules
 
 

@@ -163,9 +163,8 @@ def _render_files(
     names = [Path(whole[key]).name.encode("utf-8", "backslashreplace").decode() for key in ("model", "data")]
     files = {}
     if figure is not None:
-        files[figure] = draw_evaluation(
-            found, file_format=figure.suffix.lower().removeprefix("."), title=" on ".join(names)
-        )
+        kind = figure.suffix.lower().removeprefix(".")
+        files[figure] = draw_evaluation(found, file_format=kind, title=" on ".join(names))
     if out is not None:
         from ..reports import render_evaluation
 
@@ -178,12 +177,9 @@ def _render_files(
         text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         files[out / "evaluation.json"] = text.encode("utf-8", "backslashreplace")
         files[out / "figure.png"] = draw_evaluation(found, title=" on ".join(names))
-        files[out / "report.html"] = render_evaluation(
-            found,
-            title="How well {} does on {}".format(*names),
-            facts=[(name, text) for name, text in facts if text],
-            notes=whole["notes"],
-        )
+        title = "How well {} does on {}".format(*names)
+        facts = [(name, text) for name, text in facts if text]
+        files[out / "report.html"] = render_evaluation(found, title=title, facts=facts, notes=whole["notes"])
     return files
 
 

@@ -206,14 +206,9 @@ def open_for_model(
         )
     names = getattr(clf, "feature_names_in_", None)
     label, ignored = (None, ()) if recipe is None else (recipe.label, recipe.ignored)
-    return open_rows(
-        data,
-        options,
-        labels=labels,
-        usual_label=label,
-        features=clf.n_features_in_ if names is None else names.tolist(),
-        ignore_if_present=(*ignored, *(() if label is None else (label,))),
-    )
+    features = clf.n_features_in_ if names is None else names.tolist()
+    ignored = ignored if label is None else (*ignored, label)
+    return open_rows(data, options, labels=labels, usual_label=label, features=features, ignore_if_present=ignored)
 
 
 def format_notes(source: RowSource) -> list[str]:

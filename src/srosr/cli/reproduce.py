@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._support.number_format import format_duration
-from .console import jobs_option, json_option, print_json, seed_option
+from .console import PLAIN, jobs_option, json_option, print_json, seed_option
 from .errors import InputError, name_errors
 from .trial_progress import prepare_folder, stop, trial_progress
 
@@ -80,15 +80,17 @@ def reproduce(
 
     from ..experiments import make_executor
 
-    # Titles, names and paths are printed as they are, brackets included.
-    plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
-    console, err = Console(**plain), Console(stderr=True, **plain)
+    console, err = Console(**PLAIN), Console(stderr=True, **PLAIN)
     if listing:
         _print_list(console, as_json)
         return
     if not names:
         raise InputError("name an experiment, such as yaleb, or all; srosr reproduce --list lists them.")
-    wanted = None if methods is None else _split_methods(methods)
+    wanted = None
+    if methods is not None:
+        wanted = [part.strip() for part in methods.split(",") if part.strip()]
+        if not wanted:
+            raise InputError("--methods is empty: give methods separated by commas, as in calibrated,paper.")
     protocols = _load_protocols(names, wanted)
     if cluster is not None and jobs is not None:
         raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
@@ -125,13 +127,6 @@ def _load_protocols(names: tuple[str, ...], methods: list[str] | None) -> list[P
     if twice:
         raise InputError(f"two of the experiments are called {twice.pop()}: their results would share a folder.")
     return protocols
-
-
-def _split_methods(methods: str) -> list[str]:
-    parts = [part.strip() for part in methods.split(",") if part.strip()]
-    if not parts:
-        raise InputError("--methods is empty: give methods separated by commas, as in calibrated,paper.")
-    return parts
 
 
 def _run_experiment(
@@ -185,21 +180,14 @@ def _to_dict(protocol: Protocol, outcome: Reproduction) -> dict[str, Any]:
     """Return a JSON-serializable dict of the means over trials at every openness."""
     results, failures = outcome.tables["results"], outcome.tables["failures"]
     there = results[results["value"].notna()]
-    means = there.groupby(["openness", "method", "metric"])["value"].agg(["mean", "count"]).reset_index()
-    columns = zip(means["openness"], means["method"], means["metric"], means["mean"], means["count"], strict=True)
+    means = there.groupby(["openness", "method", "metric"])["value"].agg(mean="mean", trials="count").reset_index()
     return {
         "name": protocol.name,
         "title": protocol.title,
         "report": str(outcome.report),
         "trials": int(results["trial"].nunique()),
-        "means": [
-            {"openness": float(o), "method": str(m), "metric": str(k), "mean": float(v), "trials": int(n)}
-            for o, m, k, v, n in columns
-        ],
-        "failures": [
-            {"trial": int(line.trial), "method": str(line.method), "reason": str(line.reason)}
-            for line in failures.itertuples()
-        ],
+        "means": means.to_dict("records"),
+        "failures": failures[["trial", "method", "reason"]].to_dict("records"),
     }
 
 
@@ -261,28 +249,22 @@ def _print_list(console: Console, as_json: bool) -> None:
 
     from ..experiments import list_protocols, load_protocol
 
-    table = Table(header_style="bold")
-    for heading in ("name", "what", "known", "unknown", "openness", "trials"):
-        table.add_column(heading)
     order = [*FOUR, *SUBSTITUTES]
     names = sorted(list_protocols(), key=lambda n: order.index(n) if n in order else len(order))
+    found = [load_protocol(name) for name in names]
     if as_json:
-        found = [load_protocol(name) for name in names]
         print_json([
             {"name": p.name, "title": p.title, "known": p.known.classes, "openness": p.levels, "trials": p.trials}
             for p in found
         ])  # fmt: skip
         return
-    for name in names:
-        p = load_protocol(name)
+    table = Table(header_style="bold")
+    for heading in ("name", "what", "known", "unknown", "openness", "trials"):
+        table.add_column(heading)
+    for p in found:
         opening = list(p.levels.values())
-        table.add_row(
-            name,
-            p.title,
-            str(p.known.classes),
-            f"{p.unknown.classes[0]}–{p.unknown.classes[-1]}",
-            f"{100 * opening[0]:.2f}–{100 * opening[-1]:.2f} %",
-            str(p.trials),
-        )
+        unknown = f"{p.unknown.classes[0]}–{p.unknown.classes[-1]}"
+        openness = f"{100 * opening[0]:.2f}–{100 * opening[-1]:.2f} %"
+        table.add_row(p.name, p.title, str(p.known.classes), unknown, openness, str(p.trials))
     console.print(table)
     console.print(f"all: {', '.join(FOUR)}, and {' and '.join(SUBSTITUTES)} if their files are available")

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
+from .._support.atomic_files import make_folder, open_atomically
 from .dataset import Dataset, DatasetError, DatasetNotFound
-from .download import download as download_file
-from .download import has_checksum
 
 T = TypeVar("T")
 
+#: Seconds to wait for a connection, and for the next bytes.
+TIMEOUT = (15.0, 60.0)
+_CHUNK = 1 << 18
 #: Error numbers that say nothing about the content of a file.
 _MACHINE_ERRORS = {
     getattr(errno, name)
@@ -140,11 +144,8 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
         try:
             return _read_checked(dataset, file, cached, read)
         except DatasetError as error:
-            if not _is_damage(error):
-                raise
+            _remove_damaged(cached, error)
             removed = f" A damaged copy was removed from the cache ({error.__cause__ or error})."
-            with contextlib.suppress(OSError):
-                cached.unlink()
     if not download or not file.urls:
         home = "it cannot be downloaded" if not file.urls else "download=False"
         kind = DatasetError if removed else DatasetNotFound
@@ -160,12 +161,9 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
         try:
             return _read_checked(dataset, file, target, read)
         except DatasetError as error:
-            if not _is_damage(error):
-                raise
+            _remove_damaged(target, error)
             failures.append(f"{url}: the downloaded file cannot be used ({error.__cause__ or error})")
             damaged = True
-            with contextlib.suppress(OSError):
-                target.unlink()
     kind = DatasetError if damaged else DatasetNotFound
     reasons = "; ".join(failures)
     raise kind(
@@ -183,10 +181,13 @@ def _read_checked(dataset: str, file: DataFile, path: Path, read: Callable[[Path
         return read(path)
 
 
-def _is_damage(error: DatasetError) -> bool:
-    """Return whether the content of a file is the fault, and not memory, disk space or permissions."""
+def _remove_damaged(path: Path, error: DatasetError) -> None:
+    """Remove a file from the cache, unless memory, disk space or permissions are the fault and not its content."""
     cause = error.__cause__
-    return not (isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRORS))
+    if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRORS):
+        raise error
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _describe_search(file: DataFile, cache: Path) -> str:
@@ -194,3 +195,70 @@ def _describe_search(file: DataFile, cache: Path) -> str:
     own = os.environ.get("SROSR_DATA_DIR")
     where = f"SROSR_DATA_DIR ({own})" if own else "SROSR_DATA_DIR (which is not set)"
     return f"{names} is neither in {where} nor in the cache ({cache})"
+
+
+def has_checksum(file: BufferedRandom | BufferedReader, checksum: str) -> bool:
+    """Return whether an open file has a checksum, written as ``"md5:…"`` or ``"sha256:…"``."""
+    kind, _, expected = checksum.partition(":")
+    file.seek(0)
+    return hashlib.file_digest(file, kind).hexdigest() == expected.lower()
+
+
+def download_file(url: str, target: Path, checksum: str | None = None) -> None:
+    """Download ``url`` to ``target``, which appears when it is complete and has the ``checksum``, if one is given.
+
+    Raises
+    ------
+    DatasetError
+        The message is one clause, which the caller puts into a sentence.
+    """
+    import requests
+
+    try:
+        make_folder(target.parent)
+        with open_atomically(target) as file:
+            # Nothing is unpacked on the way: checksums are those of the files.
+            headers = {"Accept-Encoding": "identity"}
+            with requests.get(url, stream=True, timeout=TIMEOUT, headers=headers) as answer:
+                answer.raise_for_status()
+                n_bytes = int(answer.headers.get("Content-Length", 0)) or None
+                with _show_progress(target.name, n_bytes) as advance:
+                    for chunk in answer.iter_content(_CHUNK):
+                        file.write(chunk)
+                        advance(len(chunk))
+                file.flush()
+            if checksum is not None and not has_checksum(file, checksum):
+                raise DatasetError(f"the downloaded file is not the right one: its checksum is not {checksum}")
+    except requests.HTTPError as error:
+        status = error.response.status_code if error.response is not None else "unknown"
+        raise DatasetError(f"the server answered with HTTP status {status}") from error
+    except requests.Timeout as error:
+        raise DatasetError("the server did not answer in time") from error
+    except requests.exceptions.ChunkedEncodingError as error:
+        raise DatasetError("the connection broke off before the file was complete") from error
+    except requests.ConnectionError as error:
+        if "Read timed out" in str(error):  # silence after the first bytes is not a Timeout to requests
+            raise DatasetError("the server stopped sending before the file was complete") from error
+        raise DatasetError(
+            "the server cannot be reached: is this machine offline, or must a proxy be set in HTTPS_PROXY?"
+        ) from error
+    except requests.RequestException as error:
+        raise DatasetError(f"the download failed ({type(error).__name__}: {error})") from error
+    except OSError as error:
+        raise DatasetError(f"{target.parent} cannot be written to: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _show_progress(title: str, n_bytes: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error if that is a terminal; yield a function that takes the bytes of a chunk."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    times = (TransferSpeedColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, *times, console=console, disable=not console.is_terminal)
+    task = progress.add_task(title, total=n_bytes)
+    # rich before 14.3 ends a line even where it draws nothing
+    with contextlib.nullcontext() if progress.disable else progress:
+        yield lambda n: progress.advance(task, n)

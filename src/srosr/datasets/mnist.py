@@ -57,14 +57,8 @@ def load_mnist(*, download: bool = True) -> Dataset:
         part.append(np.full(len(y[-1]), name))
     try:
         pixels = np.concatenate([pictures.reshape(len(pictures), -1) for pictures in X])
-        data = Dataset(
-            "mnist",
-            pixels,
-            np.concatenate(y),
-            tuple("0123456789"),
-            "MNIST, the four idx files of the original distribution; pixels as they are",
-            np.concatenate(part),
-        )
+        source = "MNIST, the four idx files of the original distribution; pixels as they are"
+        data = Dataset("mnist", pixels, np.concatenate(y), tuple("0123456789"), source, np.concatenate(part))
         return check_fingerprint(data, FINGERPRINT)
     except (ValueError, DatasetError) as error:
         reason = str(error).rstrip(".")

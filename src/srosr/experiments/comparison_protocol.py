@@ -111,16 +111,11 @@ class ComparisonProtocol(Protocol):
 
     def describe(self) -> list[tuple[str, str]]:
         """Return (name, text) pairs for a report: how classes are left out."""
-        share = 1.0 - float(self.known.train)
+        groups = f"{self.folds} groups, drawn anew in each round, are left out one after another"
+        held_out = f"{1.0 - float(self.known.train):.0%} of the samples of each, drawn anew in each trial"
         return [
-            (
-                "unknown classes",
-                f"every class in turn: {self.folds} groups, drawn anew in each round, are left out one after another",
-            ),
-            (
-                "known classes",
-                f"all others; {share:.0%} of the samples of each, drawn anew in each trial, are held out for testing",
-            ),
+            ("unknown classes", f"every class in turn: {groups}"),
+            ("known classes", f"all others; {held_out}, are held out for testing"),
             ("test samples", "the held-out samples of known classes and all samples of the classes left out"),
             ("columns", "standardized on the training samples of each trial" if self.standardize else "unchanged"),
         ]

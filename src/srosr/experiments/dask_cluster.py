@@ -116,14 +116,9 @@ class DaskCluster:
         if self._local:
             try:
                 self._cluster = LocalCluster(
-                    n_workers=int(self._local[1]),
-                    threads_per_worker=1,
-                    processes=True,
-                    host="127.0.0.1",
-                    dashboard_address=None,
-                    memory_limit=0,
-                    silence_logs=logging.CRITICAL,
-                )
+                    n_workers=int(self._local[1]), threads_per_worker=1, processes=True, host="127.0.0.1",
+                    dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL,
+                )  # fmt: skip
             except Exception as error:
                 raise ClusterError(
                     f"could not start {self.address} ({describe_error(error)}). A script must start it under "
@@ -132,10 +127,8 @@ class DaskCluster:
         else:
             self._check_reachable()
         try:
-            self._client = _ask_within(
-                _CONNECT + 1.0,
-                lambda: Client(self._cluster or self.address, timeout=_CONNECT, set_as_default=False),
-            )
+            at = self._cluster or self.address
+            self._client = _ask_within(_CONNECT + 1.0, lambda: Client(at, timeout=_CONNECT, set_as_default=False))
         except Exception as error:
             raise ClusterError(
                 f"{self.address} does not answer like a Dask scheduler of a compatible version "
@@ -195,9 +188,8 @@ class DaskCluster:
 
         def submit(index: int) -> None:
             key = f"{run_name}-{index}-{'alone' if alone else 'first'}"
-            future = self._client.submit(
-                _run_on_worker, __version__, call, pickle.dumps(tasks[index]), key=key, pure=False
-            )
+            task = pickle.dumps(tasks[index])
+            future = self._client.submit(_run_on_worker, __version__, call, task, key=key, pure=False)
             futures[index] = future
             # In a thread, since a result that was lost is computed again, which can take long.
             future.add_done_callback(lambda _: _ask_in_thread(future.result, ended, index))
@@ -230,7 +222,6 @@ class DaskCluster:
                     _ask_within(2.0, lambda: self._client.cancel(list(futures.values()), force=True))
 
     def _wait_for_next(self, ended: SimpleQueue[_Ended]) -> _Ended:
-        """Wait for the next task that ends."""
         seen = time.monotonic()
         while True:
             with suppress(Empty):

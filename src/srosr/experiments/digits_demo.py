@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ N_KNOWN = 6  # six known and four unknown, as in the paper's MNIST experiment
 TEST_SHARE = 0.4
 N_EXAMPLES = 2  # of each kind, in the figure
 IMAGE_SHAPE = (8, 8)
+Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -242,12 +243,7 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
 
 
 def _compare_rules(
-    clf: SROSRClassifier,
-    evidence: Evidence,
-    score: Array,
-    rejected: NDArray[np.bool_],
-    truth: IntArray,
-    unknown: NDArray[np.bool_],
+    clf: SROSRClassifier, evidence: Evidence, score: Array, rejected: Mask, truth: IntArray, unknown: Mask
 ) -> tuple[RuleResult, ...]:
     """Return the results of the recognizer's rule, the paper's rule and SCI, with thresholds chosen in the same way."""
     held_out, tails = clf.calibration_.held_out, clf.calibration_.tails
@@ -264,7 +260,7 @@ def _compare_rules(
         rules.append((name, threshold, scores, scores > threshold))
     y_marked = np.where(unknown, clf.unknown_label_, truth)
 
-    def evaluate(name: str, threshold: float, scores: Array, reject: NDArray[np.bool_]) -> RuleResult:
+    def evaluate(name: str, threshold: float, scores: Array, reject: Mask) -> RuleResult:
         answers = np.where(reject, clf.unknown_label_, candidate)
         return RuleResult(
             name=name,
@@ -279,7 +275,7 @@ def _compare_rules(
     return tuple(evaluate(*one) for one in rules)
 
 
-def _find_typical(digits: Sequence[int], truth: IntArray, eligible: NDArray[np.bool_], strangeness: Array) -> list[int]:
+def _find_typical(digits: Sequence[int], truth: IntArray, eligible: Mask, strangeness: Array) -> list[int]:
     """Return one row per digit: the eligible sample with the median strangeness."""
     rows: list[int] = []
     for digit in digits:

@@ -223,7 +223,6 @@ def _load_answer(answer: bytes) -> Any:
 
 
 def _send(stream: IO[bytes], frame: bytes) -> None:
-    """Write one frame."""
     stream.write(_LENGTH.pack(len(frame)))
     stream.write(frame)
     stream.flush()

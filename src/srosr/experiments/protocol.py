@@ -268,7 +268,7 @@ class Protocol:
         rng = np.random.default_rng([seed, trial])
         pools = self._find_pools(dataset)
         known = np.sort(rng.permutation(self._find_known(dataset, pools))[: self.known.classes])
-        unknown = rng.permutation(np.setdiff1d(self._find_unknown(dataset, pools), known))
+        unknown = rng.permutation(np.setdiff1d(self._find_unknown(pools), known))
         self._check_unknown(len(unknown), dataset)
         unknown = unknown[: self.unknown.classes[-1]]
         parts = []
@@ -283,7 +283,7 @@ class Protocol:
     def check(self, dataset: Dataset) -> None:
         """Raise ProtocolError if some trial could not be drawn from the data set."""
         pools = self._find_pools(dataset)
-        known, unknown = self._find_known(dataset, pools), self._find_unknown(dataset, pools)
+        known, unknown = self._find_known(dataset, pools), self._find_unknown(pools)
         self._check_unknown(len(unknown) - min(self.known.classes, len(np.intersect1d(known, unknown))), dataset)
         if dataset.pictures and self.features is None:
             raise ProtocolError(
@@ -383,7 +383,7 @@ class Protocol:
             )
         return np.array(enough)
 
-    def _find_unknown(self, dataset: Dataset, pools: _Pools) -> AnyArray:
+    def _find_unknown(self, pools: _Pools) -> AnyArray:
         wanted = 1 if self.unknown.test is None else self.unknown.test
         return np.array([c for c, rows in enumerate(pools.unknown) if len(rows) >= wanted], dtype=np.int64)
 

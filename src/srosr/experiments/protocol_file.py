@@ -88,9 +88,6 @@ class _Reader:
         for needed in ("data", "known", "unknown"):
             if needed not in content:
                 raise self.make_error(f"[{needed}]", "is missing.")
-        features = content.get("features")
-        if features is not None:
-            features = self.read_features(features)
         return Protocol(
             name,
             self.read_text(content, "title", name),
@@ -100,7 +97,7 @@ class _Reader:
             self.read_known(self.check_table(content["known"], "known")),
             self.read_unknown(self.check_table(content["unknown"], "unknown")),
             self.read_methods(content.get("methods", "all"), self.check_table(content.get("method", {}), "method")),
-            features,
+            self.read_features(content["features"]) if "features" in content else None,
         )
 
     def read_source(self, table: dict[str, Any], folder: Path | None) -> Source:
@@ -143,13 +140,8 @@ class _Reader:
                 '[known] train = "all"',
                 "needs a test_part that differs from part; otherwise no test samples are left.",
             )
-        return KnownClasses(
-            classes,
-            share,
-            self.read_samples(table.get("test", "rest"), "[known] test"),
-            part,
-            test_part or part,
-        )
+        test = self.read_samples(table.get("test", "rest"), "[known] test")
+        return KnownClasses(classes, share, test, part, test_part or part)
 
     def read_unknown(self, table: dict[str, Any]) -> UnknownClasses:
         self.check_keys(table, ("classes", "test", "part"), "[unknown]")
@@ -164,11 +156,8 @@ class _Reader:
         levels = [self.read_count(n, "[unknown] classes") for n in (given if isinstance(given, list) else [given])]
         if not levels or sorted(set(levels)) != levels:
             raise self.make_error("[unknown] classes", f"must be numbers of classes in rising order, got {given!r}.")
-        return UnknownClasses(
-            tuple(levels),
-            self.read_samples(table.get("test", "all"), "[unknown] test"),
-            self.read_part(table, "part", "[unknown]"),
-        )
+        test = self.read_samples(table.get("test", "all"), "[unknown] test")
+        return UnknownClasses(tuple(levels), test, self.read_part(table, "part", "[unknown]"))
 
     def read_methods(self, chosen: Any, tables: dict[str, Any]) -> tuple[MethodSetting, ...]:
         from ..rivals import open_set_methods

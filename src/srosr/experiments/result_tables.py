@@ -16,13 +16,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._support.atomic_files import write_atomically
+from .._support.atomic_files import PathLike, write_atomically
 from .run_identity import name_file_in_errors
 
 if TYPE_CHECKING:
@@ -124,12 +123,7 @@ def build_failures_table(experiment: str, records: Records, methods: Sequence[st
 
 
 def write_tables(
-    folder: str | os.PathLike[str],
-    experiment: str,
-    records: Records,
-    times: Records,
-    methods: Sequence[str],
-    metrics: Sequence[str],
+    folder: PathLike, experiment: str, records: Records, times: Records, methods: Sequence[str], metrics: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
     """Write all tables as CSV, and results and times as Parquet too; return them by the names in :data:`TABLES`.
 
@@ -149,12 +143,12 @@ def write_tables(
     return tables
 
 
-def read_results(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_results(path: PathLike) -> pd.DataFrame:
     """Read the table of results from the folder of a run, or from its ``results.parquet`` or ``results.csv``."""
     return read_table(path, "results")
 
 
-def read_table(path: str | os.PathLike[str], name: str) -> pd.DataFrame:
+def read_table(path: PathLike, name: str) -> pd.DataFrame:
     """Read a table of :func:`write_tables` from the folder of a run or from one ``.parquet`` or ``.csv`` file."""
     file = Path(path)
     if file.is_dir():

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .._support.atomic_files import make_folder, remove_leftovers, write_atomically
+from .._support.atomic_files import PathLike, make_folder, remove_leftovers, write_atomically
 from .protocol import METHOD_NAME
 from .record_file import DamagedFile, decode, encode
 from .run_identity import (
@@ -73,12 +73,7 @@ class ResultsFolder:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        identity: dict[str, Any],
-        *,
-        retry_failed: bool = False,
-        growing: Sequence[str] = (),
+        self, path: PathLike, identity: dict[str, Any], *, retry_failed: bool = False, growing: Sequence[str] = ()
     ) -> None:
         self.path = Path(path)
         self.growing = tuple(growing)
@@ -88,7 +83,7 @@ class ResultsFolder:
         self._new = False
 
     @classmethod
-    def open_existing(cls, path: str | os.PathLike[str]) -> ResultsFolder:
+    def open_existing(cls, path: PathLike) -> ResultsFolder:
         """Return the folder of an earlier run, with its identity, for reading."""
         run = read_run(Path(path))
         if run is None:
@@ -165,7 +160,6 @@ class ResultsFolder:
             return ""
 
     def _remove_leftovers(self) -> None:
-        """Remove the temporary files of runs that were killed."""
         with name_file_in_errors(self.path, "tidy up"):
             remove_leftovers(self.path)
             for kind in ("trials", "times"):
@@ -251,7 +245,9 @@ class ResultsFolder:
 
     def find_finished(self, trial: int) -> set[str]:
         """Return the methods that have a record for a trial, including failures."""
-        return {method for method in self._list_methods("trials", trial) if self.record(trial, method) is not None}
+        names = self._list_names(self._get_trial_folder("trials", trial))
+        methods = [name[:-5] for name in names if name.endswith(".json") and METHOD_NAME.fullmatch(name[:-5])]
+        return {method for method in sorted(methods) if self.record(trial, method) is not None}
 
     def records(self, methods: Sequence[str], trials: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
         """Yield the records, trial by trial (None: of all trials), methods in the order given."""
@@ -309,10 +305,6 @@ class ResultsFolder:
     def _list_trials(self, kind: str) -> list[int]:
         names = [name for name in self._list_names(self.path / kind) if _TRIAL.fullmatch(name)]
         return sorted(int(name) for name in names if name == f"{int(name):04d}")
-
-    def _list_methods(self, kind: str, trial: int) -> list[str]:
-        names = self._list_names(self._get_trial_folder(kind, trial))
-        return sorted(name[:-5] for name in names if name.endswith(".json") and METHOD_NAME.fullmatch(name[:-5]))
 
     def _list_names(self, folder: Path) -> list[str]:
         with name_file_in_errors(folder, "read"):

@@ -107,13 +107,8 @@ def average_over_levels(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     each = [values_at(results, metric, level) for level in find_levels(results, metric)]
     if not each:
         return _pivot_trials(_select_metric(results, metric)[:0])
-    trials = sorted(set().union(*(one.index for one in each)))
-    methods = sorted(set().union(*(one.columns for one in each)))
-    full = [one.reindex(index=trials, columns=methods) for one in each]
-    import pandas as pd
-
-    mean = np.mean([one.to_numpy() for one in full], axis=0)
-    return pd.DataFrame(mean, index=pd.Index(trials, name="trial"), columns=pd.Index(methods, name="method"))
+    # The sum of two tables has the rows and columns of both, with NaN where one of them has no value.
+    return sum(each[1:], each[0]) / len(each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,15 +205,8 @@ def paired_differences(values: pd.DataFrame, reference: str) -> pd.DataFrame:
         if not len(difference):
             continue
         found = mean_interval(difference)
-        rows[method] = {
-            "n": found.n,
-            "difference": found.mean,
-            "low": found.low,
-            "high": found.high,
-            "larger": int(np.sum(difference > 0)),
-            "ties": int(np.sum(difference == 0)),
-            "smaller": int(np.sum(difference < 0)),
-        }
+        outcomes = (int(np.sum(np.sign(difference) == sign)) for sign in (1, 0, -1))
+        rows[method] = (found.n, found.mean, found.low, found.high, *outcomes)
     columns = ["n", "difference", "low", "high", "larger", "ties", "smaller"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("method")
 

@@ -36,17 +36,9 @@ from .worker_task import UnfitWorkerError, describe_error
 
 #: Metrics of the results, in the order of the tables.
 METRICS = (
-    "f",
-    "accuracy",
-    "recognition_accuracy",
-    "rejection_accuracy",
-    "known_rejected",
-    "closed_set_accuracy",
-    "auroc",
-    "oscr",
-    "fpr95",
-    "f_macro",
-)
+    "f", "accuracy", "recognition_accuracy", "rejection_accuracy", "known_rejected", "closed_set_accuracy", "auroc",
+    "oscr", "fpr95", "f_macro",
+)  # fmt: skip
 #: Target rates of false rejection for which thresholds are measured.
 TARGETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 #: Methods whose errors and confusion in the first trial the report shows.
@@ -133,11 +125,9 @@ def _run_group(
 ) -> dict[str, tuple[Record, Record]]:
     """Run the methods that share a fit and return their records and times by name."""
     out: dict[str, tuple[Record, Record]] = {}
-    left = list(group)
     openness = trial.openness(trial.levels[-1])
     fitted = fit_group(group, X, trial.y_train, seed, openness)
-    while left:
-        setting = left[0]
+    for position, setting in enumerate(group):
         started, coded = time.perf_counter(), coding_seconds()
         moments = [math.nan, math.nan]
         record: Record = {"trial": number, "method": setting.name, "error": None, "values": [], "coverage": []}
@@ -157,7 +147,7 @@ def _run_group(
             except Exception as error:
                 record |= {"error": describe_error(error), "values": [], "coverage": [], "portrait": None}
                 # The methods after it in the group get a new fit.
-                fitted = fit_group(group[len(group) - len(left) + 1 :], X, trial.y_train, seed, openness)
+                fitted = fit_group(group[position + 1 :], X, trial.y_train, seed, openness)
         times = {
             "trial": number,
             "method": setting.name,
@@ -167,7 +157,6 @@ def _run_group(
             "coding": coding_seconds() - coded,
         }
         out[setting.name] = record, times
-        left.pop(0)
     return out
 
 
@@ -234,22 +223,17 @@ def _make_portrait(method: FittedMethod, trial: Trial, dataset: Dataset) -> Reco
     label = np.where(predictions.rejected, UNKNOWN, predictions.candidate)
     _, matrix = open_set_confusion(trial.y_test, label, unknown_label=UNKNOWN, classes=trial.known)
     rows = clf.calibration_.known
+    nonmatched = rows.nonmatched / (len(clf.classes_) - 1)
     unknown = trial.y_test == UNKNOWN
 
     def describe(which: AnyArray) -> dict[str, list[float]]:
-        return {
-            "matched": errors[0][which].tolist(),
-            "nonmatched": errors[1][which].tolist(),
-            "score": predictions.score[which].tolist(),
-        }
+        parts = {"matched": errors[0], "nonmatched": errors[1], "score": predictions.score}
+        return {name: values[which].tolist() for name, values in parts.items()}
 
     return {
         "class_names": [dataset.class_names[c] for c in trial.known],
         "confusion": matrix.tolist(),
-        "held_out": {
-            "matched": rows.matched.tolist(),
-            "nonmatched": (rows.nonmatched / (len(clf.classes_) - 1)).tolist(),
-        },
+        "held_out": {"matched": rows.matched.tolist(), "nonmatched": nonmatched.tolist()},
         "test": {"known": describe(~unknown), "unknown": describe(unknown)},
         "threshold": float(clf.threshold_) if math.isfinite(clf.threshold_) else None,
         "score_name": "unknown score",

@@ -202,12 +202,7 @@ def _apply_rule(clf: SROSRClassifier) -> None:
     weight = (1.0 - clf.openness) / 3.0 if clf.weight is None else clf.weight
     clf.rule_ = clf.rule
     clf.calibration_ = conclude(
-        passes.known,
-        passes.simulated_pass,
-        passes.held_out_pass,
-        count_atoms(clf.dictionary_),
-        rule=clf.rule,
-        tail_size=clf.tail_size,
-        weight=0.0 if clf.rule == "matched" else weight,
-    )
+        passes.known, passes.simulated_pass, passes.held_out_pass, count_atoms(clf.dictionary_),
+        rule=clf.rule, tail_size=clf.tail_size, weight=0.0 if clf.rule == "matched" else weight,
+    )  # fmt: skip
     clf.evidence_weights_, clf.pooled_ = clf.calibration_.weights, clf.calibration_.pooled

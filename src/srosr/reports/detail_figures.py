@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.array_types import Array
-from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, find_bins, remove_spines
+from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid, find_bins, remove_spines
 from ..experiments import Curve, mean_interval
 from ..inspection import OpenSetConfusionDisplay
 from .method_styles import OURS, OURS_COLOR, escape_label, label_method, order_methods, shorten_names
-from .openness_figures import compute_value_limits, draw_grid, place_legend_above
+from .openness_figures import compute_value_limits, place_legend_above
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 #: The largest number of gray curves that are distinguishable.
 MAX_PALE = 6
 _PALE_STROKES: tuple[tuple[Any, str], ...] = (
-    ("-", "s"),
-    ((0, (6, 2)), "^"),
-    ((0, (1, 1.2)), "v"),
-    ((0, (6, 2, 1.5, 2)), "D"),
-    ((0, (3, 1.5)), "X"),
+    ("-", "s"), ((0, (6, 2)), "^"), ((0, (1, 1.2)), "v"), ((0, (6, 2, 1.5, 2)), "D"), ((0, (3, 1.5)), "X"),
     ((0, (9, 2, 1.5, 2, 1.5, 2)), "P"),
-)
+)  # fmt: skip
 _FAINT = "#8d92a1"
 _BINS = 50
 _GROUPS: tuple[tuple[str, str, Any], ...] = (
@@ -123,16 +119,16 @@ def draw_target(ax: Axes, curves: Mapping[str, Curve], method: str = OURS) -> No
     place_legend_above(ax)
 
 
-def choose_coverage_methods(curves: Mapping[str, Curve], ours: str = OURS) -> tuple[list[str], list[str]]:
+def choose_coverage_methods(curves: Mapping[str, Curve]) -> tuple[list[str], list[str]]:
     """Return the methods that :func:`draw_coverage` draws, and those for which it has no room."""
     if not curves:
         raise ValueError("coverage has no rows of these methods.")
-    order = order_methods(curves, ours)
-    n_drawn = MAX_PALE + (ours in curves)
+    order = order_methods(curves)
+    n_drawn = MAX_PALE + (OURS in curves)
     return order[:n_drawn], order[n_drawn:]
 
 
-def draw_coverage(ax: Axes, curves: Mapping[str, Curve], methods: Sequence[str], *, ours: str = OURS) -> None:
+def draw_coverage(ax: Axes, curves: Mapping[str, Curve], methods: Sequence[str]) -> None:
     """Draw the share of known test samples rejected against the target rate, all methods but ours in gray.
 
     A method that keeps its target is on the diagonal; above it, more samples are rejected. `curves` are those of all
@@ -146,14 +142,14 @@ def draw_coverage(ax: Axes, curves: Mapping[str, Curve], methods: Sequence[str],
     pale = iter(_PALE_STROKES)
     stroke: dict[str, Any]
     for name, curve in drawn.items():
-        if name == ours:
+        if name == OURS:
             stroke = {"color": OURS_COLOR, "linewidth": 2.6, "marker": "o", "markersize": 6.5, "zorder": 4}
             _draw_band(ax, curve, OURS_COLOR)
         else:
             dashes, marker = next(pale)
             stroke = {"color": _FAINT, "linestyle": dashes, "linewidth": 1.1, "marker": marker, "markersize": 4.5}
             stroke |= {"zorder": 3, "markerfacecolor": PALE}
-        label = escape_label(label_method(name, ours, curve.n_trials, most))
+        label = escape_label(label_method(name, curve.n_trials, most))
         ax.plot(curve.openness, curve.mean, **stroke, label=label)
     _scale_target_axis(ax, "x", ends)
     _scale_target_axis(ax, "y", ends)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
-from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, draw_histogram, remove_spines
+from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid, draw_histogram, remove_spines
 from ..evaluation import Evaluation
 from ..inspection import OpenSetConfusionDisplay, OSCRDisplay
 from ..metrics import oscr_curve
@@ -26,6 +26,8 @@ MOST_CLASSES = 30
 # Letters of a class name beside the matrix; points of a curve; scores above 1 - 10**-_FARTHEST are drawn there.
 _LETTERS, _POINTS, _FARTHEST = 18, 2000, 6.0
 _BINS = 60
+# The largest side of a small matrix; room for a legend between a panel and its heading.
+_SMALL, _PADS = 6.2, {"scores": 24, "confusion": 42}
 _DASHES = (0, (4, 2))
 _FONT = {"font.size": 9.5}
 _HERE = {"marker": "D", "markersize": 7, "color": INK, "linestyle": "none", "markeredgecolor": "white", "zorder": 5}
@@ -103,7 +105,10 @@ def draw_scores(ax: Axes, found: Evaluation) -> None:
     ax.set_xlim(scale.low, scale.high)
     ax.set_xlabel(f"unknown score{scale.remark}")
     ax.set_ylabel("% of known, % of unknown" if unknown.any() and len(known) else "% of samples")
-    _place_legend_above(ax)
+    ax.legend(
+        frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.1,
+        fontsize="small", handlelength=1.2, columnspacing=1.2,
+    )  # fmt: skip
 
 
 def _draw_thresholds(ax: Axes, found: Evaluation, scale: _Scale) -> None:
@@ -111,8 +116,7 @@ def _draw_thresholds(ax: Axes, found: Evaluation, scale: _Scale) -> None:
         return
     cuts = np.asarray(scale.place(found.thresholds))
     low, high = float(cuts.min()), float(cuts.max())
-    several = found.threshold is None
-    if several:
+    if found.threshold is None:
         ax.axvspan(low, high, color=PALE, alpha=0.4, linewidth=0, zorder=0)
     for cut in {low, high}:
         ax.axvline(cut, color=INK, linewidth=1.2, linestyle=_DASHES)
@@ -134,8 +138,7 @@ def _draw_thresholds(ax: Axes, found: Evaluation, scale: _Scale) -> None:
 def draw_oscr(ax: Axes, found: Evaluation) -> None:
     """Draw the OSCR curve and the position of the model's threshold."""
     fpr, ccr, _ = oscr_curve(found.true, found.candidate, found.score, unknown_label=-1)
-    display = OSCRDisplay(fpr, ccr)
-    label = f"area {display.area:.3f}"
+    label = f"area {OSCRDisplay(fpr, ccr).area:.3f}"
     kept = _thin_out(len(fpr))
     OSCRDisplay(fpr[kept], ccr[kept]).plot(ax, label=label)
     now = found.now
@@ -166,20 +169,12 @@ def draw_trade(ax: Axes, found: Evaluation) -> None:
         # Labels of points that are close would overlap.
         if not shown or abs(at[0] - shown[-1]) > 0.07:
             shown.append(at[0])
-            ax.annotate(
-                format_score(effect.threshold),
-                at,
-                xytext=(7, -4),
-                textcoords="offset points",
-                va="top",
-                fontsize="x-small",
-            )
+            label = format_score(effect.threshold)
+            ax.annotate(label, at, xytext=(7, -4), textcoords="offset points", va="top", fontsize="x-small")
     now = found.now
     assert now.unknown_rejected is not None and now.known_rejected is not None
     ax.plot([now.known_rejected], [now.unknown_rejected], **_HERE, label="the model's threshold", clip_on=False)  # type: ignore[arg-type]
-    remove_spines(ax)
-    ax.grid(color=SHADE, linewidth=0.8)
-    ax.set_axisbelow(True)
+    draw_grid(ax)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)
     ax.set_xlabel("known samples rejected")
@@ -307,15 +302,3 @@ def draw_evaluation(found: Evaluation, *, file_format: str = "png", title: str =
         dates: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format, {})
         figure.savefig(written, format=file_format, metadata=dates)
     return written.getvalue()
-
-
-# The largest side of a small matrix; room for a legend between a panel and its heading.
-_SMALL = 6.2
-_PADS = {"scores": 24, "confusion": 42}
-
-
-def _place_legend_above(ax: Axes) -> None:
-    ax.legend(
-        frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.1,
-        fontsize="small", handlelength=1.2, columnspacing=1.2,
-    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..evaluation import WORST, ClassCounts, Evaluation, ThresholdEffect
+from ..evaluation import WORST, ClassCounts, Evaluation, Measure, ThresholdEffect
 from .evaluation_figures import MOST_CLASSES, PANELS, choose_panels, draw_panel
 from .evaluation_text import describe_results, format_interval, format_percent, format_score, format_value
 from .html_page import Drawing, render_inline_svg, render_page
@@ -34,6 +34,7 @@ _CAPTIONS = {
         "Rows are labels, columns answers. The last row holds all unknown labels, the last column the rejections."
     ),
 }
+_MISSING = "The OSCR curve and the trade-off between thresholds are not shown, because there are no {} samples."
 _WIDE = ("scores", "confusion")
 
 
@@ -41,7 +42,8 @@ def render_evaluation(
     found: Evaluation, *, title: str, facts: Sequence[tuple[str, str]], notes: Sequence[str] = ()
 ) -> bytes:
     """Return the page of an evaluation, with facts about model and data, and notes that warn the reader."""
-    measures = found.measures.values()
+    metrics = {name: _format_measure(measure) for name, measure in found.measures.items()}
+    lacking = "unknown" if found.n_known else "known"
     effects = [found.now, *found.threshold_effects] if found.threshold_effects else []
     page: dict[str, Any] = {
         "title": title,
@@ -49,29 +51,26 @@ def render_evaluation(
         "facts": list(facts),
         "notes": list(notes),
         "sentences": describe_results(found),
-        "tiles": [
-            {"label": m.kind.label, "value": format_value(m), "interval": format_interval(m)}
-            for m in measures
-            if m.name in _TILES and m.value is not None
-        ],
-        "metrics": [
-            {
-                "label": m.kind.label,
-                "value": format_value(m),
-                "interval": format_interval(m),
-                "meaning": m.kind.meaning + (f" ({m.remark})" if m.remark else ""),
-                "missing": m.value is None,
-            }
-            for m in measures
-        ],
+        "tiles": [row for name, row in metrics.items() if name in _TILES and not row["missing"]],
+        "metrics": list(metrics.values()),
         "drawings": _draw_figures(found),
-        "missing": "" if set(choose_panels(found)) == set(PANELS) else _explain_missing(found),
+        "missing": "" if set(choose_panels(found)) == set(PANELS) else _MISSING.format(lacking),
         "effects": [_format_effect(one) for one in effects],
         "tables": _tabulate_classes(found),
         "worst": _tabulate_mistakes(found),
         "named": found.files is not None,
     }
     return render_page("evaluation_page.html.j2", page)
+
+
+def _format_measure(measure: Measure) -> dict[str, Any]:
+    return {
+        "label": measure.kind.label,
+        "value": format_value(measure),
+        "interval": format_interval(measure),
+        "meaning": measure.kind.meaning + (f" ({measure.remark})" if measure.remark else ""),
+        "missing": measure.value is None,
+    }
 
 
 def _draw_figures(found: Evaluation) -> list[Drawing]:
@@ -91,18 +90,12 @@ def _draw_figures(found: Evaluation) -> list[Drawing]:
     return drawings
 
 
-def _explain_missing(found: Evaluation) -> str:
-    which = "unknown" if found.n_known else "known"
-    return f"The OSCR curve and the trade-off between thresholds are not shown, because there are no {which} samples."
-
-
 def _format_effect(effect: ThresholdEffect) -> dict[str, Any]:
+    own = effect.target is None
     return {
-        "here": effect.target is None,
+        "here": own,
         "target": "the model's own" if effect.target is None else f"{100 * effect.target:g} %",
-        "threshold": "per class"
-        if effect.target is None and effect.threshold is None
-        else format_score(effect.threshold),
+        "threshold": "per class" if own and effect.threshold is None else format_score(effect.threshold),
         "known_rejected": format_percent(effect.known_rejected),
         "recognized": format_percent(effect.recognized),
         "unknown_rejected": format_percent(effect.unknown_rejected),
@@ -120,14 +113,8 @@ def _tabulate_classes(found: Evaluation) -> list[dict[str, Any]]:
         lines.sort(key=lambda line: (line.right - line.samples, line.label))
         if lines:
             more = f" {len(lines) - MOST_LINES:,} more are in evaluation.json." if len(lines) > MOST_LINES else ""
-            tables.append(
-                {
-                    "heading": heading,
-                    "known": known,
-                    "caption": order + more,
-                    "rows": [_format_counts(line) for line in lines[:MOST_LINES]],
-                }
-            )
+            rows = [_format_counts(line) for line in lines[:MOST_LINES]]
+            tables.append({"heading": heading, "known": known, "caption": order + more, "rows": rows})
     return tables
 
 

@@ -22,9 +22,18 @@ from .detail_figures import (
     draw_target,
 )
 from .html_page import Drawing, render_inline_svg, use_page_style
-from .method_panels import compute_grid_size, compute_trade_curves, draw_method_grid, draw_trade
 from .method_styles import OURS, choose_featured, order_methods
-from .openness_figures import compute_ranking, compute_ranking_size, draw_openness, draw_ranking, require_curves
+from .openness_figures import (
+    compute_grid_size,
+    compute_ranking,
+    compute_ranking_size,
+    compute_trade_curves,
+    draw_method_grid,
+    draw_openness,
+    draw_ranking,
+    draw_trade,
+    require_curves,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +64,6 @@ def draw_sections(
     portraits: Mapping[str, Mapping[str, Any]],
     *,
     methods: Sequence[str],
-    ours: str = OURS,
     compared: str | None = None,
 ) -> list[Section]:
     """Draw all figures of a report, by section.
@@ -63,8 +71,8 @@ def draw_sections(
     ``methods`` are all requested ones; one without results has an empty panel. The thresholds of ``compared`` (None:
     ours) are shown.
     """
-    there = {str(metric) for metric in results.loc[results["value"].notna(), "metric"].unique()}
     valued = results[results["value"].notna()]
+    there = set(valued["metric"])
     most = int(valued.groupby("method")["trial"].nunique().max()) if len(valued) else 0
     if most >= LEAST_FOR_INTERVAL:
         band = "Means over trials; bands and whiskers are the 95\N{NO-BREAK SPACE}% intervals of the means."
@@ -72,42 +80,40 @@ def draw_sections(
         band = "Means over two trials, without intervals." if most > 1 else "One trial, without intervals."
     one_level = len({step for metric in ("f", "accuracy") for step in find_levels(results, metric)}) == 1
     with use_page_style(**{"figure.facecolor": "none"}):
-        sections = (
-            []
-            if one_level
-            else [_draw_openness(results, there, methods, ours, band), _draw_trade(results, there, ours, band)]
-        )
+        sections = []
+        if not one_level:
+            sections = [_draw_openness(results, there, methods, band), _draw_trade(results, there, band)]
         return [
             *sections,
-            _draw_ranking(results, there, ours, most >= LEAST_FOR_INTERVAL, one_level),
-            _draw_portraits(portraits, ours),
-            _draw_targets(coverage, ours, compared or ours, band, one_level),
+            _draw_ranking(results, there, most >= LEAST_FOR_INTERVAL, one_level),
+            _draw_portraits(portraits),
+            _draw_targets(coverage, compared or OURS, band, one_level),
         ]
 
 
-def _draw_openness(results: pd.DataFrame, there: set[str], methods: Sequence[str], ours: str, band: str) -> Section:
+def _draw_openness(results: pd.DataFrame, there: set[str], methods: Sequence[str], band: str) -> Section:
     shown = [metric for metric in ("f", "accuracy") if metric in there]
     missing = [f"No {METRIC_INFO[metric].label} was measured." for metric in ("f", "accuracy") if metric not in there]
     found = {metric: require_curves(results, metric) for metric in shown}
     drawings = []
     for metric, curves in found.items():
-        featured = choose_featured(curves, ours)
+        featured = choose_featured(curves)
         all_drawn = set(featured) >= set(results.loc[results["metric"] == metric, "method"])
         rest = "" if all_drawn else " All methods are in the panels below."
         text = f"{capitalize(METRIC_INFO[metric].label)} against openness: {join_names(featured, 20)}. {band}{rest}"
-        drawings.append(_draw_curves(f"openness-{metric}", curves, metric, ours, text))
-    names = order_methods(methods, ours)
+        drawings.append(_draw_curves(f"openness-{metric}", curves, metric, text))
+    names = order_methods(methods)
     for metric, curves in found.items():
         label = METRIC_INFO[metric].label
         text = f"{capitalize(label)} of every method against openness; the curves of all others are in gray. {band}"
         heard = f"{label} against openness, in one panel per method, {len(names)} in all."
-        draw = partial(draw_method_grid, curves=curves, metric=metric, methods=names, ours=ours)
+        draw = partial(draw_method_grid, curves=curves, metric=metric, methods=names)
         size = compute_grid_size(len(names))
         drawings.append(_draw_figure(f"methods-{metric}", size, draw, text, heard, whole=True, wide=True))
     return Section("openness", "Metrics against openness", drawings, missing)
 
 
-def _draw_trade(results: pd.DataFrame, there: set[str], ours: str, band: str) -> Section:
+def _draw_trade(results: pd.DataFrame, there: set[str], band: str) -> Section:
     drawings, missing = [], []
     for metric, meaning in (
         ("recognition_accuracy", "known samples that are accepted as their class"),
@@ -118,21 +124,21 @@ def _draw_trade(results: pd.DataFrame, there: set[str], ours: str, band: str) ->
             continue
         curves = require_curves(results, metric)
         text = f"{capitalize(METRIC_INFO[metric].label)}: the share of {meaning}. {band}"
-        drawings.append(_draw_curves(metric.replace("_", "-"), curves, metric, ours, text))
+        drawings.append(_draw_curves(metric.replace("_", "-"), curves, metric, text))
     if drawings:
-        trade, methods = compute_trade_curves(results, ours)
+        trade, methods = compute_trade_curves(results)
         text = (
             "Recognition, rejection and the resulting accuracy of every method. The higher the openness, the more "
             f"samples are unknown, and the closer accuracy comes to rejection. {band}"
         )
         heard = f"Recognition, rejection and accuracy against openness, one panel per method, {len(methods)} in all."
-        draw = partial(draw_trade, curves=trade, methods=methods, ours=ours)
+        draw = partial(draw_trade, curves=trade, methods=methods)
         size = compute_grid_size(len(methods), 0.35)
         drawings.append(_draw_figure("trade", size, draw, text, heard, whole=True, wide=True))
     return Section("trade", "Recognition and rejection", drawings, missing)
 
 
-def _draw_ranking(results: pd.DataFrame, there: set[str], ours: str, intervals: bool, one_level: bool) -> Section:
+def _draw_ranking(results: pd.DataFrame, there: set[str], intervals: bool, one_level: bool) -> Section:
     drawings, missing = [], []
     where = "" if one_level else " at the largest openness"
     # With one level of openness, bars replace the curves.
@@ -147,16 +153,16 @@ def _draw_ranking(results: pd.DataFrame, there: set[str], ours: str, intervals: 
         whiskers = "; whiskers are 95\N{NO-BREAK SPACE}% intervals" if intervals else ""
         text = f"{capitalize(label)}{where}, best at the top{whiskers}.{start}"
         values = ", ".join(f"{name} {format_number(mean)}" for name, mean in summary["mean"].items())
-        draw = partial(draw_ranking, summary=summary, metric=metric, openness=level.openness, ours=ours)
+        draw = partial(draw_ranking, summary=summary, metric=metric, openness=level.openness)
         size = compute_ranking_size(len(summary))
         drawings.append(_draw_figure(f"ranking-{metric}", size, draw, text, f"{label}{where}: {values}."))
     return Section("ranking", f"Ranking{where}", drawings, missing)
 
 
-def _draw_portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Section:
+def _draw_portraits(portraits: Mapping[str, Mapping[str, Any]]) -> Section:
     drawings: list[Drawing] = []
     draw: Callable[[Any], object]
-    names = order_methods((name for name, portrait in portraits.items() if portrait), ours)
+    names = order_methods((name for name, portrait in portraits.items() if portrait))
     seen: list[Any] = []
     for position, name in enumerate(names):
         portrait = portraits[name]
@@ -185,7 +191,7 @@ def _draw_portraits(portraits: Mapping[str, Mapping[str, Any]], ours: str) -> Se
     return Section("portraits", "Errors and confusion in one trial", drawings, missing)
 
 
-def _draw_targets(coverage: pd.DataFrame, ours: str, compared: str, band: str, one_level: bool) -> Section:
+def _draw_targets(coverage: pd.DataFrame, compared: str, band: str, one_level: bool) -> Section:
     drawings: list[Drawing] = []
     heading = "Thresholds for target rates"
     if coverage.empty or not coverage["known_rejected"].notna().any():
@@ -203,14 +209,14 @@ def _draw_targets(coverage: pd.DataFrame, ours: str, compared: str, band: str, o
             _draw_figure("target", _CURVES, partial(draw_target, curves=target, method=compared), text, heard)
         )
     curves = compute_coverage_curves(coverage, "known_rejected")
-    drawn, left_out = choose_coverage_methods(curves, ours)
+    drawn, left_out = choose_coverage_methods(curves)
     left = f" Not drawn: {join_names(left_out, 20)}." if left_out else ""
     text = (
         "Share of known test samples that are rejected, against the target share. The dotted line is the target; above "
         f"it, more are rejected.{left} {band}{_explain_leveling([*drawn, *left_out])}"
     )
     heard = "Share of known test samples rejected against the target: " + join_names(drawn, 20) + "."
-    draw = partial(draw_coverage, curves=curves, methods=drawn, ours=ours)
+    draw = partial(draw_coverage, curves=curves, methods=drawn)
     drawings.append(_draw_figure("coverage", _CURVES, draw, text, heard))
     return Section("targets", heading, drawings, missing)
 
@@ -226,13 +232,13 @@ def _explain_leveling(methods: Sequence[str]) -> str:
     )
 
 
-def _draw_curves(name: str, curves: Mapping[str, Curve], metric: str, ours: str, text: str) -> Drawing:
+def _draw_curves(name: str, curves: Mapping[str, Curve], metric: str, text: str) -> Drawing:
     """Draw the curves of the featured methods."""
-    label, featured = METRIC_INFO[metric].label, choose_featured(curves, ours)
+    label, featured = METRIC_INFO[metric].label, choose_featured(curves)
     some = curves[featured[0]].openness
     ends = (f"{n} from {format_number(curves[n].mean[0])} to {format_number(curves[n].mean[-1])}" for n in featured)
     heard = f"{label} against openness from {100 * some[0]:.2f} to {100 * some[-1]:.2f} %: {', '.join(ends)}."
-    draw = partial(draw_openness, curves=curves, metric=metric, methods=featured, ours=ours)
+    draw = partial(draw_openness, curves=curves, metric=metric, methods=featured)
     return _draw_figure(name, _CURVES, draw, text, heard)
 
 

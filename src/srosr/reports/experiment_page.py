@@ -60,7 +60,6 @@ def write_report(
     advice: Sequence[str] = (),
     opening: str | None = None,
     method_settings: Mapping[str, Any] | None = None,
-    ours: str = OURS,
     figures: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write the report of an experiment to `path` atomically.
@@ -88,8 +87,6 @@ def write_report(
     opening : str, optional
         Description of the only level of openness, instead of its number.
     method_settings : dict of str to dict or str, optional
-    ours : str, default "calibrated"
-        The method that is compared with all others; if it was not requested, the one with the best F-measure is.
     figures : path-like, optional
         A folder for every figure as a PNG file; figures of an earlier report that are no longer drawn are removed.
 
@@ -110,11 +107,12 @@ def write_report(
             "separate report for each."
         )
     seen = {str(name) for table in (results, failures, times) for name in table["method"].unique()}
-    methods = order_methods({*asked, *seen}, ours)
-    order = order_by_f_measure(results, methods, ours)
+    methods = order_methods({*asked, *seen})
+    order = order_by_f_measure(results, methods)
     trials = count_trials(results)
     most = max(trials.values(), default=0)
-    compared = ours if ours in methods else _find_best(results)
+    # Our method is compared with all others or, if it was not requested, the best one.
+    compared = OURS if OURS in methods else _find_best(results)
     extent = _summarize_extent(results, failures, asked, opening)
     moments = [("started", _format_moment(started)), ("finished", _format_moment(finished))]
     moments.append(("took", None if elapsed is None else format_duration(elapsed)))
@@ -133,8 +131,8 @@ def write_report(
         "failures": _group_failures(failures, methods),
         "lost": [name for name in methods if not trials.get(name) and name in set(failures["method"])],
         "notes": list(notes),
-        "headline": write_headline(results, ours if ours in methods else None),
-        "ours": ours,
+        "headline": write_headline(results, OURS if OURS in methods else None),
+        "ours": OURS,
         "compared": compared,
         "most": most,
         "intervals": most >= LEAST_FOR_INTERVAL,
@@ -151,7 +149,7 @@ def write_report(
         "versions": _tabulate_versions(versions),
     }
     if trials:
-        page["sections"] = draw_sections(results, coverage, portraits, methods=methods, ours=ours, compared=compared)
+        page["sections"] = draw_sections(results, coverage, portraits, methods=methods, compared=compared)
     tables = [column for columns in page["tables"].values() for column in columns]
     page["marks"] = {cell.mark for column in tables for cell in column.cells.values()}
     path = Path(path)
@@ -183,10 +181,7 @@ def _write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
 
 
 def _summarize_extent(
-    results: pd.DataFrame,
-    failures: pd.DataFrame,
-    asked: Mapping[str, int],
-    opening: str | None,
+    results: pd.DataFrame, failures: pd.DataFrame, asked: Mapping[str, int], opening: str | None
 ) -> dict[str, Any]:
     """Return how many of the requested trials are complete, that is, have a result or failure of every method."""
     there = {(int(t), str(m)) for one in (results, failures) for t, m in zip(one["trial"], one["method"], strict=True)}
@@ -216,7 +211,6 @@ def _format_moment(when: datetime | str | None) -> str | None:
 
 
 def _group_failures(failures: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, str]]:
-    """Return the failures, grouped by method and reason."""
     rows = []
     for (method, reason), group in failures.groupby(["method", "reason"]):
         numbers = sorted(int(t) for t in group["trial"].unique())
@@ -267,16 +261,10 @@ def _tabulate_pairs(results: pd.DataFrame, compared: str, order: Sequence[str]) 
         rows = [(name, largest.get(name), beside.get(name)) for name in order if name in largest or name in beside]
         if rows:
             most = max(cell["n"] for _, *cells in rows for cell in cells if cell)
-            least = min(1.0, len(rows) * 2.0 ** (1 - most))
-            tables.append(
-                {
-                    "label": capitalize(METRIC_INFO[metric].label),
-                    "rows": rows,
-                    "averaged": bool(beside),
-                    "most": most,
-                    "least": f"{least:.2g}" if least >= 0.05 else "",
-                }
-            )
+            smallest = min(1.0, len(rows) * 2.0 ** (1 - most))
+            least = f"{smallest:.2g}" if smallest >= 0.05 else ""
+            label = capitalize(METRIC_INFO[metric].label)
+            tables.append({"label": label, "rows": rows, "averaged": bool(beside), "most": most, "least": least})
     return tables
 
 
@@ -309,7 +297,6 @@ def _tabulate_versions(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _format_setting(value: Any) -> str:
-    """Return a setting as text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {_format_setting(part)}" for name, part in value.items()) or "default"
     if isinstance(value, (list, tuple)):

@@ -302,13 +302,13 @@ def count_trials(results: pd.DataFrame) -> dict[str, int]:
     return {str(name): int(n) for name, n in there.groupby("method")["trial"].nunique().items()}
 
 
-def order_by_f_measure(results: pd.DataFrame, methods: Sequence[str], ours: str = OURS) -> list[str]:
+def order_by_f_measure(results: pd.DataFrame, methods: Sequence[str]) -> list[str]:
     """Return methods in the order of the tables: by F-measure at the largest openness, those without it last."""
     steps = find_levels(results, "f")
     order: list[str] = []
     if steps and (ranking := rank_by_metric(values_at(results, "f", steps[-1]), 1)):
         order = [str(name) for name in ranking.summary.index if name in methods]
-    return order + [name for name in order_methods(methods, ours) if name not in order]
+    return order + [name for name in order_methods(methods) if name not in order]
 
 
 def average_if_several(results: pd.DataFrame, metric: str) -> pd.DataFrame | None:

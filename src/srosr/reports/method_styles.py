@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,14 +84,14 @@ def is_ours(name: str, ours: str = OURS) -> bool:
     return name == ours or name.startswith(f"{ours}-")
 
 
-def assign_strokes(methods: Sequence[str], ours: str = OURS) -> dict[str, MethodStroke]:
+def assign_strokes(methods: Sequence[str]) -> dict[str, MethodStroke]:
     """Return a stroke for each method; those of the paper always have the same."""
     own = dict(zip((name for name in PAPER_METHODS if name != OURS), _STROKES, strict=False))
     drawn = {
         name: own[base] for name in methods if (base := _find_base(name, own)) and (base == name or base not in methods)
     }
-    drawn[ours] = _OURS
-    drawn |= {name: _OURS_VARIANT for name in [n for n in methods if n != ours and is_ours(n, ours)][:1]}
+    drawn[OURS] = _OURS
+    drawn |= {name: _OURS_VARIANT for name in [n for n in methods if n != OURS and is_ours(n)][:1]}
     free = [stroke for stroke in _STROKES if stroke not in drawn.values()] or list(_STROKES)
     others = [name for name in methods if name not in drawn]
     drawn |= {name: free[i % len(free)] for i, name in enumerate(others)}
@@ -101,9 +102,9 @@ def _find_base(name: str, own: dict[str, MethodStroke]) -> str | None:
     return next((base for base in own if name == base or name.startswith(f"{base}-")), None)
 
 
-def label_method(name: str, ours: str, n: int, most: int) -> str:
+def label_method(name: str, n: int, most: int) -> str:
     """Return the label of a method in a legend, which marks ours and methods with fewer trials."""
-    return name + (" (ours)" if is_ours(name, ours) else "") + (f" ({n} of {most} trials)" if n < most else "")
+    return name + (" (ours)" if is_ours(name) else "") + (f" ({n} of {most} trials)" if n < most else "")
 
 
 def escape_label(name: object) -> str:
@@ -121,15 +122,12 @@ def shorten_names(names: Sequence[str], longest: int = 14) -> list[str]:
     >>> shorten_names(["crab", "hand-painted-porcelain"], longest=12)
     ['crab', 'hand-p…elain']
     """
-    cut = [" ".join(str(name).split()) for name in names]
-    cut = [_cut_middle(name, longest) for name in cut]
-    seen: dict[str, int] = {}
-    for name in cut:
-        seen[name] = seen.get(name, 0) + 1
-    counts: dict[str, int] = {}
+    cut = [_cut_middle(" ".join(str(name).split()), longest) for name in names]
+    seen = Counter(cut)
+    counts: Counter[str] = Counter()
     for i, name in enumerate(cut):
         if seen[name] > 1 and names.count(names[i]) == 1:
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] += 1
             mark = f"·{counts[name]}"
             cut[i] = name[: longest - len(mark)] + mark
     return cut

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.messages import did_you_mean, join_names, quote_names
-from .arrays import MatArrays, NamedArrays, NpzArrays, read_header, read_rows
+from .arrays import MatArrays, NamedArrays, NpyHeader, NpzArrays, read_header, read_rows
 from .cells import NotAClass, convert_labels
 from .columns import LABEL_NAMES, check_number
 from .input_file import InputFile, raise_as_read_error
@@ -42,15 +42,9 @@ class ArrayRows(RowSource):
     """Rows of an array with two axes; features have numbers instead of names."""
 
     def __init__(
-        self,
-        name: str,
-        title: str,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-        options: ReadOptions,
-        label: str | None,
-        given: _Given,
+        self, name: str, title: str, array: NpyHeader | AnyArray, options: ReadOptions, label: str | None, given: _Given
     ) -> None:
+        shape, dtype = array.shape, array.dtype
         what = f"{title}{dtype} of shape {shape}"
         if dtype.kind not in "fiub":
             raise ReadError(f"{name} must hold real numbers, but has {what}: save numbers.")
@@ -63,14 +57,9 @@ class ArrayRows(RowSource):
         if options.n_features is not None:
             check_number(name, shape[1], options.n_features, in_columns=False)
         super().__init__(
-            name,
-            shape[1],
-            drop_missing=options.drop_missing,
-            label=label,
-            label_kind="array",
-            n_rows=shape[0],
+            name, shape[1], drop_missing=options.drop_missing, label=label, label_kind="array", n_rows=shape[0],
             given=given,
-        )
+        )  # fmt: skip
         self._n_read = 0
 
     @property
@@ -101,7 +90,7 @@ class NpyRows(ArrayRows):
             raise ReadError(f"{file.name} is one array without labels: give them in a file of their own with --labels.")
         with raise_as_read_error(file.name), file.open() as stream:
             self._header = read_header(stream, file.size)
-        super().__init__(file.name, "", self._header.shape, self._header.dtype, options, None, given)
+        super().__init__(file.name, "", self._header, options, None, given)
 
     def _read_parts(self, size: int) -> Iterator[tuple[AnyArray, None]]:
         n_rows = self._header.shape[0]
@@ -125,7 +114,7 @@ class HeldRows(ArrayRows):
             )
         label = _find_label(file.name, arrays, samples, options)
         X = arrays.get(samples)
-        super().__init__(file.name, f"in {samples!r} ", X.shape, X.dtype, options, label, given)
+        super().__init__(file.name, f"in {samples!r} ", X, options, label, given)
         self._X = X
         self._labels = None if label is None else _read_labels(file.name, arrays, label, X.shape)
 

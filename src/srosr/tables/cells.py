@@ -59,14 +59,9 @@ def parse_labels(cells: Sequence[str]) -> list[str | None]:
     present = [text for text in stripped if text not in _MISSING]
     if all(map(is_number, present)):
         for cell, text in zip(cells, stripped, strict=True):
-            if text not in _MISSING and not _is_whole(text):
+            if text not in _MISSING and not (float(text).is_integer() or text.lstrip("+-").isdigit()):
                 raise NotAClass(cell)
     return [None if text in _MISSING else _without_zeros(text) for text in stripped]
-
-
-def _is_whole(text: str) -> bool:
-    value = float(text)
-    return value.is_integer() or text.lstrip("+-").isdigit()
 
 
 def _without_zeros(text: str) -> str:

@@ -56,7 +56,6 @@ class ClassSampler:
 
 
 def _keep_smallest(own: tuple[Array, IntArray, AnyArray], most: int) -> tuple[Array, IntArray, AnyArray]:
-    """Return the samples with the smallest keys."""
     order = np.argsort(own[0])[:most]
     return own[0][order], own[1][order], own[2][order]
 

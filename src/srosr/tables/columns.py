@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from .._support.messages import count_of, did_you_mean, join_names, quote_names
 from .read_options import ReadOptions
@@ -11,6 +12,7 @@ from .row_source import ReadError
 
 #: Names by which a column or array of labels is known, in any case.
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
+TextColumns: TypeAlias = Callable[[], Collection[int]]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ def assign_roles(
     file: str,
     names: Sequence[str],
     options: ReadOptions,
-    text_columns: Callable[[], Collection[int]],
+    text_columns: TextColumns,
     *,
     numbering: int | None = None,
     named: bool = True,
@@ -50,7 +52,7 @@ def assign_roles(
         )
     expected = (options.feature_names if named else None) or ()
     kept = tuple(place[name] for name in options.keep)
-    label = _find_label(file, names, place, options, set(expected), text_columns)
+    label = _find_label(file, place, options, set(expected), text_columns)
     left_out = {numbering, label, *kept, *(place[name] for name in options.ignore)}
     left_out |= {place[name] for name in options.ignore_if_present if name in place and name not in expected}
     if options.label is not None:
@@ -72,12 +74,7 @@ def _absent(file: str, name: str, option: str, names: Sequence[str]) -> str:
 
 
 def _find_label(
-    file: str,
-    names: Sequence[str],
-    place: dict[str, int],
-    options: ReadOptions,
-    expected: set[str],
-    text_columns: Callable[[], Collection[int]],
+    file: str, place: dict[str, int], options: ReadOptions, expected: set[str], text_columns: TextColumns
 ) -> int | None:
     if options.label is not None:
         return place[options.label]

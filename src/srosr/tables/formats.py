@@ -1,4 +1,4 @@
-"""Open a table of samples of any format."""
+"""Open a table of samples of any format, with labels of its own or from a separate file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from .._support.messages import join_names
-from .input_file import InputFile
+from .arrays import read_array, read_header
+from .cells import NotAClass, convert_labels, parse_label_column
+from .input_file import InputFile, raise_as_read_error
 from .read_options import ReadOptions
-from .row_source import ReadError, RowSource
+from .row_source import GivenLabels, ReadError, RowSource
 
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
@@ -77,9 +79,7 @@ def open_rows(
     if options.labels_file is not None and options.labels != "no":
         if options.label is not None:
             raise ReadError(f"{name} cannot have its labels in two places: give --label or --labels, not both.")
-        from .label_file import read_label_file
-
-        given = read_label_file(options.labels_file)
+        given = _read_label_file(options.labels_file)
     if isinstance(source, InputFile) and small.endswith(_PARQUET):
         from .parquet import ParquetRows
 
@@ -91,3 +91,40 @@ def open_rows(
     from .text_table import TextRows
 
     return TextRows(source, name, options, given)
+
+
+def _read_label_file(path: str | os.PathLike[str]) -> GivenLabels:
+    """Read labels from an ``.npy`` file, or from text with one label per line."""
+    file = InputFile(os.fsdecode(path))
+    try:
+        with raise_as_read_error(file.name), file.open() as stream:
+            if file.name.lower().endswith(".npy"):
+                values = read_array(stream, read_header(stream, file.size))
+                if values.ndim == 0 or values.size != max(values.shape):
+                    raise ReadError(f"{file.name} has labels of the shape {values.shape}: give one for each row.")
+                labels = convert_labels(values.reshape(-1))
+            else:
+                labels = parse_label_column(_split_lines(stream.read(), file.name))
+    except NotAClass as error:
+        raise ReadError(
+            f"{file.name} has {error.value} as a label, which looks like a measurement, not a class: give the labels."
+        ) from None
+    return GivenLabels(file.name, labels, f"the labels of {file.name}")
+
+
+def _split_lines(data: bytes, file: str) -> list[str]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ReadError(f"{file} is not in UTF-8, as line {line} shows: save it as text in UTF-8.") from None
+    if "\0" in text:
+        raise ReadError(
+            f"{file} has zero bytes, so that it is not text: give text with one label per line, or an .npy file."
+        )
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise ReadError(f"{file} has no labels: give one for each row.")
+    return lines

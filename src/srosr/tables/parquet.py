@@ -45,13 +45,8 @@ class ParquetRows(RowSource):
             raise ReadError(f"{file.name} has several columns of the same name: {same}; give each its own.")
         numbering = names.index(_INDEX) if _INDEX in names else None
         kinds = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
-        roles = assign_roles(
-            file.name,
-            names,
-            options,
-            lambda: [place for place, kind in enumerate(kinds) if any(is_kind(kind) for is_kind in _TEXT)],
-            numbering=numbering,
-        )
+        texts = [place for place, kind in enumerate(kinds) if any(is_kind(kind) for is_kind in _TEXT)]
+        roles = assign_roles(file.name, names, options, lambda: texts, numbering=numbering)
         used = {*roles.features, *roles.kept, *(() if roles.label is None else (roles.label,))}
         for place in sorted(used):
             if pa.types.is_nested(kinds[place]):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._support.array_types import AnyArray, Array
-from ..features import is_picture, list_pictures
+from .._support.array_types import Array
+from ..features import is_picture, list_pictures, read_picture
 from .read_options import ReadOptions
 from .row_source import Block, GivenLabels, ReadError, Rows, RowSource
 
@@ -78,19 +78,16 @@ class PictureSource(RowSource):
         folder = Path(path) if os.path.isdir(path) else Path(path).parent
         self.names = [_name_picture(picture, folder) for picture in self.paths]
         self._features, self._done = features, 0
-        given: AnyArray | None = None
+        given = None
         inside = [picture.parent != folder for picture in self.paths]
         if options.labels == "required" and not all(inside):
             stray = self.names[inside.index(False)]
             raise ReadError(f"{os.fspath(path)}: {stray} is in no subfolder, and subfolders name the classes.")
         if options.labels != "no" and all(inside):
-            given = np.array([picture.parent.name for picture in self.paths], dtype=object)
+            classes = np.array([picture.parent.name for picture in self.paths], dtype=object)
+            given = GivenLabels("folder", classes, "folder")
         super().__init__(
-            os.fspath(path),
-            n_features,
-            drop_missing=options.skip_broken,
-            n_rows=len(self.paths),
-            given=None if given is None else GivenLabels("folder", given, "folder"),
+            os.fspath(path), n_features, drop_missing=options.skip_broken, n_rows=len(self.paths), given=given
         )
 
     @property
@@ -159,8 +156,6 @@ def _find_pictures(path: Path) -> list[Path]:
 
 
 def _read(path: Path) -> Array:
-    from ..features import read_picture
-
     try:
         return read_picture(path, None)
     except ValueError as error:

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
@@ -87,14 +88,8 @@ class TextRows(RowSource):
             features, kept = find_columns(layout.names)
             roles = Roles(tuple(features), None, tuple(kept))
         else:
-            roles = assign_roles(
-                name,
-                layout.names,
-                options,
-                lambda: _find_text_columns(first, layout),
-                numbering=layout.numbering,
-                named=options.header,
-            )
+            texts = partial(_find_text_columns, first, layout)
+            roles = assign_roles(name, layout.names, options, texts, numbering=layout.numbering, named=options.header)
         self._layout: _Layout = layout
         self._roles: Roles = roles
         notes = list(roles.notes)
