@@ -488,6 +488,16 @@ def test_own_csv_is_read_by_the_names_of_its_columns(tmp_path):
     assert data.part.tolist() == ["train", "test"]
 
 
+@pytest.mark.parametrize("name", ["label", "Labels", "class", "target", "y"])
+def test_own_csv_has_its_classes_where_fit_finds_them(tmp_path, name):
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{name},a,b\n3,1,2\n5,3,4\n3,5,6\n")
+    by_fit = open_rows(path, labels="required").read()
+    data = read_dataset(path)
+    assert [data.class_names[k] for k in data.y] == [str(label) for label in by_fit.labels] == ["3", "5", "3"]
+    np.testing.assert_array_equal(data.X, by_fit.X)
+
+
 def test_the_last_column_of_own_csv_has_the_classes_where_none_is_named_so(tmp_path):
     path = tmp_path / "iris.csv"
     path.write_text("a,b,species\n1,2,10\n3,4,9\n")
@@ -532,7 +542,7 @@ def read_csv_plainly(text):
     header = [name.strip() for name in next(lines)]
     small = [name.lower() for name in header]
     part = small.index("part") if "part" in small else None
-    places = [place for place, name in enumerate(small) if name in ("label", "class", "y")]
+    places = [place for place, name in enumerate(small) if name in ("label", "labels", "class", "target", "y")]
     label = places[0] if places else max(place for place in range(len(header)) if place != part)
     rows = [cells for cells in lines if cells]
     features = [place for place in range(len(header)) if place not in (label, part)]
@@ -542,7 +552,7 @@ def read_csv_plainly(text):
 
 
 NAMES = st.lists(
-    st.sampled_from(["a", "b", "b ", "", "400", "1", "part", "target", "x;y", "x|y", 'say "b"', "é", "Species", "a,b"]),
+    st.sampled_from(["a", "b", "b ", "", "400", "1", "part", "weight", "x;y", "x|y", 'say "b"', "é", "Species", "a,b"]),
     min_size=2,
     max_size=5,
 ).filter(lambda names: names.count("part") <= 1 and sum(name != "part" for name in names) > 1)
@@ -554,7 +564,7 @@ LAYOUTS = [("\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_MINIMAL), ("\n", csv.QU
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(data=st.data(), names=NAMES, label=st.sampled_from([None, "label", "Class", "y"]))
+@given(data=st.data(), names=NAMES, label=st.sampled_from([None, "label", "Labels", "Class", "target", "y"]))
 def test_own_csv_that_was_readable_before_gives_the_same_samples_and_classes(tmp_path_factory, data, names, label):
     """Whatever the columns are called: blank, a number, twice the same; whatever the classes look like."""
     if label is not None:

@@ -11,11 +11,10 @@ import numpy as np
 
 from .._support.messages import join_names
 from ..features import list_pictures as list_pictures
-from ..tables import ReadError, number_classes, open_plain_csv, open_rows, read_npz
+from ..tables import LABEL_NAMES, ReadError, number_classes, open_plain_csv, open_rows, read_npz
 from .dataset import Dataset, DatasetError
 from .fetch import raise_as_dataset_error
 
-_LABEL_COLUMNS = ("label", "class", "y")
 _PART_COLUMN = "part"
 
 
@@ -29,13 +28,13 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     Parameters
     ----------
     path : path
-        - ``.csv`` with a header and commas: the column called ``label``, ``class`` or ``y`` has the classes, or else
-          the last one; a column ``part`` has the parts; all others are features.
+        - ``.csv`` with a header and commas: the column called label, labels, class, target or y, in any case, has the
+          classes, or else the last one; a column ``part`` has the parts; all others are features.
         - ``.npz`` with ``X`` (n_samples, n_features), ``y`` (n_samples,) and optionally ``class_names`` and ``part``.
           With ``class_names``, ``y`` has places in it; without, ``y`` has the classes themselves, names or numbers.
         - any other table or arrays that :func:`srosr.tables.open_rows` reads, and files of the two kinds above that do
-          not follow their rule: the classes are where ``srosr fit`` finds them, in the column (or array) called label,
-          labels, class, target or y, in any case, or else in the only column of text. A column ``part`` has the parts.
+          not follow their rule: the classes are where ``srosr fit`` finds them, in the column or array of such a name,
+          or else in the only column of text. A column ``part`` has the parts.
         - a folder: a subfolder of pictures for each class.
 
     Returns
@@ -134,7 +133,7 @@ def _find_columns(header: Sequence[str]) -> tuple[int, int | None, list[int]]:
         raise _NotPlainCsv
     if all(_is_number(name) for name in header):
         raise ValueError("its first line must be a header with the names of the columns, but it has only numbers")
-    labels = [place for place, name in enumerate(small) if name in _LABEL_COLUMNS]
+    labels = [place for place, name in enumerate(small) if name in LABEL_NAMES]
     parts = [place for place, name in enumerate(small) if name == _PART_COLUMN]
     if len(labels) > 1 or len(parts) > 1:
         twice = [header[place] for place in (labels if len(labels) > 1 else parts)]

@@ -1,6 +1,7 @@
 from .arrays import read_npz as read_npz
 from .class_sampler import ClassSampler as ClassSampler
 from .class_sampler import number_classes as number_classes
+from .columns import LABEL_NAMES as LABEL_NAMES
 from .data_overview import Overview as Overview
 from .data_overview import make_overview as make_overview
 from .decision_files import DecisionWriter as DecisionWriter
