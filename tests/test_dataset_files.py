@@ -712,6 +712,6 @@ def test_text_that_is_not_the_published_one_is_never_taken_for_it(tmp_path_facto
 
 
 def test_importing_data_sets_loads_nothing_heavy():
-    heavy = "('pooch', 'requests', 'sklearn', 'scipy', 'pandas', 'PIL', 'rich', 'numba')"
+    heavy = "('platformdirs', 'requests', 'sklearn', 'scipy', 'pandas', 'PIL', 'rich', 'numba')"
     program = f"import sys, srosr.datasets; found = [m for m in {heavy} if m in sys.modules]; assert not found, found"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

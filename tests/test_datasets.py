@@ -651,7 +651,7 @@ def test_a_folder_of_pictures_is_own_data_and_other_files_are_not(tmp_path, monk
     with pytest.raises(DatasetError, match="does not exist"):
         read_dataset(tmp_path / "absent.csv")
     (tmp_path / "data.xlsx").write_bytes(b"x")
-    with pytest.raises(DatasetError, match="an unknown ending"):
+    with pytest.raises(DatasetError, match="an unknown suffix"):
         read_dataset(tmp_path / "data.xlsx")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="has no pictures"):

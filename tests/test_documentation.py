@@ -168,7 +168,7 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page):
             there = ROOT / "examples" / f"{Path(path).stem}.py"
             assert there.exists() or Path(path).stem == "index", f"{target}: there is no such example"
             continue
-        if not there.exists() and not there.suffix:  # a page without its ending
+        if not there.exists() and not there.suffix:  # a page without its suffix
             there = there.with_suffix(".md")
         assert there.exists() or there.with_suffix(".rst").exists(), f"{target} leads nowhere"
         assert not anchor or there.suffix != ".md" or anchor in anchors(there), f"{target}: there is no such heading"

@@ -21,11 +21,11 @@ from srosr.reports.experiment_figures import FIGURE_NAME
 from srosr.reports.experiment_page import write_report
 from srosr.reports.experiment_text import (
     build_column,
+    describe_few_trials,
     format_comparison,
     order_by_f_measure,
     rank_by_metric,
     sum_times,
-    warn_of_few_trials,
     write_headline,
 )
 
@@ -372,7 +372,7 @@ def test_the_report_says_that_the_papers_rules_level_off_if_they_are_shown(page,
 
 @pytest.mark.parametrize(("most", "start"), [(0, ""), (1, "With only one trial"), (4, "With only 4 trials"), (5, "")])
 def test_the_report_says_that_few_trials_show_little(most, start):
-    assert warn_of_few_trials(most).startswith(start) and bool(warn_of_few_trials(most)) == bool(start)
+    assert describe_few_trials(most).startswith(start) and bool(describe_few_trials(most)) == bool(start)
 
 
 def test_a_single_method_is_compared_with_no_other():

@@ -601,7 +601,7 @@ def test_a_damaged_parquet_file_raises_an_error(tmp_path):
     path.write_bytes(content[:-20])
     check_error("damaged", path)
     path.write_bytes(b"a,b\n1,2\n")
-    check_error("damaged or not of the kind its ending says", path)
+    check_error("damaged or not of the kind its suffix says", path)
 
 
 # Arrays

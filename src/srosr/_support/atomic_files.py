@@ -141,12 +141,11 @@ def make_folder(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder, not in its subfolders."""
+    """Remove the temporary files and folders that killed processes left in a folder, not in its subfolders."""
     with os.scandir(folder) as entries:
-        leftovers = [entry.path for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        leftovers = [Path(entry.path) for entry in entries if _TEMPORARY.fullmatch(entry.name)]
     for leftover in leftovers:
-        with suppress(FileNotFoundError):
-            os.unlink(leftover)
+        _remove(leftover)
 
 
 def _sync(folder: Path) -> None:

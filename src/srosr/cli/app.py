@@ -129,7 +129,7 @@ def main(context: click.Context) -> None:
       srosr reproduce --list
 
     Every command has a --help with examples. Exit status: 0 done, 1 part of the work failed, 2 invalid input (a
-    message says why, and nothing is written), 130 interrupted.
+    message says why, and nothing is written), 130 interrupted by Ctrl-C, 143 by SIGTERM.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .._support.atomic_files import write_atomically
-from .._support.messages import choose_from, join_names
+from .._support.messages import choose_from, count_of, join_names
 from .._support.number_format import format_number, format_seconds
 from .comparison_data import read_comparison_data
 from .console import err, jobs_option, json_option, out, print_json, quiet_option, seed_option
@@ -288,7 +288,7 @@ def _tabulate(comparison: _Comparison, outcome: Reproduction, ranking: list[Stan
     words = protocol.merge_levels(outcome.tables["results"])[1]
     n = advice.n_trials
     table = Table(
-        title=f"{protocol.title}: {n} trial{'s' if n > 1 else ''}, {words}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+        title=f"{protocol.title}: {count_of(n, 'trial')}, {words}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
         title_justify="left", title_style="bold", header_style="bold", caption_justify="left", caption_style="dim",
     )  # fmt: skip
     means = [by, *(metric for metric in HEADINGS if metric != by)][:3]

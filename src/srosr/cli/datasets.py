@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) -> None:
     """List the public data sets, or describe one.
 
-    A data set is looked for in the folder SROSR_DATA_DIR, then in the cache; --fetch downloads it and verifies its
-    checksum. "digits" comes with scikit-learn and is always available. "srosr reproduce" uses these data sets; in
+    A data set is looked for in the folder SROSR_DATA_DIR, then in the cache; --fetch downloads it and checks its
+    content. "digits" comes with scikit-learn and is always available. "srosr reproduce" uses these data sets; in
     Python they are srosr.load_dataset(NAME).
 
     --export writes tables to begin with: known.csv has half the samples of 60 % of the classes, new.csv has the other

@@ -33,7 +33,7 @@ _CAPTION = "thresholds set to reject {0.target_rejection:.0%} of known samples; 
     type=click.Path(path_type=Path),
     default=Path("srosr-demo.png"),
     show_default=True,
-    help="Where to write the figure; the ending (.png, .pdf or .svg) chooses the format.",
+    help="Where to write the figure; the suffix (.png, .pdf or .svg) chooses the format.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of the table.")
 def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:

@@ -46,7 +46,7 @@ _WIDE = 240
 )  # fmt: skip
 @click.option(
     "--figure", type=click.Path(path_type=Path), metavar="FILE",
-    help="Write the figure to this file; the ending (.png, .pdf or .svg) chooses the format.",
+    help="Write the figure to this file; the suffix (.png, .pdf or .svg) chooses the format.",
 )  # fmt: skip
 @data_options(model=True)
 @seed_option("Seed of the bootstrap intervals.")

@@ -36,7 +36,7 @@ _MOST_PICTURES = 6
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("srosr-explanation.png"), show_default=True,
-    help="Where to write the figure; the ending (.png, .pdf or .svg) chooses the format.",
+    help="Where to write the figure; the suffix (.png, .pdf or .svg) chooses the format.",
 )  # fmt: skip
 @click.option("--no-figure", is_flag=True, help="Print the explanation only.")
 @data_options(labels=False, model=True)

@@ -14,8 +14,8 @@ FIGURE_FORMATS = ("png", "pdf", "svg")
 def check_figure_path(path: Path, option: str = "--out", *inputs: Path | str) -> None:
     """Raise if a figure cannot be written to a path, or the path is one of the inputs."""
     if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
-        endings = join_names((f".{ending}" for ending in FIGURE_FORMATS), last="or")
-        raise cannot_write("the figure", path, f"the name must end in {endings}", option)
+        suffixes = join_names((f".{name}" for name in FIGURE_FORMATS), last="or")
+        raise cannot_write("the figure", path, f"the name must end in {suffixes}", option)
     check_output_path(path, "the figure", option, *inputs)
 
 

@@ -41,7 +41,7 @@ def predict(
     fitted, may be present and are ignored. Files are read and written in parts and may be larger than memory.
 
     Columns of the output: row (from 0), label (a class, or "unknown"), unknown_score (the larger, the less like a known
-    class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected). The ending of -o
+    class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected). The suffix of -o
     chooses the format: .csv, .jsonl or .parquet. A file is written completely or not at all.
 
     \b

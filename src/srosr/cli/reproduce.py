@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._support.messages import count_of
 from .._support.number_format import format_duration
 from .console import PLAIN, jobs_option, json_option, print_json, seed_option
 from .errors import InputError, name_errors
@@ -236,7 +237,7 @@ def _print_table(console: Console, protocol: Protocol, outcome: Reproduction) ->
     marks = {cell.mark for column in columns for cell in column.cells.values()}
     ahead = "; ^ better than it in the trials that both have" if AHEAD in marks else ""
     few = "; in parentheses, the number of trials where it is smaller" if min(trials.values()) < most else ""
-    console.print(f"* best of its column{ahead}; {most} trial{'s' if most > 1 else ''}{few}", style="dim")
+    console.print(f"* best of its column{ahead}; {count_of(most, 'trial')}{few}", style="dim")
 
 
 def _format_cell(cell: Cell, mark: str) -> str:

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from .._support.atomic_files import make_folder, open_atomically
+from .._support.messages import join_names
 from .dataset import Dataset, DatasetError, DatasetNotFound
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class DataFile:
     def advice(self) -> str:
         """Return what the user can do, in one or two sentences."""
         checksum = self.names[self.name]
-        origin = f" from {' or '.join(self.urls)}" if self.urls else ""
+        origin = f" from {join_names(self.urls, last='or')}" if self.urls else ""
         proof = f" ({checksum})" if checksum else ""
         put = f"Put {self.name}{proof}{origin} into the folder that SROSR_DATA_DIR names, as {self.folder}/{self.name}."
         return f"{put} {self.hint}".strip()
@@ -82,9 +83,9 @@ def cache_folder() -> Path:
     named = os.environ.get("SROSR_CACHE_DIR")
     if named:
         return Path(named).expanduser().absolute()
-    import pooch
+    from platformdirs import user_cache_path
 
-    return Path(pooch.os_cache("srosr")).expanduser()
+    return user_cache_path("srosr")
 
 
 def find_file(file: DataFile) -> Path | None:
@@ -221,12 +222,15 @@ def download_file(url: str, target: Path, checksum: str | None = None) -> None:
             headers = {"Accept-Encoding": "identity"}
             with requests.get(url, stream=True, timeout=TIMEOUT, headers=headers) as answer:
                 answer.raise_for_status()
-                n_bytes = int(answer.headers.get("Content-Length", 0)) or None
+                length = answer.headers.get("Content-Length", "")
+                n_bytes = int(length) if length.isdecimal() else None
                 with _show_progress(target.name, n_bytes) as advance:
                     for chunk in answer.iter_content(_CHUNK):
                         file.write(chunk)
                         advance(len(chunk))
                 file.flush()
+                if n_bytes is not None and file.tell() != n_bytes:  # older versions of urllib3 do not notice
+                    raise DatasetError("the connection broke off before the file was complete")
             if checksum is not None and not has_checksum(file, checksum):
                 raise DatasetError(f"the downloaded file is not the right one: its checksum is not {checksum}")
     except requests.HTTPError as error:

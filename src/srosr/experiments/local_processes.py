@@ -4,6 +4,9 @@ Each worker is a new interpreter that runs one task at a time. The task of a wor
 script that uses this executor needs no ``if __name__ == "__main__"``. Parent and worker exchange frames (eight bytes of
 length, then a pickle) over the worker's standard input and output: a function first, then tasks, with one answer each.
 A worker whose input ends exits at once, even in the middle of a task, so that no worker outlives its parent.
+
+loky was tried instead, and two of these guarantees are lost with it: a worker that dies fails other tasks too without a
+word on which of them it was, and workers outlive a parent that is killed.
 """
 
 from __future__ import annotations

@@ -35,14 +35,14 @@ class UnfitWorkerError(RuntimeError):
 
 @dataclass(frozen=True)
 class LostTask:
-    """The place holder for the result of a task that raised or whose worker died; the reason is one line."""
+    """The placeholder for the result of a task that raised or whose worker died; the reason is one line."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class UnfitWorker:
-    """The place holder for the result of a task whose worker raised `UnfitWorkerError`.
+    """The placeholder for the result of a task whose worker raised `UnfitWorkerError`.
 
     Executors end the run with an `ExecutorError`: a worker that fails at once would take task after task. ``worker`` is
     its host name, or the executor's own name for it.

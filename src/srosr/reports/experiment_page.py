@@ -22,11 +22,11 @@ from .experiment_text import (
     average_if_several,
     build_column,
     count_trials,
+    describe_few_trials,
     format_comparison,
     order_by_f_measure,
     rank_by_metric,
     tabulate_times,
-    warn_of_few_trials,
     write_headline,
 )
 from .html_page import Drawing, render_page
@@ -136,7 +136,7 @@ def write_report(
         "compared": compared,
         "most": most,
         "intervals": most >= LEAST_FOR_INTERVAL,
-        "few": warn_of_few_trials(most),
+        "few": describe_few_trials(most),
         "trials": trials,
         "order": order,
         "tables": _build_columns(results, trials),

@@ -264,7 +264,7 @@ def _spell_trials(n: float) -> str:
     return "one trial" if n == 1 else "two trials" if n == 2 else f"{int(n)} trials"
 
 
-def warn_of_few_trials(most: int) -> str:
+def describe_few_trials(most: int) -> str:
     """Return a warning about few trials; empty if there are enough or none."""
     if not 0 < most < ENOUGH_TRIALS:
         return ""

@@ -37,7 +37,7 @@ def is_number(text: str) -> bool:
     return _NUMBER.match(text) is not None
 
 
-def to_number(cell: str) -> float | None:
+def parse_number(cell: str) -> float | None:
     """Return the number in a cell, NaN where it is missing, or None for other text."""
     text = cell.strip()
     if _NUMBER.match(text):

@@ -17,8 +17,8 @@ from .row_source import GivenLabels, ReadError, RowSource
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
 _ARRAYS = (".npz", ".npy", ".mat")
-#: Endings of files that can be read.
-ENDINGS = (*_TEXT, *_PARQUET, *_ARRAYS)
+#: Suffixes of files that can be read.
+SUFFIXES = (*_TEXT, *_PARQUET, *_ARRAYS)
 
 
 def open_rows(
@@ -29,7 +29,7 @@ def open_rows(
     Parameters
     ----------
     path : path
-        A file whose ending says its format, or ``"-"`` for comma-separated values on standard input.
+        A file whose suffix says its format, or ``"-"`` for comma-separated values on standard input.
 
         - ``.csv``, ``.tsv``, ``.txt``, also with ``.gz``: text in UTF-8, one sample per line, values separated by
           comma, semicolon, tab or |;
@@ -73,8 +73,9 @@ def open_rows(
         source: InputFile | BinaryIO = stdin if stdin is not None else sys.stdin.buffer
     else:
         source = InputFile(name)
-        if not small.endswith(ENDINGS):
-            raise ReadError(f"{name} has an unknown ending: give a file that ends in {join_names(ENDINGS, last='or')}.")
+        if not small.endswith(SUFFIXES):
+            known = join_names(SUFFIXES, last="or")
+            raise ReadError(f"{name} has an unknown suffix: give a file that ends in {known}.")
     given = None
     if options.labels_file is not None and options.labels != "no":
         if options.label is not None:

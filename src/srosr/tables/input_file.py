@@ -74,7 +74,7 @@ def raise_as_read_error(file: str) -> Iterator[None]:
         ) from None
     except (pa.ArrowException, *_LIBRARY_ERRORS) as error:
         raise ReadError(
-            f"{file} is damaged or not of the kind its ending says ({_reason(error)}): save it again."
+            f"{file} is damaged or not of the kind its suffix says ({_reason(error)}): save it again."
         ) from None
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from .._support.messages import count_of, quote_names, quote_text
-from .cells import MISSING, NotAClass, is_number, parse_label_column, parse_labels, quote_for_shell, to_number
+from .cells import MISSING, NotAClass, is_number, parse_label_column, parse_labels, parse_number, quote_for_shell
 from .columns import Roles, assign_roles
 from .input_file import InputFile, raise_as_read_error
 from .read_options import ReadOptions
@@ -210,7 +210,7 @@ class TextRows(RowSource):
                 raise self._ragged(line, len(cells))
             row = []
             for place in roles.features:
-                value = to_number(cells[place])
+                value = parse_number(cells[place])
                 if value is None:
                     raise self._not_a_number(line, names[place], cells[place])
                 row.append(value)
@@ -317,7 +317,7 @@ def _find_text_columns(block: TextBlock, layout: _Layout) -> Sequence[int]:
             if len(cells) != len(layout.names):
                 continue
             for place, cell in enumerate(cells):
-                value = to_number(cell)
+                value = parse_number(cell)
                 if value is None and not _DECIMAL_COMMA.match(cell.strip()):
                     texts[place] += 1
                 elif value is None or not math.isnan(value):
