@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from srosr._support import atomic_files
-from srosr._support.atomic_files import discard_unfinished, open_atomically, open_folder_atomically, write_atomically
+from srosr._support.atomic_files import (
+    discard_unfinished,
+    open_atomically,
+    open_folder_atomically,
+    remove_leftovers,
+    write_atomically,
+)
 from srosr.datasets.archives import unpack_pictures
 from srosr.model_files import file_format
 from srosr.model_files.file_format import ModelState, write_model
@@ -140,3 +146,17 @@ def test_a_folder_is_there_when_it_is_complete(tmp_path):
     with pytest.raises(OSError), open_folder_atomically(tmp_path / "file") as work:
         pass
     assert sorted(os.listdir(tmp_path)) == ["f", "file"]
+
+
+def test_leftovers_of_killed_processes_are_removed_files_and_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic_files, "_remove", lambda temporary: None)  # killed before it could tidy up
+    with pytest.raises(Ended), open_atomically(tmp_path / "table.csv"):
+        raise Ended
+    with pytest.raises(Ended), open_folder_atomically(tmp_path / "pictures") as folder:
+        (folder / "a.png").touch()
+        raise Ended
+    assert len(os.listdir(tmp_path)) == 2
+    monkeypatch.undo()
+    (tmp_path / "mine.csv").touch()
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["mine.csv"]

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 import scipy.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -284,6 +285,27 @@ def test_a_download_that_ends_too_early_is_an_error_and_leaves_nothing(home, cac
         with pytest.raises(DatasetError, match="broke off before the file was complete"):
             fetch(the_file(home.url("file.bin", half), names=names))
     assert left_in(cache) == []
+
+
+def test_a_download_that_ends_too_early_is_noticed_without_the_help_of_urllib3(monkeypatch, cache):
+    """Its older versions end the stream as if it were complete."""
+    answer = requests.Response()
+    answer.status_code, answer.raw = 200, io.BytesIO(BODY[: len(BODY) // 2])
+    answer.headers["Content-Length"] = str(len(BODY))
+    monkeypatch.setattr(requests, "get", lambda *_, **__: answer)
+    with pytest.raises(DatasetError, match="broke off before the file was complete"):
+        fetch(the_file("http://nowhere/file.bin", names={"file.bin": None}))
+    assert left_in(cache) == []
+
+
+def test_a_length_that_is_not_a_number_is_ignored(home):
+    def announce_nonsense(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "many")
+        handler.end_headers()
+        handler.wfile.write(BODY)
+
+    assert fetch(the_file(home.url("file.bin", announce_nonsense))) == BODY
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])

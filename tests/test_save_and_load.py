@@ -305,3 +305,18 @@ def test_invalid_settings_raise_an_error_or_are_harmless(state, tmp_path, data):
 def test_a_parameter_of_a_later_version_is_ignored(state, tmp_path, digits):
     settings_ = {**state.settings, "parameters": {**state.settings["parameters"], "from_the_future": 1}}
     assert load(write_corrupted(state, tmp_path, settings_)).predict(digits[2]).shape == (80,)
+
+
+def test_scores_do_not_depend_on_what_was_coded_before(tmp_path):
+    """Over independent atoms BPDN uses a factor for few samples and an inverse for many; the model keeps both."""
+    rng = np.random.default_rng(4)
+    centers = rng.standard_normal((3, 80))
+    X, y = np.repeat(centers, 12, axis=0) + 0.8 * rng.standard_normal((36, 80)), np.repeat(np.arange(3), 12)
+    new = np.repeat(centers, 40, axis=0) + 0.8 * rng.standard_normal((120, 80))
+    clf = SROSRClassifier(BPDN(0.3), n_repeats=5, random_state=0).fit(X, y)
+    clf.save(tmp_path / "model.srosr")
+    few, many = clf.unknown_score(new[:2]), clf.unknown_score(new)
+    loaded = load(tmp_path / "model.srosr")
+    np.testing.assert_array_equal(loaded.unknown_score(new), many)
+    for model in (clf, loaded):
+        np.testing.assert_array_equal(model.unknown_score(new[:2]), few)
