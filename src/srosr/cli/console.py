@@ -85,7 +85,7 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
             console.print(" " * indent + line)
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share in percent with one decimal."""
     return f"{100 * share:.1f} %"
 

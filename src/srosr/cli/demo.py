@@ -10,7 +10,7 @@ import click
 
 from .console import seed_option
 from .errors import InputError, name_errors
-from .output_paths import cannot_write, check_figure_path
+from .output_paths import check_figure_path, make_write_error
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -68,7 +68,7 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
         try:
             plot_demo(result, out)
         except OSError as error:
-            raise cannot_write("the figure", out, error.strerror or str(error), "--out") from None
+            raise make_write_error("the figure", out, error.strerror or str(error), "--out") from None
 
     if as_json:
         click.echo(json.dumps(result.summary() | {"figure": str(out)}, indent=2))

@@ -18,7 +18,7 @@ from .console import out as stdout
 from .errors import convert_errors, name_errors
 from .input_data import data_options, open_for_model, read_batches
 from .models import load_model
-from .output_paths import cannot_write, check_figure_path
+from .output_paths import check_figure_path, make_write_error
 from .trial_progress import prepare_folder
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _write_files(files: Mapping[Path, bytes]) -> None:
             for other in new:
                 other.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise cannot_write("the report", path, error.strerror or str(error), "--out or --figure") from None
+                raise make_write_error("the report", path, error.strerror or str(error), "--out or --figure") from None
             raise
 
 

@@ -16,7 +16,7 @@ from .console import out as stdout
 from .errors import InputError, convert_errors
 from .input_data import data_options, is_picture_data, open_for_model, read_batches
 from .models import load_model
-from .output_paths import cannot_write, check_figure_path
+from .output_paths import check_figure_path, make_write_error
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier
@@ -96,7 +96,7 @@ def explain(
         try:
             write_atomically(out, content.getvalue())
         except OSError as error:
-            raise cannot_write("the figure", out, error.strerror or str(error), "--out") from None
+            raise make_write_error("the figure", out, error.strerror or str(error), "--out") from None
     names = getattr(source, "names", None)
     if as_json:
         where = {"row": number} | ({} if names is None else {"file": names[number]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .._support.messages import list_names
-from .console import out, percent, print_facts, print_json
+from .console import format_percent, out, print_facts, print_json
 from .errors import InputError, convert_errors
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     held = summary.held_out
     facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
     if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
-        text = f"{held.samples:,}: correct candidate {percent(held.accuracy)}, rejected {percent(held.rejected)}, "
-        facts.append(("held-out samples", f"{text}correct and accepted {percent(held.recognized)}"))
+        right, rejected = format_percent(held.accuracy), format_percent(held.rejected)
+        text = f"{held.samples:,}: correct candidate {right}, rejected {rejected}, "
+        facts.append(("held-out samples", f"{text}correct and accepted {format_percent(held.recognized)}"))
     if held.simulated_unknowns_rejected is not None:
-        text = f"{held.simulated_unknowns:,}: rejected {percent(held.simulated_unknowns_rejected)}"
+        text = f"{held.simulated_unknowns:,}: rejected {format_percent(held.simulated_unknowns_rejected)}"
         facts.append(("simulated unknowns", f"{text} (samples of classes left out in turn)"))
     return facts

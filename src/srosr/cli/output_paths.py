@@ -15,7 +15,7 @@ def check_figure_path(path: Path, option: str = "--out", *inputs: Path | str) ->
     """Raise if a figure cannot be written to a path, or the path is one of the inputs."""
     if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
         suffixes = join_names((f".{name}" for name in FIGURE_FORMATS), last="or")
-        raise cannot_write("the figure", path, f"the name must end in {suffixes}", option)
+        raise make_write_error("the figure", path, f"the name must end in {suffixes}", option)
     check_output_path(path, "the figure", option, *inputs)
 
 
@@ -24,19 +24,19 @@ def check_output_path(path: Path, what: str, option: str, *inputs: Path | str) -
     try:
         for data in inputs:
             if path.exists() and os.path.exists(data) and os.path.samefile(path, data):
-                raise cannot_write(what, path, "it is an input of this command", option)
+                raise make_write_error(what, path, "it is an input of this command", option)
         if not path.parent.is_dir():
-            raise cannot_write(what, path, f"there is no folder {path.parent}", option)
+            raise make_write_error(what, path, f"there is no folder {path.parent}", option)
         if path.is_dir():
-            raise cannot_write(what, path, "it is a folder", option)
+            raise make_write_error(what, path, "it is a folder", option)
         if path.exists() and not path.is_file():
-            raise cannot_write(what, path, "it is not a regular file", option)
+            raise make_write_error(what, path, "it is not a regular file", option)
     except OSError as error:  # a name that is too long, a folder that may not be entered
-        raise cannot_write(what, path, error.strerror or str(error), option) from None
+        raise make_write_error(what, path, error.strerror or str(error), option) from None
     if path.exists() and not os.access(path, os.W_OK):
-        raise cannot_write(what, path, "the existing file is read-only", option)
+        raise make_write_error(what, path, "the existing file is read-only", option)
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise cannot_write(what, path, f"the folder {path.parent} is not writable", option)
+        raise make_write_error(what, path, f"the folder {path.parent} is not writable", option)
 
 
 def check_model_path(path: Path, *inputs: Path | str) -> None:
@@ -46,9 +46,9 @@ def check_model_path(path: Path, *inputs: Path | str) -> None:
         with open(path, "rb") as file:
             start = file.read(64)
         if start and b'"format":"srosr"' not in start:
-            raise cannot_write("the model", path, "the existing file is not a model and would be lost", "-o")
+            raise make_write_error("the model", path, "the existing file is not a model and would be lost", "-o")
 
 
-def cannot_write(what: str, path: Path, reason: str, option: str) -> InputError:
+def make_write_error(what: str, path: Path, reason: str, option: str) -> InputError:
     """Return the error for a path that cannot be written to."""
     return InputError(f"cannot write {what} to {path}: {reason}; choose another path with {option}.")

@@ -137,6 +137,6 @@ def _load_pictures(name: str, title: str, archive: DataFile, tops: tuple[str, ..
         find_or_fetch(name, archive, lambda path: unpack_pictures(path, tops[0], folder), download=download)
         with contextlib.suppress(OSError):  # the archive is not needed any more
             (cache_folder() / archive.folder / archive.name).unlink()
-    with raise_as_dataset_error(name, folder, archive.advice()):
+    with raise_as_dataset_error(name, folder, archive.advise()):
         paths, y, class_names = list_pictures(folder)
         return Dataset(name, np.array([str(path) for path in paths]), y, class_names, f"{title}, paths of the pictures")

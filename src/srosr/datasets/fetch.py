@@ -58,7 +58,7 @@ class DataFile:
         """Name of the downloaded file."""
         return next(iter(self.names))
 
-    def advice(self) -> str:
+    def advise(self) -> str:
         """Return what the user can do, in one or two sentences."""
         checksum = self.names[self.name]
         origin = f" from {join_names(self.urls, last='or')}" if self.urls else ""
@@ -150,7 +150,7 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
     if not download or not file.urls:
         home = "it cannot be downloaded" if not file.urls else "download=False"
         kind = DatasetError if removed else DatasetNotFound
-        raise kind(f"{dataset}: {_describe_search(file, cache)}, and {home}.{removed}\n{file.advice()}")
+        raise kind(f"{dataset}: {_describe_search(file, cache)}, and {home}.{removed}\n{file.advise()}")
     failures, damaged = [], bool(removed)
     for url in file.urls:
         target = cache / file.name
@@ -168,13 +168,13 @@ def find_or_fetch(dataset: str, file: DataFile, read: Callable[[Path], T], *, do
     kind = DatasetError if damaged else DatasetNotFound
     reasons = "; ".join(failures)
     raise kind(
-        f"{dataset}: {_describe_search(file, cache)}, and the download failed ({reasons}).{removed}\n{file.advice()}"
+        f"{dataset}: {_describe_search(file, cache)}, and the download failed ({reasons}).{removed}\n{file.advise()}"
     )
 
 
 def _read_checked(dataset: str, file: DataFile, path: Path, read: Callable[[Path], T]) -> T:
     checksum = file.names[path.name]
-    with raise_as_dataset_error(dataset, path, file.advice()):
+    with raise_as_dataset_error(dataset, path, file.advise()):
         if checksum is not None:
             with open(path, "rb") as stream:
                 if not has_checksum(stream, checksum):

@@ -62,7 +62,7 @@ def load_mnist(*, download: bool = True) -> Dataset:
         return check_fingerprint(data, FINGERPRINT)
     except (ValueError, DatasetError) as error:
         reason = str(error).rstrip(".")
-        raise DatasetError(f"mnist: the four files are not MNIST: {reason}. {FILES['train'][0].advice()}") from error
+        raise DatasetError(f"mnist: the four files are not MNIST: {reason}. {FILES['train'][0].advise()}") from error
 
 
 def read_idx(path: Path) -> AnyArray:

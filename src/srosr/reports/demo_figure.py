@@ -47,40 +47,40 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
 def _draw(figure: Figure, result: DemoResult) -> None:
     """Lay out the four parts of the figure."""
     samples = result.samples
-    _heading(figure, 0.978, "a", "Unknown scores of known and of unknown digits")
-    _draw_scores(figure.add_subplot(_grid(figure, 0.948, 0.85, [1])[0]), result)
+    _draw_heading(figure, 0.978, "a", "Unknown scores of known and of unknown digits")
+    _draw_scores(figure.add_subplot(_make_grid(figure, 0.948, 0.85, [1])[0]), result)
 
-    _heading(figure, 0.795, "b", "Typical samples; in color, the class with the smallest error")
+    _draw_heading(figure, 0.795, "b", "Typical samples; in color, the class with the smallest error")
     _draw_examples(figure, result, 0.756, 0.485)
 
-    _heading(
+    _draw_heading(
         figure, 0.438, "c", "Errors of held-out training samples and of all test samples, and the tail of one class"
     )
-    errors, sums, tail, quantiles = map(figure.add_subplot, _grid(figure, 0.39, 0.287, [1, 1, 1, 1]))
+    errors, sums, tail, quantiles = map(figure.add_subplot, _make_grid(figure, 0.39, 0.287, [1, 1, 1, 1]))
     samples.errors.plot(errors)
     samples.nonmatched.plot(sums)
     samples.tail.plot([tail, quantiles])
-    _stacked_legend(errors)
-    _stacked_legend(tail)
+    _draw_legend(errors)
+    _draw_legend(tail)
 
     kind = "unknown" if samples.explained_digit in result.unknown else "known"
-    _heading(figure, 0.235, "d", f"One {kind} digit, a {samples.explained_digit}, explained")
-    four = [figure.add_subplot(place) for place in _grid(figure, 0.195, 0.055, [1.12, 1, 1, 1])]
+    _draw_heading(figure, 0.235, "d", f"One {kind} digit, a {samples.explained_digit}, explained")
+    four = [figure.add_subplot(place) for place in _make_grid(figure, 0.195, 0.055, [1.12, 1, 1, 1])]
     ExplanationDisplay(samples.explanation).plot(four, image_shape=IMAGE_SHAPE)
 
 
-def _grid(figure: Figure, top: float, bottom: float, widths: Sequence[float]) -> Any:
+def _make_grid(figure: Figure, top: float, bottom: float, widths: Sequence[float]) -> Any:
     return figure.add_gridspec(
         1, len(widths), left=_LEFT, right=_RIGHT, top=top, bottom=bottom, width_ratios=list(widths), wspace=0.26
     )
 
 
-def _heading(figure: Figure, height: float, letter: str, text: str) -> None:
+def _draw_heading(figure: Figure, height: float, letter: str, text: str) -> None:
     figure.text(0.015, height, letter, fontsize=14, fontweight="bold", va="baseline")
     figure.text(0.035, height, text, fontsize=12.5, va="baseline")
 
 
-def _stacked_legend(ax: Axes) -> None:
+def _draw_legend(ax: Axes) -> None:
     """Place the legend in one column above a narrow panel."""
     ax.legend(
         frameon=False, ncols=1, loc="lower left", bbox_to_anchor=(0.0, 0.98), borderaxespad=0.2, borderpad=0.1,

@@ -59,9 +59,9 @@ class DecisionWriter:
         columns: list[Any] = [
             numbers,
             *(kept[name] for name in self._kept),
-            _label_texts(decisions.label),
+            _format_labels(decisions.label),
             decisions.unknown_score,
-            _label_texts(decisions.candidate),
+            _format_labels(decisions.candidate),
             verdict,
         ]
         if self._format == "csv":
@@ -92,7 +92,7 @@ class DecisionWriter:
             self._writer.close()
 
 
-def _label_texts(labels: AnyArray) -> list[str]:
+def _format_labels(labels: AnyArray) -> list[str]:
     """Return labels as text."""
     values = labels.tolist()
     text = {label: format_label(label) for label in set(values)}

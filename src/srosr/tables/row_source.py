@@ -121,12 +121,12 @@ class RowSource(ABC):
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, but is {size}")
-        return _regroup(self._checked_rows(), size)
+        return _regroup(self._check_rows(), size)
 
     def read(self) -> Rows:
         """Return all rows at once; if values are missing, the error says how many."""
         try:
-            return _concatenate(list(self._checked_rows()))
+            return _concatenate(list(self._check_rows()))
         except MissingValue as error:
             raise self._count_missing(error) from None
         except MemoryError:
@@ -136,7 +136,7 @@ class RowSource(ABC):
         """Return the error with the number of all missing values, if the rows can be read again."""
         self._drop_missing = True
         try:
-            for _ in self._checked_rows():
+            for _ in self._check_rows():
                 pass
         except ReadError:
             return error
@@ -157,7 +157,7 @@ class RowSource(ABC):
         """Return the name of a feature for messages."""
         return f"column {self.feature_names[place]!r}" if self.feature_names is not None else f"feature {place}"
 
-    def _checked_rows(self) -> Iterator[Rows]:
+    def _check_rows(self) -> Iterator[Rows]:
         self.dropped = self.missing = self.seen = 0
         first = 0
         for block in self._blocks():
