@@ -240,6 +240,12 @@ def test_a_table_in_which_every_row_lacks_a_value_raises_an_error():
     check_text_error("every row", "a,b\n1,\n,2\n", drop_missing=True)
 
 
+def test_a_column_that_a_model_needs_is_not_to_be_left_out():
+    needed = {"labels": "no", "features": ["a", "b"]}
+    check_text_error("'abc' in line 3, .*the model needs the column: correct the value", "a,b\n1,2\nabc,2\n", **needed)
+    check_text_error("'abc' in line 3, .*the model needs the column", "a,b\n1,2\nabc,2\n", labels="no", features=2)
+
+
 def test_text_among_numbers_is_named_with_line_column_and_value():
     check_text_error("'abc' in line 3, column 'a', .*; --ignore a leaves the column out", "a,y\n1,2\nabc,2\n")
     check_text_error("…' in line 3", f"a,y\n1,2\n{'z' * 500},2\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 #: How alike two names must be for one to be suggested for the other; difflib's ratio, from 0 to 1.
-LEAST_LIKENESS = 0.5
+LEAST_LIKENESS = 0.6
 
 
 def join_names(names: Iterable[Any], most: int | None = None, *, last: str = "and") -> str:

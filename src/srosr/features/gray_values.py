@@ -78,7 +78,9 @@ def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Ar
         except Exception as error:  # decoders raise OSError, SyntaxError, struct.error and more on broken files
             if os.fstat(file.fileno()).st_size == 0:
                 raise ValueError(f"{name} is empty, not a picture.") from None
-            raise ValueError(f"{name} cannot be read as a picture: {error}") from error
+            # Pillow's own words name a Python object.
+            reason = "its format is unknown" if type(error).__name__ == "UnidentifiedImageError" else error
+            raise ValueError(f"{name} cannot be read as a picture: {reason}") from error
 
 
 def to_gray(picture: Any, name: str = "picture") -> Array:

@@ -82,7 +82,10 @@ class PictureSource(RowSource):
         inside = [picture.parent != folder for picture in self.paths]
         if options.labels == "required" and not all(inside):
             stray = self.names[inside.index(False)]
-            raise ReadError(f"{os.fspath(path)}: {stray} is in no subfolder, and subfolders name the classes.")
+            raise ReadError(
+                f"{os.fspath(path)}: {stray} is in no subfolder, and subfolders name the classes; move each picture "
+                "into a subfolder named after its class."
+            )
         if options.labels != "no" and all(inside):
             classes = np.array([picture.parent.name for picture in self.paths], dtype=object)
             given = GivenLabels("folder", classes, "folder")

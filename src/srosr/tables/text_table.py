@@ -72,6 +72,7 @@ class TextRows(RowSource):
     ) -> None:
         self._source = source
         self._has_header = options.header
+        self._is_for_a_model = options.features is not None
         self._is_plain = find_columns is not None
         self._share = 0.0
         layout, blocks = self._open(name)
@@ -244,6 +245,8 @@ class TextRows(RowSource):
             return ReadError(f"{where}: save the file with decimal points instead of decimal commas.")
         if len(self._layout.names) == 1 and len(cell.split()) > 1 and all(map(is_number, cell.split())):
             return ReadError(f"{where}: put a comma, semicolon, tab or | between values.")
+        if self._is_for_a_model:
+            return ReadError(f"{where}; the model needs the column: correct the value, or remove the line.")
         hint = (
             "" if self._roles.label is not None else f" and --label {quote_for_shell(column)} takes it for the labels"
         )
