@@ -8,12 +8,14 @@ from srosr._support.threads import ThreadPool
 from srosr.coding import batch as batch_module
 from srosr.coding import solvers
 from srosr.coding.batch import Batch
+from srosr.coding.certificate import Certificate
+from srosr.coding.repair import Repair
 from srosr.coding.solvers import choose_solver
 from srosr.coding.solvers.forward_path import ForwardPath
 from srosr.coding.solvers.least_squares import RidgeSolver
 from srosr.coding.solvers.omp import OnDemandPursuit, Pursuit
 from srosr.coding.solvers.on_demand import OnDemandPath
-from srosr.coding.solvers.reverse_homotopy import FactoredPath, ReversePath
+from srosr.coding.solvers.reverse_path import FactoredPath, ReversePath
 from srosr.coding.solvers.solver import Solution, Solver
 from srosr.coding.sparse_rows import to_sparse_rows
 
@@ -73,6 +75,17 @@ def test_few_samples_get_the_codes_that_many_get(epsilon):
     few = [sparse_encode(samples[i : i + 4], Dictionary(atoms, normalize=True), BPDN(epsilon)) for i in range(0, 80, 4)]
     np.testing.assert_array_equal(np.concatenate([part.status for part in few]), many.status)
     np.testing.assert_allclose(np.vstack([part.toarray() for part in few]), many.toarray(), atol=1e-9)
+
+
+@pytest.mark.parametrize(("bound", "trusted"), [(1.0, True), (np.inf, False)])
+def test_a_bound_that_says_nothing_does_not_make_a_doubtful_code_trusted(bound, trusted):
+    """The code claims that epsilon is out of reach of a sample that is one of the atoms."""
+    batch = make_batch(BPDN(0.1), n_samples=1)
+    batch.bound_inverse = lambda: bound
+    one, zero = np.ones(1), np.zeros(1)
+    claim = Certificate(one, one, one, zero, zero.copy(), np.array([True]))
+    Repair(batch).review(claim, batch.dictionary.gram[:1], one)
+    assert claim.holds(1e-6).tolist() == [trusted]
 
 
 def test_a_new_solver_is_one_class_and_one_line(monkeypatch):

@@ -45,10 +45,11 @@ class Repair:
             return
         batch, epsilon = self.batch, self.goal
         doubtful = certificate.infeasible & certificate.holds(batch.tol)
-        if batch.bound_inverse is not None and doubtful.any():
+        bound = batch.bound_inverse() if batch.bound_inverse is not None and doubtful.any() else np.inf
+        if bound < np.inf:
             # |r|^2 less the square of its part in the span, (Y'r)'H(Y'r), is the squared distance to the span.
-            part2 = batch.bound_inverse() * certificate.violation**2 * squared_norms
-            doubtful &= ~(certificate.least_residual**2 - part2 > epsilon * epsilon)
+            part2 = bound * certificate.violation**2 * squared_norms
+            doubtful &= certificate.least_residual**2 - part2 <= epsilon * epsilon
         rows: IntArray = np.flatnonzero(doubtful)
         spectrum = batch.spectrum if len(rows) else None
         if spectrum is not None:

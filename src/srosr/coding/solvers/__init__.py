@@ -7,7 +7,7 @@ from .forward_path import ForwardPath
 from .least_squares import RidgeSolver
 from .omp import OnDemandPursuit, Pursuit
 from .on_demand import OnDemandPath
-from .reverse_homotopy import FactoredPath, ReversePath
+from .reverse_path import FactoredPath, ReversePath
 from .solver import Solver
 
 #: All solvers; a new one is one more line.

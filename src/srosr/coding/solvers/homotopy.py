@@ -190,7 +190,7 @@ def _follow_batch(gram, corr, squared_norms, stop, path, ws, indices, values, ta
     """Follow one path after the other; returns what the one under way needs, _NOTHING when all have ended.
 
     ``indices`` and ``values`` receive atoms, coefficients and dual points, ``tally`` the number of entries, the steps
-    and the ending of each. One function, as each that it called would be optimized by itself too.
+    and the ending of each.
     """
     while path.sample < corr.shape[0]:
         sample, stage = corr[path.sample], path.stage
