@@ -96,7 +96,7 @@ def describe_rule(by: str) -> str:
     return (
         f"Rule: the highest mean {METRIC_INFO[by].label} of the methods that finished every trial. Methods are "
         f"compared by Wilcoxon's signed-rank test of paired differences, with Holm's correction, at "
-        f"{100 * SIGNIFICANCE:g} %; intervals elsewhere are not corrected and separate more methods."
+        f"{100 * SIGNIFICANCE:g} %; intervals elsewhere are not corrected, and the two can disagree."
     )
 
 
