@@ -160,13 +160,19 @@ def _tails(clf: Any, tail_size: float) -> Any:
 
 def _by_tails(clf: Any, rule: Any, trial: Trial, shared: Answers) -> Answers:
     """Return the answers of the same fit under one of the paper's rules."""
-    other = copy.copy(clf)
-    other.calibration_ = replace(clf.calibration_, rule=rule)
+    other, passes = copy.copy(clf), clf.calibration_
+    other.calibration_ = replace(
+        passes,
+        rule=rule,
+        simulated_pass=passes.simulated.label_by_residual(),
+        held_out_pass=passes.held_out.label_by_residual(),
+    )
+    other.label_by_ = "residual"
     other.set_threshold(target_rejection=TARGET_REJECTION)
     label = np.asarray(other.predict(trial.X_test))
     label = np.where(label == other.unknown_label_, UNKNOWN, label)
-    score = np.asarray(other.unknown_score(trial.X_test))
-    return Answers(shared.candidate, score, label, shared.fit_seconds, shared.predict_seconds)
+    candidate, score = np.asarray(other.candidate(trial.X_test)), np.asarray(other.unknown_score(trial.X_test))
+    return Answers(candidate, score, label, shared.fit_seconds, shared.predict_seconds)
 
 
 def paper(trial: Trial, setting: Setting) -> dict[str, Answers]:

@@ -8,11 +8,18 @@ from sklearn.utils import check_random_state
 from worlds import World
 
 from srosr import Dictionary, Lasso, sparse_encode
-from srosr.evidence.collaborative import Collaborative, HeldOutCollaborative
-from srosr.evidence.table import DIRECTION, EVIDENCE, build_evidence
+from srosr.evidence.class_scores import ClassScorer, HoldOut
+from srosr.evidence.table import (
+    CLASS_SCORES,
+    DIRECTION,
+    EVIDENCE,
+    FIRST_EVIDENCE,
+    build_evidence,
+    measure_codes,
+)
 from srosr.scoring.calibration import calibrate
 from srosr.scoring.cross_test import CrossTester
-from srosr.scoring.fusion import PRIOR, SHRINKAGE, fit_fusion
+from srosr.scoring.fusion import SHRINKAGE, find_prior, fit_fusion
 from srosr.scoring.splits import draw_cross_splits, draw_folds, draw_left_out_classes
 
 SIGNS = np.array([DIRECTION[name] for name in EVIDENCE])
@@ -127,18 +134,25 @@ def test_held_out_scores_equal_ridge_refitted_without_the_atoms(kernel, normaliz
     _, y, dictionary = learned(kernel, normalize=normalize)
     gram, n = dictionary.gram, dictionary.n_atoms
     similar = fading(gram, np.diag(gram), np.diag(gram), width_of(gram))
-    held_out = HeldOutCollaborative(dictionary)
     rng = np.random.default_rng(0)
     for removed in [np.array([3]), np.sort(rng.choice(n, 7, replace=False)), np.arange(8), np.arange(n - 1)]:
         rest = np.setdiff1d(np.arange(n), removed)
         codes = np.linalg.solve(similar[np.ix_(rest, rest)] + 0.05 * np.eye(len(rest)), similar[np.ix_(rest, removed)])
         direct = np.stack([codes[dictionary.labels[rest] == k].sum(axis=0) for k in np.unique(y)], axis=1)
-        np.testing.assert_allclose(held_out.scores(removed), direct, rtol=0, atol=1e-8)
+        held_out = score_without(dictionary, removed, "collaborative", np.arange(len(np.unique(y))))
+        np.testing.assert_allclose(held_out, direct, rtol=0, atol=1e-8)
+
+
+def score_without(dictionary, removed, kind, present):
+    """Return the class scores of atoms as if they were not in the dictionary."""
+    (found,) = ClassScorer(dictionary, [kind], [HoldOut(removed, removed, present)]).held_out
+    return found.by_kind[kind]
 
 
 def test_a_class_that_is_left_out_whole_scores_zero():
     _, _, dictionary = learned()
-    np.testing.assert_allclose(HeldOutCollaborative(dictionary).scores(np.arange(8))[:, 0], 0.0, atol=1e-12)
+    scores = score_without(dictionary, np.arange(8), "collaborative", np.arange(4))
+    np.testing.assert_allclose(scores[:, 0], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -146,27 +160,27 @@ def test_collaborative_scores_and_distances_are_those_of_the_formulas(kernel):
     _, _, dictionary = learned(kernel)
     queries = dictionary.query(World(9, n_known=4, n_features=12).known(3)[0])
     gram, amount = dictionary.gram, 0.1
-    both = Collaborative(dictionary)
+    both = ClassScorer(dictionary, ["collaborative", "subspace"]).score(queries).by_kind
     width = width_of(gram)
     similar = fading(gram, np.diag(gram), np.diag(gram), width)
     to_atoms = fading(queries.cross, queries.squared_norms, np.diag(gram), width)
     codes = np.linalg.solve(similar + 0.05 * np.eye(len(gram)), to_atoms.T)
     for k, part in enumerate(dictionary.class_slices):
-        np.testing.assert_allclose(both.scores(queries)[:, k], codes[part].sum(axis=0), atol=1e-10)
+        np.testing.assert_allclose(both["collaborative"][:, k], codes[part].sum(axis=0), atol=1e-10)
         c, block = queries.cross[:, part], gram[part, part] + amount * np.eye(part.stop - part.start)
         direct = np.sqrt(queries.squared_norms - np.einsum("ij,ij->i", c, np.linalg.solve(block, c.T).T))
-        np.testing.assert_allclose(both.distances(queries)[:, k], direct, atol=1e-10)
+        np.testing.assert_allclose(-both["subspace"][:, k], direct, atol=1e-10)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_subspace_distances_of_held_out_atoms_are_those_over_the_atoms_that_are_left(kernel):
     _, _, dictionary = learned(kernel)
-    held_out, gram, amount = HeldOutCollaborative(dictionary), dictionary.gram, 0.1 * np.diag(dictionary.gram).mean()
+    gram, amount = dictionary.gram, 0.1 * np.diag(dictionary.gram).mean()
     rng = np.random.default_rng(3)
     for size in (1, 5, dictionary.n_atoms // 2):
         removed = np.sort(rng.permutation(dictionary.n_atoms)[:size])
         classes = np.array([0, 2, 3])
-        found = held_out.distances(removed, removed, classes)
+        found = -score_without(dictionary, removed, "subspace", classes)
         for column, k in enumerate(classes):
             part = dictionary.class_slices[k]
             rest = np.setdiff1d(np.arange(part.start, part.stop), removed)
@@ -182,7 +196,7 @@ def test_subspace_distance_is_a_regularized_distance_in_the_space_of_features():
     _, _, dictionary = learned(sizes=(3, 4), n_features=6)
     sample = World(5, n_known=2, n_features=6).known(1)[0]
     atoms, query = dictionary.linear_atoms, (sample / np.linalg.norm(sample, axis=1, keepdims=True))[0]
-    found = Collaborative(dictionary).distances(dictionary.query(sample))[0]
+    found = -ClassScorer(dictionary, ["subspace"]).score(dictionary.query(sample)).by_kind["subspace"][0]
     for k, part in enumerate(dictionary.class_slices):
         best = minimize(lambda b, Y=atoms[part]: ((query - b @ Y) ** 2).sum() + 0.1 * b @ b, np.zeros(len(atoms[part])))
         assert found[k] == pytest.approx(np.sqrt(best.fun), abs=1e-7)
@@ -223,16 +237,17 @@ def test_the_evidence_table_is_a_plain_loop_over_the_formulas(kernel):
     world = World(0, n_known=4, n_features=12)
     queries = dictionary.query(np.vstack([world.known(5)[0], world.unknowns(10)]))
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
-    both = Collaborative(dictionary)
-    evidence = build_evidence(queries, codes, dictionary, both.scores(queries), both.distances(queries))
+    scores = ClassScorer(dictionary, ["collaborative", "subspace"]).score(queries)
+    evidence = build_evidence(measure_codes(queries, codes, dictionary), scores)
     assert evidence.values.shape == (len(queries), len(EVIDENCE))
     dense = codes.codes.toarray() if hasattr(codes.codes, "toarray") else np.asarray(codes.codes)
     for i, row in enumerate(evidence.values):
         expected, r = by_hand(
             dictionary.gram, queries.cross[i], queries.squared_norms[i], dictionary.labels, dense[i],
-            both.scores(queries)[i], both.distances(queries)[i],
+            scores.by_kind["collaborative"][i], -scores.by_kind["subspace"][i],
         )  # fmt: skip
-        np.testing.assert_allclose(row, [expected[name] for name in EVIDENCE], atol=1e-7)
+        np.testing.assert_allclose(row[:8], [expected[name] for name in FIRST_EVIDENCE], atol=1e-7)
+        assert (row[8:] == 0).all(), "kinds that were not asked for"
         np.testing.assert_allclose(evidence.residuals[i], r, atol=1e-7)
         assert evidence.candidate[i] == r.argmin()
     assert not evidence.empty.any()
@@ -241,9 +256,9 @@ def test_the_evidence_table_is_a_plain_loop_over_the_formulas(kernel):
 def test_a_sample_of_length_zero_is_marked_empty_and_has_finite_evidence():
     _, _, dictionary = learned()
     queries = dictionary.query(np.vstack([np.zeros(12), np.ones(12)]))
-    both = Collaborative(dictionary)
+    scores = ClassScorer(dictionary, CLASS_SCORES).score(queries)
     codes = sparse_encode(queries, dictionary, Lasso(0.05))
-    evidence = build_evidence(queries, codes, dictionary, both.scores(queries), both.distances(queries))
+    evidence = build_evidence(measure_codes(queries, codes, dictionary), scores)
     np.testing.assert_array_equal(evidence.empty, [True, False])
     assert np.isfinite(evidence.values).all()
 
@@ -279,7 +294,7 @@ def pass_by_hand(X, y, rest, test, kernel, gamma=0.05, alpha=0.05):
             block = gram[np.ix_(own, own)] + amount * np.eye(own.sum())
             distances.append(np.sqrt(1.0 - c[own] @ np.linalg.solve(block, c[own])))
         expected, r = by_hand(gram, c, 1.0, labels, x, scores, np.array(distances))
-        rows.append([expected[name] for name in EVIDENCE])
+        rows.append([expected[name] for name in FIRST_EVIDENCE])
         residuals.append(r)
     return np.array(rows), np.array(residuals), classes
 
@@ -289,16 +304,24 @@ def test_the_passes_equal_dictionaries_built_without_the_held_out_samples(kernel
     sizes = (10, 6, 12, 3)
     X, y = World(1, n_known=4, n_features=25).known(sizes)
     dictionary = Dictionary(X, y, kernel=kernel, gamma=0.05, normalize=True)
-    tester = CrossTester(dictionary, Lasso(0.05), HeldOutCollaborative(dictionary))
+    tester = CrossTester(dictionary, Lasso(0.05))
     splits = list(draw_cross_splits(dictionary.class_slices, 2, 0.2, np.random.RandomState(0)))
     left_out = [np.array([2]), np.array([0])]
-    known, simulated = tester.test_known(splits), tester.test_simulated(splits, left_out)
+    plans = tester.hold_out_known(splits), tester.hold_out_simulated(splits, left_out)
+    known, simulated = (
+        tester.build(
+            tester.encode(plan),
+            ClassScorer(dictionary, ["collaborative", "subspace"], [held for _, held in plan]).held_out,
+        )
+        for plan in plans
+    )
+    np.testing.assert_array_equal(tester.test_known(splits).values[:, :5], known.values[:, :5])
     everything = np.arange(len(y))
     for repeat, (held, absent) in enumerate(zip(splits, left_out, strict=True)):
         rows = known[known.repeat == repeat]
         np.testing.assert_array_equal(rows.sample, held)
         expected, residuals, _ = pass_by_hand(X, y, np.setdiff1d(everything, held), held, kernel)
-        np.testing.assert_allclose(rows.values, expected, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(rows.values[:, :8], expected, rtol=0, atol=1e-7)
         own = residuals[np.arange(len(held)), y[held]]
         np.testing.assert_allclose(rows.matched, own, atol=1e-7)
         np.testing.assert_allclose(rows.nonmatched, residuals.sum(axis=1) - own, atol=1e-7)
@@ -310,7 +333,7 @@ def test_the_passes_equal_dictionaries_built_without_the_held_out_samples(kernel
         np.testing.assert_array_equal(rows.sample, held)
         rest = np.flatnonzero(~np.isin(everything, held) & ~np.isin(y, absent))
         expected, residuals, present = pass_by_hand(X, y, rest, held, kernel)
-        np.testing.assert_allclose(rows.values, expected, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(rows.values[:, :8], expected, rtol=0, atol=1e-7)
         np.testing.assert_array_equal(rows.unknown, np.isin(y[held], absent))
         np.testing.assert_array_equal(rows.candidate, present[residuals.argmin(axis=1)])
         np.testing.assert_array_equal(np.isnan(rows.matched), rows.unknown)
@@ -342,9 +365,9 @@ def test_zero_samples_are_never_coded_but_stay_in_the_dictionary():
 def test_calibration_codes_every_sample_once_and_simulates_every_second_repeat():
     X, y = World(4, n_known=4).known(11)
     dictionary = Dictionary(X, y, normalize=True)
-    found = calibrate(
-        dictionary, Lasso(0.05), HeldOutCollaborative(dictionary), rule="calibrated", n_repeats=5, holdout=0.2,
-        tail_size=0.1, weight=1 / 3, rng=check_random_state(0), n_jobs=None, progress=False,
+    found, _ = calibrate(
+        dictionary, Lasso(0.05), rule="calibrated", evidence=EVIDENCE, class_scores=CLASS_SCORES, by_residual=False,
+        n_repeats=5, holdout=0.2, tail_size=0.1, weight=1 / 3, rng=check_random_state(0), n_jobs=None, progress=False,
     )  # fmt: skip
     np.testing.assert_array_equal(np.sort(found.held_out.sample), np.arange(44))
     np.testing.assert_array_equal(np.unique(found.known.repeat), np.arange(5))
@@ -358,17 +381,26 @@ def test_calibration_codes_every_sample_once_and_simulates_every_second_repeat()
 # --- fusion -------------------------------------------------------------------------------------
 
 
+N, PRIOR = len(EVIDENCE), find_prior(EVIDENCE)
+
+
+def fuse(known, simulated, is_unknown):
+    """Learn the fused score of all kinds of evidence, as with four classes."""
+    return fit_fusion(known, simulated, is_unknown, EVIDENCE, 4)
+
+
 def table(rng, n, shift=0.0):
     """Return the evidence of n samples, shifted by ``shift`` in the direction of unknown samples."""
-    mix = rng.standard_normal((8, 8)) * 0.3 + np.eye(8)
-    return (rng.standard_normal((n, 8)) @ mix + shift) * SIGNS * np.geomspace(0.01, 10, 8)
+    mix = rng.standard_normal((N, N)) * 0.2 + np.eye(N)
+    return (rng.standard_normal((n, N)) @ mix + shift) * SIGNS * np.geomspace(0.01, 10, N)
 
 
 def shifted(seed, n=150):
     rng = np.random.default_rng(seed)
     known = table(rng, n)
     # Some evidence points in the wrong direction: its weight must be zero.
-    simulated = np.vstack([table(rng, n), table(rng, n, np.array([2, 1, 0.5, 0, 0, -0.5, -1, -3]))])
+    shift = np.resize([2, 1, 0.5, 0, 0, -0.5, -1, -3], N)
+    simulated = np.vstack([table(rng, n), table(rng, n, shift)])
     return known, simulated, np.arange(2 * n) >= n
 
 
@@ -380,12 +412,12 @@ def loss_of(simulated, is_unknown):
     def loss(b, c):
         margin = z @ b + c
         inner = np.logaddexp(0, -margin[is_unknown]).mean() / 2 + np.logaddexp(0, margin[~is_unknown]).mean() / 2
-        return inner + SHRINKAGE * ((b - PRIOR) ** 2).sum()
+        return inner + SHRINKAGE / 4 * ((b - PRIOR) ** 2).sum()
 
     def slope(b, c):
         p = 1 / (1 + np.exp(-(z @ b + c)))
         share = np.where(is_unknown, (p - 1) / (2 * is_unknown.sum()), p / (2 * (~is_unknown).sum()))
-        return z.T @ share + 2 * SHRINKAGE * (b - PRIOR), share.sum()
+        return z.T @ share + SHRINKAGE / 2 * (b - PRIOR), share.sum()
 
     return loss, slope
 
@@ -393,12 +425,12 @@ def loss_of(simulated, is_unknown):
 @pytest.mark.parametrize("seed", range(4))
 def test_weights_are_the_optimum_that_projected_gradient_descent_finds_from_anywhere(seed):
     known, simulated, is_unknown = shifted(seed)
-    fusion, elsewhere = fit_fusion(known, simulated, is_unknown)
+    fusion, elsewhere = fuse(known, simulated, is_unknown)
     assert (fusion.weights >= 0).all()
     assert (fusion.weights == 0).any() and (fusion.weights > 0.1).any(), "the example does not bind the bound"
     np.testing.assert_array_equal(fusion.weights, elsewhere.weights)
     loss, slope = loss_of(simulated, is_unknown)
-    for start in (np.zeros(8), np.full(8, 3.0), np.random.default_rng(seed).random(8)):
+    for start in (np.zeros(N), np.full(N, 3.0), np.random.default_rng(seed).random(N)):
         b, c = start, 0.0
         for _ in range(20_000):
             db, dc = slope(b, c)
@@ -414,7 +446,7 @@ def test_weights_are_the_optimum_that_projected_gradient_descent_finds_from_anyw
 
 def test_the_fused_score_is_centered_and_scaled_on_known_samples():
     known, simulated, is_unknown = shifted(0)
-    fusion, elsewhere = fit_fusion(known, simulated, is_unknown)
+    fusion, elsewhere = fuse(known, simulated, is_unknown)
     np.testing.assert_allclose(fusion.standardize(known).mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(fusion.standardize(known).std(axis=0), 1.0, atol=1e-12)
     np.testing.assert_allclose(elsewhere.standardize(simulated[~is_unknown]).mean(axis=0), 0.0, atol=1e-12)
@@ -424,9 +456,9 @@ def test_the_fused_score_is_centered_and_scaled_on_known_samples():
 @pytest.mark.parametrize("seed", range(3))
 def test_more_evidence_for_unknown_never_lowers_the_score(seed):
     known, simulated, is_unknown = shifted(seed)
-    fusion, _ = fit_fusion(known, simulated, is_unknown)
+    fusion, _ = fuse(known, simulated, is_unknown)
     rng = np.random.default_rng(seed)
-    for j in range(8):
+    for j in range(N):
         more = simulated.copy()
         more[:, j] += SIGNS[j] * rng.exponential(np.abs(simulated[:, j]).mean(), len(simulated))
         assert (fusion.score(more) >= fusion.score(simulated) - 1e-12).all()
@@ -435,22 +467,22 @@ def test_more_evidence_for_unknown_never_lowers_the_score(seed):
 def test_both_sides_weigh_the_same_however_many_unknowns_there_are():
     """Repeating every unknown sample does not change the weights."""
     known, simulated, is_unknown = shifted(1)
-    once, _ = fit_fusion(known, simulated, is_unknown)
+    once, _ = fuse(known, simulated, is_unknown)
     rows = np.concatenate([np.arange(len(is_unknown)), np.flatnonzero(is_unknown)])
-    twice, _ = fit_fusion(known, simulated[rows], is_unknown[rows])
+    twice, _ = fuse(known, simulated[rows], is_unknown[rows])
     np.testing.assert_allclose(once.weights, twice.weights, atol=1e-4)
 
 
-def test_without_simulated_unknowns_all_evidence_weighs_the_same():
+def test_without_simulated_unknowns_the_weights_are_those_of_the_prior():
     known, simulated, is_unknown = shifted(2)
     for rows in (slice(0, 0), ~is_unknown, is_unknown):
-        fusion, _ = fit_fusion(known, simulated[rows], is_unknown[rows])
-        np.testing.assert_array_equal(fusion.weights, np.full(8, PRIOR))
+        fusion, _ = fuse(known, simulated[rows], is_unknown[rows])
+        np.testing.assert_array_equal(fusion.weights, PRIOR)
 
 
 def test_evidence_that_does_not_vary_adds_nothing_between_known_samples():
     known, simulated, is_unknown = shifted(3)
     known[:, 2] = simulated[:, 2] = 0.7
-    fusion, _ = fit_fusion(known, simulated, is_unknown)
+    fusion, _ = fuse(known, simulated, is_unknown)
     assert np.isfinite(fusion.score(known)).all()
     np.testing.assert_allclose(fusion.contributions(known)[:, 2], 0.0, atol=1e-12)

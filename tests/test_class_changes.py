@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from srosr import Queries, SROSRClassifier
+from srosr.evidence.table import EVIDENCE
 
 REPEATS = 6
 
@@ -61,7 +62,12 @@ def test_a_new_class_is_recognized_and_agrees_nearly_with_a_refit(digits, rule):
     refit = fitted(digits, [0, 1, 2, 3, 4, 5], rule=rule)
     # The tails of six repeats differ more between two draws than the pooled score does.
     assert (clf.predict(X_test) != refit.predict(X_test)).mean() < (0.05 if rule == "calibrated" else 0.1)
-    np.testing.assert_allclose(clf.class_scores(X_test), refit.class_scores(X_test), atol=1e-7)
+    if rule == "calibrated":
+        # The weights of the class scores are those of the fit without the class.
+        known = X_test[y_test < 6]
+        assert (clf.candidate(known) != refit.candidate(known)).mean() < 0.01
+    else:
+        np.testing.assert_allclose(clf.class_scores(X_test), refit.class_scores(X_test), atol=1e-7)
 
 
 def test_adding_and_removing_brings_the_same_answers_back(digits):
@@ -171,7 +177,11 @@ def test_a_class_of_similarities_can_be_removed(digits):
     A, labels = X[rows] / np.linalg.norm(X[rows], axis=1, keepdims=True), y[rows]
     Q = X_test / np.linalg.norm(X_test, axis=1, keepdims=True)
     for calibration in ("cross", "split"):
-        parameters = {"n_repeats": 3, "random_state": 0, "calibration": calibration}
+        kinds = [name for name in EVIDENCE if not name.startswith(("standardized", "fused"))]  # those need features
+        parameters = {
+            "n_repeats": 3, "random_state": 0, "calibration": calibration, "evidence_kinds": kinds,
+            "label_by": "residual",
+        }  # fmt: skip
         by_hand = SROSRClassifier(kernel="precomputed", **parameters).fit(A @ A.T, labels).remove_class(1)
         plain = SROSRClassifier(**parameters).fit(A, labels).remove_class(1)
         order = np.sort(by_hand.dictionary_.order)

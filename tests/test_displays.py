@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
+from srosr import class_residuals
 from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.exceptions import CalibrationWarning
 from srosr.inspection.explanation_display import ExplanationDisplay
@@ -56,7 +57,7 @@ def test_errors_are_the_residual_of_the_own_class_and_the_mean_of_the_others(clf
 
 def test_sums_of_samples_are_those_of_all_classes_but_the_best(clf):
     display = NonMatchedDisplay.from_estimator(clf, X[NEW], Y[NEW])
-    residuals = -clf.class_scores(X[NEW])
+    residuals = class_residuals(X[NEW], clf.encode(X[NEW]), clf.dictionary_)
     sums = residuals.sum(axis=1) - residuals.min(axis=1)
     assert display.known == pytest.approx(sums[Y[NEW] < 5])
     assert display.unknown == pytest.approx(sums[Y[NEW] >= 5])
@@ -162,9 +163,19 @@ def test_bars_are_the_numbers_and_the_candidate_is_colored(clf, ax):
         i for i, bar in enumerate(residuals.patches) if matplotlib.colors.to_hex(bar.get_facecolor()) == "#1f6f8b"
     ]
     assert colored == [list(e.residuals).index(e.candidate)]
-    weighed = [part for part in e.evidence if part.weight > 0]
-    assert [bar.get_width() for bar in evidence.patches] == pytest.approx([p.contribution for p in weighed[::-1]])
+    weighed = [part.contribution for part in e.evidence if part.weight > 0][::-1]
+    assert [bar.get_width() for bar in evidence.patches] == pytest.approx(weighed)
     assert sum(len(line.get_xdata()) for line in atoms.lines if line.get_marker() == "o") == len(e.atoms)
+
+
+def test_of_many_kinds_of_evidence_the_last_bar_sums_up_those_that_matter_least(clf, ax, monkeypatch):
+    monkeypatch.setattr("srosr.inspection.explanation_display.MAX_KINDS", 4)
+    display = clf.explain(X[0]).plot(ax)
+    e, shown = display.explanation, [bar.get_width() for bar in display.axes_[1].patches]
+    weighed = [part.contribution for part in e.evidence if part.weight > 0]
+    assert len(weighed) > 4 == len(shown)
+    assert sum(shown) == pytest.approx(e.score)
+    assert sorted(shown[1:]) == pytest.approx(sorted(sorted(weighed, key=abs)[-3:]))
 
 
 def test_pictures_are_the_sample_and_the_first_atoms(clf):

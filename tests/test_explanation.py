@@ -60,7 +60,10 @@ def test_decision_scores_and_threshold_are_those_of_the_recognizer(any_rule, x):
     assert e.threshold == any_rule.thresholds_[list(any_rule.classes_).index(e.candidate)]
     assert e.threshold_detail == any_rule.threshold_info_.detail
     assert list(e.residuals) == any_rule.classes_.tolist()
-    assert list(e.residuals.values()) == pytest.approx(-any_rule.class_scores([x])[0], abs=1e-9)
+    assert list(e.class_scores) == any_rule.classes_.tolist()
+    assert list(e.class_scores.values()) == pytest.approx(any_rule.class_scores([x])[0], abs=1e-9)
+    by_residual = SROSRClassifier(n_repeats=1, rule="matched", random_state=0).fit(X, Y)
+    assert list(e.residuals.values()) == pytest.approx(-by_residual.class_scores([x])[0], abs=1e-9)
 
 
 def test_contributions_add_up_to_the_score_that_is_compared_with_its_threshold(any_rule):

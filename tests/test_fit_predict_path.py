@@ -16,7 +16,7 @@ from worlds import World
 import srosr
 from srosr import Lasso, SROSRClassifier, sparse_encode
 from srosr._support.threads import ThreadPool, one_blas_thread
-from srosr.evidence import collaborative
+from srosr.evidence import CLASS_SCORES, ClassScorer, HoldOut, ridge
 
 PACKAGE = Path(srosr.__file__).parent
 CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
@@ -121,19 +121,20 @@ def test_arrays_that_are_not_as_they_should_be_do_not_pass_unchecked(world, fitt
 
 def test_the_ridge_systems_of_a_fit_are_factored_once(world, monkeypatch):
     made = []
-    init = collaborative.RidgeSystems.__init__
-    monkeypatch.setattr(collaborative.RidgeSystems, "__init__", lambda *a: made.append(1) or init(*a))
+    init = ridge.RidgeRegression.__init__
+    monkeypatch.setattr(ridge.RidgeRegression, "__init__", lambda *a: made.append(1) or init(*a))
     SROSRClassifier(n_repeats=2, random_state=0).fit(*world[:2])
-    assert len(made) == 1
+    assert len(made) == 4, "collaborative, local, gaussian and standardized"
 
 
-def test_one_factorization_gives_the_same_numbers_as_two(fitted):
+def test_holding_out_atoms_does_not_change_the_scores_of_new_samples(world, fitted):
     dictionary = fitted.dictionary_
+    held = [HoldOut(np.arange(3), np.arange(3), np.arange(4))]
     with one_blas_thread():
-        both = collaborative.solve_collaborative(dictionary)
-        alone = collaborative.Collaborative(dictionary), collaborative.HeldOutCollaborative(dictionary)
-    np.testing.assert_array_equal(both[0].coefficients, alone[0].coefficients)
-    np.testing.assert_array_equal(both[1].inverse, alone[1].inverse)
+        queries = dictionary.query(world[2])
+        both, alone = (ClassScorer(dictionary, CLASS_SCORES, plan).score(queries).by_kind for plan in (held, []))
+    for kind in alone:
+        np.testing.assert_array_equal(both[kind], alone[kind])
 
 
 def test_little_work_starts_no_thread_and_gives_the_same_bits(world, fitted, monkeypatch):

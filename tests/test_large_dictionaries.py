@@ -20,7 +20,7 @@ from srosr import (
 )
 from srosr.coding import batch
 from srosr.dictionary.dictionary import Dictionary
-from srosr.evidence.table import EVIDENCE, LEAST_SQUARES
+from srosr.evidence.table import FIRST_EVIDENCE, LEAST_SQUARES
 from srosr.experiments.protocol import MethodSetting
 from srosr.experiments.trial_methods import TrialSamples, fit_group, group_by_fit
 
@@ -75,7 +75,8 @@ def test_least_squares_has_no_part_and_says_so(too_large):
     clf = _fitted(METHODS["paper"])
     table = clf.evidence(NEW)
     assert table[list(LEAST_SQUARES)].isna().all(axis=None)
-    assert table[[kind for kind in EVIDENCE if kind not in LEAST_SQUARES]].notna().all(axis=None)
+    assert list(table.columns) == [*FIRST_EVIDENCE, "candidate", "unknown_score"]
+    assert table[[kind for kind in FIRST_EVIDENCE if kind not in LEAST_SQUARES]].notna().all(axis=None)
     assert clf.explain(NEW[0]).text
 
 
@@ -107,7 +108,7 @@ def test_our_rule_after_the_papers_is_fitted_on_its_own(monkeypatch):
         method.predict(test)
         said.append(method.decide())
         np.testing.assert_allclose(said[-1].score, method.clf.unknown_score(NEW), atol=1e-12)
-        assert (method.clf._collaborative is None) == (method.setting.name == "paper")
+        assert (method.clf._scorer is None) == (method.setting.name == "paper")
     np.testing.assert_allclose(said[1].score, expected.unknown_score(NEW), atol=1e-9)
 
 
@@ -127,7 +128,7 @@ def test_other_kernels_have_their_gram_matrix_whatever_its_size(kernel, problem,
 def test_a_class_can_take_a_dictionary_over_the_limit_and_back(monkeypatch, tmp_path):
     monkeypatch.setattr(batch, "_GRAM_BYTES", 8 * 260**2)
     clf = _fitted(METHODS["paper"])
-    assert clf.dictionary_.has_gram and clf._collaborative is not None
+    assert clf.dictionary_.has_gram and clf._scorer is not None
     before = clf.unknown_score(NEW)
     clf.add_class(X[Y == 7][:40], 7).remove_class(7)
     np.testing.assert_allclose(clf.unknown_score(NEW), before, atol=1e-9)

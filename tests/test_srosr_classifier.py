@@ -668,7 +668,11 @@ def test_precomputed_similarities_agree_with_the_linear_kernel(world, calibratio
     shuffle = np.random.default_rng(0).permutation(len(y))
     X, y = X[shuffle], y[shuffle]
     X_test = np.vstack([X_known, unknowns])
-    settings = {"calibration": calibration, "target_rejection": 0.1}
+    # Evidence on standardized columns, which the fused class score has too, needs features.
+    kinds = [name for name in EVIDENCE if not name.startswith(("standardized", "fused"))]
+    settings = {
+        "calibration": calibration, "target_rejection": 0.1, "evidence_kinds": kinds, "label_by": "residual",
+    }  # fmt: skip
     direct = quick(**settings).fit(X, y)
     given = quick(kernel="precomputed", **settings).fit(X @ X.T, y)
     kept = np.sort(given.dictionary_.order) if calibration == "cross" else _kept(X, direct)
@@ -687,8 +691,9 @@ def test_precomputed_similarities_of_an_rbf_kernel_agree_with_it(world):
     from sklearn.metrics.pairwise import rbf_kernel
 
     X, y, X_known, *_ = world
-    direct = quick(kernel="rbf", gamma=0.02).fit(X, y)
-    given = quick(kernel="precomputed").fit(rbf_kernel(X, gamma=0.02), y)
+    kinds = [name for name in EVIDENCE if not name.startswith(("standardized", "fused"))]
+    direct = quick(kernel="rbf", gamma=0.02, evidence_kinds=kinds).fit(X, y)
+    given = quick(kernel="precomputed", evidence_kinds=kinds).fit(rbf_kernel(X, gamma=0.02), y)
     queries = Queries(rbf_kernel(X_known, X, gamma=0.02), np.ones(len(X_known)))
     np.testing.assert_allclose(given.unknown_score(queries), direct.unknown_score(X_known), atol=1e-6)
 
@@ -714,7 +719,8 @@ def test_grid_search_over_problems_rules_and_targets(world):
 def test_clone_keeps_every_parameter():
     clf = SROSRClassifier(
         BPDN(0.3), kernel="poly", gamma=0.5, degree=2, coef0=2.0, normalize="feature", n_repeats=7, holdout=0.3,
-        tail_size="auto", rule="paper", openness=0.2, weight=0.4, threshold="f", target_rejection=0.1, per_class=True,
+        tail_size="auto", rule="paper", label_by="residual",
+        evidence_kinds=("matched",), openness=0.2, weight=0.4, threshold="f", target_rejection=0.1, per_class=True,
         calibration="split", calibration_size=0.5, risk_weight=3.0, unknown_label="?", n_jobs=2, random_state=4,
         verbose=True,
     )  # fmt: skip

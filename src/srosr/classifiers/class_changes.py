@@ -77,12 +77,14 @@ def move_cross_tests(calibration: Calibration, old: Dictionary, new: Dictionary)
     factor = (len(new_classes) - 1) / (len(old_classes) - 1)
 
     def move(rows: CrossTest) -> CrossTest:
-        rows = rows[(classes[rows.truth] >= 0) & (classes[rows.candidate] >= 0)]
+        stay = (classes[rows.truth] >= 0) & (classes[rows.candidate] >= 0) & (classes[rows.residual_candidate] >= 0)
+        rows = rows[stay]
         return replace(
             rows,
             sample=atoms[rows.sample],
             truth=classes[rows.truth],
             candidate=classes[rows.candidate],
+            residual_candidate=classes[rows.residual_candidate],
             nonmatched=rows.nonmatched * factor,
         )
 
@@ -98,7 +100,7 @@ def _find_places(old: list[Any], new: list[Any]) -> IntArray:
 def update_calibration(
     old: Calibration, cross_tests: CrossTests, dictionary: Dictionary, tail_size: float | str
 ) -> Calibration:
-    """Fit tails and distribution to new cross-tests; the weights of the evidence stay."""
+    """Fit tails and distribution to new cross-tests; the weights of evidence and class scores stay."""
     known, simulated, held_out = cross_tests
     sizes = count_atoms(dictionary)
     weight = 0.0 if old.tails is None else old.tails.weight
@@ -107,9 +109,9 @@ def update_calibration(
     if not isinstance(old.rule, CalibratedRule):
         if tails is None:
             raise ValueError("no sample of the remaining classes was held out; fit again.")
-        return Calibration(known, simulated, held_out, tails, tails, pooled)
+        return Calibration(known, simulated, held_out, tails, tails, pooled, old.evidence)
     if not len(held_out) and not len(simulated):
         raise ValueError("no sample of the remaining classes was held out or left out; fit again.")
     fusion = rescale_fusion(old.rule.fusion, held_out.values) if len(held_out) else old.rule.fusion
     rule = fit_calibrated_rule((fusion, old.rule.simulated), held_out, simulated, tail_size)
-    return Calibration(known, simulated, held_out, rule, tails, pooled)
+    return Calibration(known, simulated, held_out, rule, tails, pooled, old.evidence, old.class_fusion)

@@ -14,7 +14,7 @@ from .._support.parameter_checks import check_n_jobs
 from .._support.threads import one_blas_thread
 from ..coding import Codes, Lasso, Problem, gram_wanted, problem_names, sparse_encode
 from ..dictionary import Dictionary, Queries
-from ..evidence import Evidence, build_evidence
+from ..evidence import Evidence, build_evidence, measure_codes
 from .base import OpenSetClassifier, RawPrediction
 
 #: The problem for ``problem=None``.
@@ -26,8 +26,8 @@ _BLOCK_BYTES = 256 * 2**20
 class DictionaryClassifier(OpenSetClassifier):
     """Base of the open set classifiers whose dictionary is the training samples.
 
-    The candidate is the class with the smallest residual; a method says how to compute the unknown score from the
-    evidence (``_score_evidence``).
+    The candidate is the class with the smallest residual, unless a method has other class scores
+    (``_select_class_scores``); a method says how to compute the unknown score from the evidence (``_score_evidence``).
 
     Attributes
     ----------
@@ -91,7 +91,12 @@ class DictionaryClassifier(OpenSetClassifier):
 
     def _predict_raw(self, X: Any) -> RawPrediction:
         evidence = self._gather_evidence(X)
-        return RawPrediction(evidence.candidate, self._score_evidence(evidence), -evidence.residuals, evidence.empty)
+        scores = self._select_class_scores(evidence)
+        return RawPrediction(scores.argmax(axis=1), self._score_evidence(evidence), scores, evidence.empty)
+
+    def _select_class_scores(self, evidence: Evidence) -> Array:
+        """Return the class scores by which samples are labeled."""
+        return -evidence.residuals
 
     def _gather_evidence(self, X: Any) -> Evidence:
         """Code samples that have been checked and build their evidence table."""
@@ -114,5 +119,5 @@ class DictionaryClassifier(OpenSetClassifier):
             yield block, sparse_encode(block, dictionary, self.problem_, n_jobs=self.n_jobs)
 
     def _build_evidence(self, queries: Queries, codes: Codes) -> Evidence:
-        """Build the evidence of the codes alone, without regularized least squares."""
-        return build_evidence(queries, codes, self.dictionary_)
+        """Build the evidence of the codes alone."""
+        return build_evidence(measure_codes(queries, codes, self.dictionary_))

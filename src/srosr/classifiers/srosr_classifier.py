@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,16 +20,19 @@ from .._support.parameter_checks import (
     check_tail_size,
 )
 from .._support.threads import one_blas_thread
-from ..coding import Codes, Problem
+from ..coding import Codes, Problem, gram_wanted
 from ..dictionary import Dictionary, Queries
 from ..evidence import (
     EVIDENCE,
+    FIRST_EVIDENCE,
     LEAST_SQUARES,
-    Collaborative,
+    ClassScorer,
     Evidence,
-    HeldOutCollaborative,
     build_evidence,
-    solve_collaborative,
+    find_class_scores,
+    list_class_scores,
+    list_evidence,
+    measure_codes,
 )
 from ..scoring import (
     CalibratedRule,
@@ -41,7 +44,6 @@ from ..scoring import (
     calibrate,
     draw_cross_splits,
     draw_folds,
-    needs_least_squares,
     split_off_calibration,
 )
 from ..thresholds import CalibrationSplit
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from ..tails import TailDiagnostics
 
 RULES = ("calibrated", "paper", "matched")
+LABELS = ("fused", "residual")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -62,8 +65,9 @@ class SROSRClassifier(DictionaryClassifier):
     r"""Open set recognition by sparse representation.
 
     The training samples are the dictionary. A sample is coded over all of them; the residuals of the classes' parts of
-    the code give the candidate class and the evidence for the sample being unknown. Neither the score nor its threshold
-    needs unknown samples: held-out training samples, and known classes left out in turn, take their place.
+    the code, and other class scores from the same inner products, give the candidate class and the evidence for the
+    sample being unknown. Neither the score nor its threshold needs unknown samples: held-out training samples, and
+    known classes left out in turn, take their place.
 
     Parameters
     ----------
@@ -83,11 +87,17 @@ class SROSRClassifier(DictionaryClassifier):
     tail_size : float or "auto", default 0.1
         Share of the errors that make a tail (the paper's :math:`\rho`); "auto" chooses it by goodness of fit.
     rule : {"calibrated", "paper", "matched"}, default "calibrated"
-        "calibrated": eight kinds of evidence, fused with weights learned on simulated openness; the unknown score is
+        "calibrated": many kinds of evidence, fused with weights learned on simulated openness; the unknown score is
         one minus a p-value. "paper": matched and non-matched tail probabilities, :math:`S = G_m + wG_{nm}`, the unknown
         score being :math:`S/(1 + w)`. "matched": :math:`G_m` alone. With these two rules and a threshold that is a
         number, the held-out scores are computed only when they are needed: for another threshold, ``save``,
         ``add_class``.
+    label_by : {"fused", "residual"}, default "fused"
+        How the candidate class is found. "fused": by eight kinds of class scores, with weights learned on held-out
+        samples. "residual": by the smallest residual, as in the paper and always with its rules.
+    evidence_kinds : "auto" or sequence of str, default "auto"
+        The kinds of evidence that the rule "calibrated" fuses, from :data:`srosr.evidence.EVIDENCE`; "auto" takes all.
+        Those on standardized columns need features and are left out with ``kernel="precomputed"``.
     openness : float, default 0.0
         Openness of the problem, for the paper's weight; rarely known in practice.
     weight : float, optional
@@ -131,6 +141,9 @@ class SROSRClassifier(DictionaryClassifier):
         What was learned from held-out samples: ``known``, ``simulated`` and ``held_out`` tables, ``rule``, ``tails``.
     evidence_names_, evidence_weights_ : tuple of str, ndarray
         Names of the evidence and its weights in the fused score (rule "calibrated").
+    class_score_names_, class_weights_ : tuple of str, ndarray
+        Names of the class scores and their weights in the fused class score; only "residual" where candidates are those
+        of the smallest residual and no evidence needs the others.
     training_rows_ : ndarray of int
         Rows of the training samples that are atoms: atom i is row ``training_rows_[dictionary_.order[i]]``.
     pooled_ : ndarray of bool (n_classes,)
@@ -165,6 +178,8 @@ class SROSRClassifier(DictionaryClassifier):
     holdout: float = 0.2
     tail_size: float | str = 0.1
     rule: str = "calibrated"
+    label_by: str = "fused"
+    evidence_kinds: str | Sequence[str] = "auto"
     openness: float = 0.0
     weight: float | None = None
     threshold: float | str | None = None
@@ -189,7 +204,7 @@ class SROSRClassifier(DictionaryClassifier):
             Training samples; with ``kernel="precomputed"`` their Gram matrix.
         y : array-like (n_samples,)
             Their classes, at least two. With three or more the weights of the evidence are learned, with two they are
-            equal. A class may have a single sample; from ten samples on it has tails of its own.
+            those of a prior. A class may have a single sample; from ten samples on it has tails of its own.
 
         Warns
         -----
@@ -201,6 +216,8 @@ class SROSRClassifier(DictionaryClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("rule", self.rule, RULES)
+        check_choice("label_by", self.label_by, LABELS)
+        self._check_evidence_kinds()
         check_choice("calibration", self.calibration, ("cross", "split"))
         check_count("n_repeats", self.n_repeats)
         check_rate("holdout", self.holdout)
@@ -225,15 +242,45 @@ class SROSRClassifier(DictionaryClassifier):
         self.training_rows_, self._n_rows, self._grown = kept, len(y), False
         self._calibrate(dictionary)
 
+    def _check_evidence_kinds(self) -> None:
+        """Raise a ValueError for evidence that does not exist, or that needs features where there are none."""
+        kinds = self.evidence_kinds
+        if isinstance(kinds, str) and kinds == "auto":
+            return
+        names = [kinds] if isinstance(kinds, str) else list(kinds)
+        unknown = [name for name in names if name not in EVIDENCE]
+        if unknown or not names:
+            raise ValueError(f'evidence_kinds must be "auto" or some of {", ".join(EVIDENCE)}, got {kinds!r}.')
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            missing = sorted(set(names) - set(list_evidence(has_features=False)))
+            if missing:
+                raise ValueError(f'evidence_kinds: {missing[0]!r} needs features, which kernel="precomputed" has not.')
+
+    def _choose_kinds(self, dictionary: Dictionary) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the kinds of evidence and of class scores that the rule needs."""
+        has_features = not dictionary.is_precomputed
+        if self.rule != "calibrated":
+            # The paper's rules do not use least squares, and over many atoms it is expensive: it takes the Gram matrix.
+            shown = FIRST_EVIDENCE if gram_wanted(dictionary) else ()
+            return FIRST_EVIDENCE, find_class_scores(shown, has_features=has_features)
+        kinds = self.evidence_kinds
+        wanted = list_evidence(has_features=has_features) if isinstance(kinds, str) and kinds == "auto" else kinds
+        names = tuple(name for name in EVIDENCE if name in ([wanted] if isinstance(wanted, str) else list(wanted)))
+        if self.label_by == "fused":
+            return names, list_class_scores(has_features=has_features)
+        return names, find_class_scores(names, has_features=has_features)
+
     def _calibrate(self, dictionary: Dictionary) -> None:
-        """Learn tails, fusion and distribution over a dictionary, by the rule of the constructor."""
-        collaborative, held_out = self._solve_least_squares(dictionary, self.rule == "calibrated")
+        """Learn tails, fusions and distribution over a dictionary, by the rule of the constructor."""
         weight = (1.0 - self.openness) / 3.0 if self.weight is None else self.weight
-        calibration = calibrate(
+        evidence, class_scores = self._choose_kinds(dictionary)
+        calibration, scorer = calibrate(
             dictionary,
             self.problem_,
-            held_out,
             rule=self.rule,
+            evidence=evidence,
+            class_scores=class_scores,
+            by_residual=self.label_by == "residual",
             n_repeats=self.n_repeats,
             holdout=self.holdout,
             tail_size=self.tail_size,
@@ -242,32 +289,29 @@ class SROSRClassifier(DictionaryClassifier):
             n_jobs=self.n_jobs,
             progress=bool(self.verbose),
         )
-        self.rule_ = self.rule
-        self._adopt(dictionary, calibration, collaborative)
-
-    @staticmethod
-    def _solve_least_squares(
-        dictionary: Dictionary, calibrated: bool
-    ) -> tuple[Collaborative | None, HeldOutCollaborative | None]:
-        """Solve regularized least squares for new samples and for held-out ones, where the rule needs it."""
-        if not needs_least_squares(calibrated, dictionary):
-            return None, None
-        with one_blas_thread():
-            return solve_collaborative(dictionary)
+        self.rule_, self.label_by_ = self.rule, self.label_by if self.rule == "calibrated" else "residual"
+        self._adopt(dictionary, calibration, class_scores, scorer)
 
     def _adopt(
-        self, dictionary: Dictionary, calibration: Calibration, collaborative: Collaborative | None = None
+        self,
+        dictionary: Dictionary,
+        calibration: Calibration,
+        class_scores: tuple[str, ...],
+        scorer: ClassScorer | None = None,
     ) -> None:
-        """Set the attributes that follow from a dictionary and its calibration, and from least squares over it."""
-        if collaborative is None and needs_least_squares(isinstance(calibration.rule, CalibratedRule), dictionary):
+        """Set the attributes that follow from a dictionary and its calibration, and from class scores over it."""
+        if scorer is None and len(class_scores) > 1:
             with one_blas_thread():
-                collaborative = Collaborative(dictionary)
+                scorer = ClassScorer(dictionary, class_scores)
         self.dictionary_ = dictionary
         self.classes_ = np.asarray(dictionary.classes_)
         self.calibration_ = calibration
-        self._collaborative = collaborative
-        self.evidence_names_ = EVIDENCE
+        self._class_scores, self._scorer = class_scores, scorer
+        self.evidence_names_ = calibration.evidence
         self.evidence_weights_ = calibration.weights
+        fusion = calibration.class_fusion
+        self.class_score_names_ = ("residual",) if fusion is None else fusion.kinds
+        self.class_weights_ = np.ones(1) if fusion is None else fusion.weights
         self.pooled_ = calibration.pooled
 
     def _held_out_scores(self) -> HeldOutScores:
@@ -287,7 +331,8 @@ class SROSRClassifier(DictionaryClassifier):
             return None
         evidence = self._gather_evidence(self._calibration_samples)
         truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
-        return CalibrationSplit(self._score_evidence(evidence), evidence.candidate, truth)
+        candidate = self._select_class_scores(evidence).argmax(axis=1)
+        return CalibrationSplit(self._score_evidence(evidence), candidate, truth)
 
     def set_weight(self, weight: float | None = None, *, openness: float | None = None) -> SROSRClassifier:
         r"""Set the weight of the second tail of the paper's rule and choose the threshold anew, without fitting again.
@@ -318,15 +363,14 @@ class SROSRClassifier(DictionaryClassifier):
     # -- prediction --------------------------------------------------------------------------------------
 
     def _build_evidence(self, queries: Queries, codes: Codes) -> Evidence:
-        least_squares = self._collaborative
-        if least_squares is None:
-            return build_evidence(queries, codes, self.dictionary_)
-        return build_evidence(
-            queries, codes, self.dictionary_, least_squares.scores(queries), least_squares.distances(queries)
-        )
+        scores = None if self._scorer is None else self._scorer.score(queries)
+        return build_evidence(measure_codes(queries, codes, self.dictionary_), scores, self.calibration_.class_fusion)
+
+    def _select_class_scores(self, evidence: Evidence) -> Array:
+        return evidence.class_scores if self.label_by_ == "fused" else -evidence.residuals
 
     def _score_evidence(self, evidence: Evidence) -> Array:
-        scores = self.calibration_.rule.score(evidence.values, evidence.candidate)
+        scores = self.calibration_.rule.score(evidence.values, evidence.residual_candidate)
         return np.where(evidence.empty, 1.0, scores)
 
     def unknown_score(self, X: Any) -> Array:
@@ -344,11 +388,14 @@ class SROSRClassifier(DictionaryClassifier):
         it is only that logarithm: their unknown score is not a probability.)
         """
         evidence = self._gather_evidence(self._check_queries(X))
-        out = self.calibration_.rule.log_p_value(evidence.values, evidence.candidate)
+        out = self.calibration_.rule.log_p_value(evidence.values, evidence.residual_candidate)
         return np.where(evidence.empty, -np.inf, out)
 
     def class_scores(self, X: Any) -> Array:
-        """Return minus the residual of each class, (n_samples, n_classes); the largest is the candidate's."""
+        """Return the fused score of each class, (n_samples, n_classes); the largest is the candidate's.
+
+        With ``label_by="residual"`` and with the paper's rules it is minus the residual.
+        """
         return super().class_scores(X)
 
     def evidence(self, X: Any) -> DataFrame:
@@ -360,10 +407,14 @@ class SROSRClassifier(DictionaryClassifier):
         from pandas import DataFrame
 
         evidence = self._gather_evidence(self._check_queries(X))
-        table = DataFrame(evidence.values, columns=list(EVIDENCE), index=X.index if hasattr(X, "iloc") else None)
-        if self._collaborative is None:
-            table[list(LEAST_SQUARES)] = np.nan
-        table["candidate"] = self.classes_[evidence.candidate]
+        table = DataFrame(
+            evidence.values[:, np.isin(EVIDENCE, self.evidence_names_)],
+            columns=list(self.evidence_names_),
+            index=X.index if hasattr(X, "iloc") else None,
+        )
+        if self._scorer is None:
+            table[[name for name in LEAST_SQUARES if name in self.evidence_names_]] = np.nan
+        table["candidate"] = self.classes_[self._select_class_scores(evidence).argmax(axis=1)]
         table["unknown_score"] = self._score_evidence(evidence)
         return table
 
@@ -479,20 +530,29 @@ class SROSRClassifier(DictionaryClassifier):
                 self._calibrate(dictionary)
             else:
                 cross_tests = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
-                self._adopt(dictionary, update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size))
+                calibration = update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size)
+                self._adopt(dictionary, calibration, self._class_scores)
             self.set_threshold(**self._threshold_arguments)
         return self
 
     def _calibrate_class(self, dictionary: Dictionary, number: int) -> None:
         """Add held-out samples of one class of a larger dictionary to the calibration."""
         rng, slices = check_random_state(self.random_state), dictionary.class_slices
-        collaborative, held_out = self._solve_least_squares(
-            dictionary, isinstance(self.calibration_.rule, CalibratedRule)
-        )
+        scorer, calibration = None, self.calibration_
         with one_blas_thread():
-            tester = CrossTester(dictionary, self.problem_, held_out, n_jobs=self.n_jobs)
+            if isinstance(calibration.rule, CalibratedRule):
+                _ = dictionary.gram
+            tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs)
             new_known = tester.test_known(draw_cross_splits(slices, self.n_repeats, self.holdout, rng), only=number)
-            new_held_out = tester.test_known(draw_folds(slices, rng), only=number)
+            plan = tester.hold_out_known(draw_folds(slices, rng), only=number)
+            if isinstance(calibration.rule, CalibratedRule):
+                scorer = ClassScorer(dictionary, self._class_scores, [held for _, held in plan])
+            new_held_out = tester.build(
+                tester.encode(plan),
+                None if scorer is None else scorer.held_out,
+                calibration.class_fusion,
+                by_residual=self.label_by_ == "residual",
+            )
         known, simulated, old_held_out = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
         cross_tests = (
             CrossTest.concatenate([known, new_known]),
@@ -500,7 +560,7 @@ class SROSRClassifier(DictionaryClassifier):
             CrossTest.concatenate([old_held_out, new_held_out]),
         )
         calibration = update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size)
-        self._adopt(dictionary, calibration, collaborative)
+        self._adopt(dictionary, calibration, self._class_scores, scorer)
 
     def _drop_calibration_samples(self, dictionary: Dictionary, label: Any) -> None:
         """Remove the samples of a class from the calibration split; ``dictionary`` is the one without the class."""

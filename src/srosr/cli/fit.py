@@ -131,8 +131,8 @@ def _advise(summary: ModelSummary, data: str) -> list[str]:
     compare = f"srosr compare {data} shows how other methods do"
     if len(summary.classes) == 2:
         out.append(
-            "With two classes none can be left out as a simulated unknown, and all kinds of evidence get the same "
-            "weight: three or more classes are better."
+            "With two classes none can be left out as a simulated unknown, and the weights of the evidence cannot be "
+            "learned: three or more classes are better."
         )
         compare = "try other features, --kernel rbf, --standardize or another --method"
     if held.accuracy is not None and held.accuracy < POOR_ACCURACY:

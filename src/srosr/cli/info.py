@@ -34,15 +34,28 @@ def info(model: Path, as_json: bool) -> None:
         print_json({"model": str(model), "bytes": size, **summary.to_dict()})
         return
     coding = [("coding", f"{summary.problem}, kernel {summary.kernel}")] if summary.problem is not None else []
+    weighed = [
+        (name, _describe_weights(weights))
+        for name, weights in (("label by", summary.class_weights), ("unknown by", summary.evidence_weights))
+        if weights is not None
+    ]
     print_facts([
         ("method", f"{summary.method} ({summary.estimator})"),
         *coding,
+        *weighed,
         classes_fact(summary),
         ("unknown label", str(summary.unknown_label)),
         ("features", _describe_features(summary)),
         ("file", f"{size / 1e6:.1f} MB"),
         *held_out_facts(summary),
     ])  # fmt: skip
+
+
+def _describe_weights(weights: dict[str, float]) -> str:
+    """Return the kinds with a weight, the largest first, and how many have none."""
+    used = sorted((name for name in weights if weights[name] >= 0.005), key=lambda name: -weights[name])
+    text = ", ".join(f"{name} {weights[name]:.2f}" for name in used)
+    return text + (f"; {len(weights) - len(used)} without weight" if len(used) < len(weights) else "")
 
 
 def _describe_features(summary: ModelSummary) -> str:

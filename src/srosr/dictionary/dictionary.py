@@ -57,6 +57,8 @@ class Queries:
     cross: Array
     squared_norms: Array
     scaled: bool = field(default=False, init=False)
+    #: The samples as the kernel sees them, where :meth:`Dictionary.query` computed the similarities.
+    rows: Array | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         cross = _check_array(self.cross, "cross")
@@ -74,7 +76,8 @@ class Queries:
         return len(self.cross)
 
     def __getitem__(self, rows: Any) -> Queries:
-        return wrap_queries(self.cross[rows], self.squared_norms[rows], scaled=self.scaled)
+        own = None if self.rows is None else self.rows[rows]
+        return wrap_queries(self.cross[rows], self.squared_norms[rows], scaled=self.scaled, rows=own)
 
 
 def normalize_rows(values: Array) -> Array:
@@ -86,10 +89,10 @@ def normalize_rows(values: Array) -> Array:
     return values
 
 
-def wrap_queries(cross: Array, squared_norms: Array, *, scaled: bool = True) -> Queries:
+def wrap_queries(cross: Array, squared_norms: Array, *, scaled: bool = True, rows: Array | None = None) -> Queries:
     """Wrap similarities that are already in the atoms' order and scaling, without checking them."""
     queries = object.__new__(Queries)
-    vars(queries).update(cross=cross, squared_norms=squared_norms, scaled=scaled)
+    vars(queries).update(cross=cross, squared_norms=squared_norms, scaled=scaled, rows=rows)
     return queries
 
 
@@ -239,6 +242,11 @@ class Dictionary:
     def linear_atoms(self) -> Array | None:
         """The atoms as scaled feature rows where the kernel is linear, else None."""
         return self._values if self._is_linear_kernel else None
+
+    @property
+    def rows(self) -> Array | None:
+        """The atoms as the kernel sees them, one a row; None with ``kernel="precomputed"``."""
+        return None if self.is_precomputed else self._values
 
     @property
     def squared_norms(self) -> Array:
@@ -477,8 +485,10 @@ class Dictionary:
         whole = not isinstance(self._kernel, NamedKernel)
         size = self.n_atoms if whole else _TILE if len(blocks) > 1 else _SMALL_TILE
         tiles = split_range(0, self.n_atoms, size)
-        spread(fill, [(rows, columns) for rows in spread(prepare, blocks) for columns in tiles])
-        return wrap_queries(cross, norms)
+        prepared = spread(prepare, blocks)
+        spread(fill, [(rows, columns) for rows in prepared for columns in tiles])
+        rows = prepared[0][1] if len(prepared) == 1 else np.concatenate([rows for _, rows, _ in prepared])
+        return wrap_queries(cross, norms, rows=rows)
 
     @property
     def _values(self) -> Array:

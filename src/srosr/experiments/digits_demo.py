@@ -182,7 +182,8 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     recognized = time.perf_counter()
 
     evidence = clf._gather_evidence(clf._check_queries(X_all))
-    candidate, score = np.asarray(clf.classes_)[evidence.candidate], clf._score_evidence(evidence)
+    candidate = np.asarray(clf.classes_)[clf._select_class_scores(evidence).argmax(axis=1)]
+    score = clf._score_evidence(evidence)
     log_p = clf.log_p_value(X_all)
     codes = clf.encode(X_all)
     rejected = answers == clf.unknown_label_

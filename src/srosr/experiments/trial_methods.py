@@ -19,7 +19,7 @@ from ..coding import Problem
 from ..dictionary import Dictionary
 from ..evidence import EVIDENCE, Evidence
 from ..rivals import SparseRejection, open_set_methods
-from ..scoring import conclude, count_atoms
+from ..scoring import CrossTest, conclude, count_atoms
 from .protocol import MethodSetting
 
 #: Coding problems by their names in protocol files.
@@ -90,7 +90,8 @@ class TrialSamples:
 
     def __init__(self, X: Array) -> None:
         self.X = X
-        self._cache: dict[str, Evidence] = {}
+        # By codes: what computed the class scores, how they were fused, and the evidence.
+        self._cache: dict[str, list[tuple[Any, Any, Evidence]]] = {}
         # Keeps the dictionaries alive, so that their ids, which are part of keys, stay unique.
         self._parts: dict[int, Dictionary] = {}
 
@@ -102,14 +103,16 @@ class TrialSamples:
         if getattr(clf, "calibration", "cross") != "cross":
             self._parts[id(clf.dictionary_)] = clf.dictionary_
             codes += f" over a part of the samples, {id(clf.dictionary_)}"
-        full = codes + " and least squares"
-        if isinstance(clf, SROSRClassifier) and clf._collaborative is not None:
-            codes = full
-        elif full in self._cache:
-            return self._cache[full]
-        if codes not in self._cache:
-            self._cache[codes] = clf._gather_evidence(clf._check_queries(self.X))
-        return self._cache[codes]
+        found = self._cache.setdefault(codes, [])
+        scorer = fusion = None
+        # The other rules, and rejection by a number of the code, use what comes from the codes alone.
+        if isinstance(clf, SROSRClassifier) and clf.rule_ == "calibrated":
+            scorer, fusion = clf._scorer, clf.calibration_.class_fusion
+        for used_scorer, used_fusion, evidence in found:
+            if scorer is None or (scorer is used_scorer and fusion is used_fusion):
+                return evidence
+        found.append((scorer, fusion, clf._gather_evidence(clf._check_queries(self.X))))
+        return found[-1][2]
 
 
 class FittedMethod:
@@ -124,7 +127,7 @@ class FittedMethod:
         clf = self.clf
         if isinstance(clf, (SROSRClassifier, SparseRejection)):
             evidence = test.evidence(clf)
-            self._candidate, self._empty = evidence.candidate, evidence.empty
+            self._candidate, self._empty = clf._select_class_scores(evidence).argmax(axis=1), evidence.empty
             self._score = clf._score_evidence(evidence)
             self.evidence = evidence if isinstance(clf, SROSRClassifier) else None
             return
@@ -171,8 +174,8 @@ def fit_group(
             clf.set_params(openness=openness)
         if first is None:
             first = clf.fit(X, y)
-        elif isinstance(first, SROSRClassifier) and clf.rule == "calibrated" and first._collaborative is None:
-            clf = clf.fit(X, y)  # the fit of the other rules has no least squares over so many samples
+        elif isinstance(first, SROSRClassifier) and clf.rule == "calibrated" and first.rule_ != "calibrated":
+            first = clf = clf.fit(X, y)  # the fit of the other rules has no class scores but residuals
         else:
             clf = _copy_fit(first, clf)
         yield FittedMethod(setting, clf)
@@ -200,9 +203,17 @@ def _apply_rule(clf: SROSRClassifier) -> None:
     """Apply the classifier's own rule to the cross-test that it shares."""
     passes = clf.calibration_
     weight = (1.0 - clf.openness) / 3.0 if clf.weight is None else clf.weight
-    clf.rule_ = clf.rule
-    clf.calibration_ = conclude(
-        passes.known, passes.simulated_pass, passes.held_out_pass, count_atoms(clf.dictionary_),
-        rule=clf.rule, tail_size=clf.tail_size, weight=0.0 if clf.rule == "matched" else weight,
+    simulated, held_out = passes.simulated_pass, passes.held_out_pass
+    evidence, class_scores = clf._choose_kinds(clf.dictionary_)
+    if clf.rule != "calibrated":
+        simulated, held_out = (
+            rows.label_by_residual() if isinstance(rows, CrossTest) else rows for rows in (simulated, held_out)
+        )
+    calibration = conclude(
+        passes.known, simulated, held_out, count_atoms(clf.dictionary_), rule=clf.rule, evidence=evidence,
+        tail_size=clf.tail_size, weight=0.0 if clf.rule == "matched" else weight,
+        class_fusion=passes.class_fusion if clf.rule == "calibrated" else None,
     )  # fmt: skip
-    clf.evidence_weights_, clf.pooled_ = clf.calibration_.weights, clf.calibration_.pooled
+    same = clf.rule == clf.rule_ or clf._class_scores == class_scores
+    clf.rule_, clf.label_by_ = clf.rule, clf.label_by if clf.rule == "calibrated" else "residual"
+    clf._adopt(clf.dictionary_, calibration, class_scores, clf._scorer if same else None)

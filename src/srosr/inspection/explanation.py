@@ -17,7 +17,7 @@ from ..dictionary import Dictionary, Queries
 from ..evidence import EVIDENCE, Evidence
 from ..scoring import MIN_SAMPLES, CalibratedRule, TailRule
 from .explanation_display import ExplanationDisplay
-from .explanation_facts import ExplanationFacts, UsedAtom, WeighedEvidence, to_plain
+from .explanation_facts import ExplanationFacts, UsedAtom, WeighedClassScore, WeighedEvidence, to_plain
 from .explanation_text import describe_explanation
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class Explanation(ExplanationFacts):
         choice of them is enough, all with a positive contribution.
     reasons_suffice : bool
         Whether it would have been accepted without them; False for an accepted sample.
+    class_scores : mapping of label to float
+        Score of each class; the largest is the candidate's.
+    class_evidence : tuple of WeighedClassScore
+        What each kind of class score adds to the lead of the candidate over ``next_candidate``, the largest first.
+        Empty where the smallest residual gives the candidate.
     residuals : mapping of label to float
         What each class leaves unexplained, :math:`\|y - Y_kx_k\|`.
     residual : float
@@ -87,7 +92,9 @@ class Explanation(ExplanationFacts):
     usual_residual, usual_share : float
         Nine in ten of them leave at most this residual, and have at least this share of their code on one class.
     next_candidate : label
-        The class with the second smallest residual.
+        The class with the second largest class score.
+    residual_candidate : label
+        The class with the smallest residual.
     is_p_value : bool
         Whether ``p_value`` is one: rule "calibrated", and known samples could be held out.
     sample, pictures : ndarray or None
@@ -152,7 +159,8 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
     evidence = clf._gather_evidence(queries)
     codes = sparse_encode(queries, dictionary, clf.problem_)
     code = np.asarray(codes.toarray()[0], dtype=np.float64)
-    k = int(evidence.candidate[0])
+    class_scores = clf._select_class_scores(evidence)[0]
+    k = int(class_scores.argmax())
     empty = bool(evidence.empty[0])
     score = float(clf._score_evidence(evidence)[0])
     threshold = float(clf.thresholds_[k])
@@ -161,14 +169,15 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
     labels: list[Any] = append_unknown(np.asarray(clf.classes_), clf.unknown_label_).tolist()
     residuals = evidence.residuals[0]
     rule, tails = clf.calibration_.rule, clf.calibration_.tails
-    log_p = -math.inf if empty else float(rule.log_p_value(evidence.values, evidence.candidate)[0])
+    log_p = -math.inf if empty else float(rule.log_p_value(evidence.values, evidence.residual_candidate)[0])
     probabilities = (math.nan, math.nan)
     if tails is not None and not empty:
-        matched, nonmatched = tails.probabilities(evidence.values, evidence.candidate)
+        matched, nonmatched = tails.probabilities(evidence.values, evidence.residual_candidate)
         probabilities = float(matched[0]), float(nonmatched[0])
     known = _Comparison.select(clf, k)
-    parts = () if empty else _weigh_evidence(rule, evidence, probabilities, known)
+    parts = () if empty else _weigh_evidence(rule, clf.evidence_names_, evidence, probabilities, known)
     reasons, suffice = _find_reasons(rule, parts, threshold) if rejected else ((), False)
+    following = int(np.argsort(-class_scores, kind="stable")[1])
     mass = np.array([np.abs(code[part]).sum() for part in dictionary.class_slices])
     return Explanation(
         label=labels[len(classes) if rejected else k],
@@ -189,6 +198,8 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         evidence=parts,
         reasons=reasons,
         reasons_suffice=suffice,
+        class_scores=dict(zip(classes, class_scores.tolist(), strict=True)),
+        class_evidence=_weigh_class_scores(clf, queries, residuals, k, following),
         residuals=dict(zip(classes, residuals.tolist(), strict=True)),
         residual=float(codes.residual_norm[0]),
         length=math.sqrt(float(queries.squared_norms[0])),
@@ -204,7 +215,8 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         nonmatched_position=known.share_below(_NONMATCHED, evidence.values[0, _NONMATCHED], -1),
         usual_residual=known.quantile(_MATCHED, 0.9),
         usual_share=(known.quantile(_CONCENTRATION, 0.1) * (len(classes) - 1) + 1) / len(classes),
-        next_candidate=classes[int(np.argsort(residuals, kind="stable")[1])],
+        next_candidate=classes[following],
+        residual_candidate=classes[int(residuals.argmin())],
         is_p_value=isinstance(rule, CalibratedRule) and len(clf.calibration_.held_out) > 0,
         sample=None if isinstance(checked, Queries) else np.asarray(checked, dtype=np.float64)[0],
         pictures=_find_pictures(code, dictionary),
@@ -270,12 +282,16 @@ class _Comparison:
 
 
 def _weigh_evidence(
-    rule: CalibratedRule | TailRule, evidence: Evidence, probabilities: tuple[float, float], known: _Comparison
+    rule: CalibratedRule | TailRule,
+    used: tuple[str, ...],
+    evidence: Evidence,
+    probabilities: tuple[float, float],
+    known: _Comparison,
 ) -> tuple[WeighedEvidence, ...]:
     """Return what each kind of evidence adds to the score, the largest contribution first."""
     if isinstance(rule, CalibratedRule):
-        columns = list(range(len(EVIDENCE)))
-        standardized, weights = rule.fusion.standardize(evidence.values)[0], rule.fusion.weights
+        columns = [j for j, name in enumerate(EVIDENCE) if name in used]
+        standardized, weights = rule.fusion.standardize(evidence.values)[0][columns], rule.fusion.weights[columns]
     else:
         columns = [_MATCHED, _NONMATCHED]
         standardized, weights = np.array(probabilities), np.array([1.0, rule.weight])
@@ -291,6 +307,21 @@ def _weigh_evidence(
         for j, s, w in zip(columns, standardized, weights, strict=True)
     ]
     return tuple(sorted(parts, key=lambda part: -part.contribution))
+
+
+def _weigh_class_scores(
+    clf: SROSRClassifier, queries: Queries, residuals: Array, candidate: int, following: int
+) -> tuple[WeighedClassScore, ...]:
+    """Return what each kind of class score adds to the lead of the candidate, the largest first."""
+    fusion = clf.calibration_.class_fusion
+    if fusion is None or clf._scorer is None or clf.label_by_ == "residual":
+        return ()
+    scores = clf._scorer.score(queries).by_kind | {"residual": -residuals[None]}
+    out = []
+    for kind, weight, scale in zip(fusion.kinds, fusion.weights.tolist(), fusion.scale.tolist(), strict=True):
+        own, other = float(scores[kind][0, candidate]), float(scores[kind][0, following])
+        out.append(WeighedClassScore(kind, own, other, weight, weight * (own - other) / scale))
+    return tuple(sorted(out, key=lambda part: -part.lead))
 
 
 def _find_reasons(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Most classes drawn; of more, those that matter most.
 MAX_CLASSES = 15
+#: Kinds of evidence that are drawn; the others are summed up.
+MAX_KINDS = 8
 # Training samples shown as pictures, two by two, and letters of the class name below one.
 _N_SHOWN, _LETTERS = 4, 7
 
@@ -130,19 +132,25 @@ class ExplanationDisplay(Display):
         if not parts:
             _write_note(ax, "no evidence:\nthe sample has length zero" if e.length == 0 else "no evidence has weight")
             return
-        values = [part.contribution for part in parts]
+        bars = [(NAMES[part.name], part.contribution) for part in parts]
+        if len(bars) > MAX_KINDS:
+            # Those that matter most, in their order, and the sum of the rest at the bottom.
+            least = sorted(abs(value) for _, value in bars)[len(bars) - MAX_KINDS]
+            rest = [value for _, value in bars if abs(value) <= least]
+            bars = [(f"{len(rest)} other kinds", sum(rest)), *(bar for bar in bars if abs(bar[1]) > least)]
+        values = [value for _, value in bars]
         colors = [UNKNOWN_COLOR if value > 0 else KNOWN_COLOR for value in values]
-        ax.barh(range(len(parts)), values, height=0.36, color=colors)
+        ax.barh(range(len(bars)), values, height=0.36, color=colors)
         ax.axvline(0, color=INK, linewidth=0.8)
-        for place, part in enumerate(parts):
+        for place, (name, _) in enumerate(bars):
             ax.annotate(
-                NAMES[part.name], (0.0, place + 0.2), xycoords=("axes fraction", "data"), xytext=(2, 1),
+                name, (0.0, place + 0.2), xycoords=("axes fraction", "data"), xytext=(2, 1),
                 textcoords="offset points", va="bottom", fontsize="small",
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3},
             )  # fmt: skip
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_ylim(-0.4, max(len(parts), 3) - 0.2)
+        ax.set_ylim(-0.4, max(len(bars), 3) - 0.2)
         total, limit = f"{e.score:.2g}", f"{e.score_threshold:.2g}"
         if total == limit:
             total, limit = format_apart(e.score, e.score_threshold)

@@ -41,6 +41,28 @@ class WeighedEvidence:
 
 
 @dataclass(frozen=True)
+class WeighedClassScore:
+    """One kind of class score and what it adds to the lead of the candidate over the next class.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`srosr.evidence.CLASS_SCORES`.
+    candidate, next_candidate : float
+        Score of the candidate and of the next class, in its own units; large suggests the class.
+    weight : float
+    lead : float
+        Weight times scaled difference; the leads of all kinds add up to the difference of the fused class scores.
+    """
+
+    name: str
+    candidate: float
+    next_candidate: float
+    weight: float
+    lead: float
+
+
+@dataclass(frozen=True)
 class UsedAtom:
     """A training sample that has a part in the code.
 
@@ -81,6 +103,8 @@ class ExplanationFacts:
     evidence: tuple[WeighedEvidence, ...]
     reasons: tuple[str, ...]
     reasons_suffice: bool
+    class_scores: Mapping[Any, float]
+    class_evidence: tuple[WeighedClassScore, ...]
     residuals: Mapping[Any, float]
     residual: float
     length: float
@@ -97,6 +121,7 @@ class ExplanationFacts:
     usual_residual: float
     usual_share: float
     next_candidate: Any
+    residual_candidate: Any
     is_p_value: bool
     sample: Array | None = field(default=None, repr=False)
     pictures: Array | None = field(default=None, repr=False)

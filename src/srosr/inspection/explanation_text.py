@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._support.messages import join_names
-from .explanation_facts import ExplanationFacts, WeighedEvidence
+from .explanation_facts import ExplanationFacts, WeighedClassScore, WeighedEvidence
 
 #: Short names of the evidence, for the axis of a figure.
 NAMES = {
@@ -18,6 +18,16 @@ NAMES = {
     "collaborative": "collaborative score",
     "margin": "collaborative margin",
     "subspace": "best vs. second subspace",
+    "local": "local score",
+    "local_margin": "local margin",
+    "gaussian": "relative Mahalanobis distance",
+    "gaussian_margin": "Mahalanobis margin",
+    "nearest": "distance to the nearest sample",
+    "standardized": "score on standardized columns",
+    "standardized_margin": "margin on standardized columns",
+    "standardized_nearest": "nearest on standardized columns",
+    "fused": "fused class score",
+    "fused_margin": "fused class margin",
 }
 #: What each kind of evidence looks like for an unknown sample.
 PHRASES = {
@@ -29,6 +39,27 @@ PHRASES = {
     "collaborative": "low collaborative score",
     "margin": "small collaborative margin",
     "subspace": "second subspace nearly as close",
+    "local": "low local score",
+    "local_margin": "small local margin",
+    "gaussian": "large relative Mahalanobis distance",
+    "gaussian_margin": "small Mahalanobis margin",
+    "nearest": "large distance to the nearest training sample",
+    "standardized": "low score on standardized columns",
+    "standardized_margin": "small margin on standardized columns",
+    "standardized_nearest": "large distance to the nearest training sample on standardized columns",
+    "fused": "low fused class score",
+    "fused_margin": "small fused class margin",
+}
+#: Names of the class scores, for sentences about the candidate.
+CLASS_SCORE_NAMES = {
+    "residual": "residual",
+    "collaborative": "collaborative score",
+    "local": "local score",
+    "subspace": "distance to its subspace",
+    "gaussian": "Mahalanobis distance",
+    "nearest": "nearest sample",
+    "standardized": "score on standardized columns",
+    "standardized_nearest": "nearest sample on standardized columns",
 }
 # Atoms named in the text.
 _NAMED = 3
@@ -88,6 +119,8 @@ def _describe_fit(e: ExplanationFacts) -> list[str]:
         f"Class {e.candidate} fits best: its part of the code leaves {_format_share(best)} of the sample's length "
         f"unexplained; the next best, class {e.next_candidate}, leaves {_format_share(second)}."
     ]
+    if e.class_evidence:
+        out.append(_describe_lead(e))
     if math.isfinite(e.usual_residual):
         # The lengths of known samples are not kept; normalized samples have length 1.
         is_unit = math.isclose(e.length, 1.0, rel_tol=1e-6)
@@ -95,6 +128,24 @@ def _describe_fit(e: ExplanationFacts) -> list[str]:
         here = "" if is_unit else f" (here {e.residuals[e.candidate]:.3g})"
         out.append(f"Nine in ten {_name_compared(e)} leave at most {usual}{here}.")
     return out
+
+
+def _describe_lead(e: ExplanationFacts) -> str:
+    """Describe which class scores put the candidate ahead of the next class, and which speak against it."""
+    lead = e.class_scores[e.candidate] - e.class_scores[e.next_candidate]
+
+    def name(parts: list[WeighedClassScore]) -> str:
+        return join_names([f"{CLASS_SCORE_NAMES[p.name]} ({_format_signed(p.lead, 1)})" for p in parts])
+
+    ahead = [part for part in e.class_evidence if part.lead > 0][:_NAMED]
+    behind = [part for part in e.class_evidence[::-1] if part.lead < -0.05][:_NAMED]
+    out = f"Its fused class score is ahead by {lead:.1f}"
+    out += f", mainly by {name(ahead)}" if ahead else ""
+    out += f"; against it: {name(behind)}" if behind else ""
+    if e.residual_candidate != e.candidate:
+        share = _format_share(e.residuals[e.residual_candidate] / e.length)
+        out += f"; the smallest residual is that of class {e.residual_candidate}, {share}"
+    return out + "."
 
 
 def _describe_code(e: ExplanationFacts) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._support.unknown_label import format_label
-from ..classifiers import DictionaryClassifier, OpenSetClassifier
+from ..classifiers import DictionaryClassifier, OpenSetClassifier, SROSRClassifier
 from ..rivals import method_name
 
 
@@ -46,6 +46,9 @@ class ModelSummary:
     #: Coding problem and kernel of methods on sparse codes.
     problem: str | None
     kernel: str | None
+    #: Weights of the kinds of evidence and of class scores by name, of the recognizer's own rule.
+    evidence_weights: dict[str, float] | None
+    class_weights: dict[str, float] | None
     #: None if classes have different thresholds.
     threshold: float | None
     #: One per class.
@@ -60,7 +63,7 @@ class ModelSummary:
 
 def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
     """Summarize a fitted classifier."""
-    sizes = problem = kernel = None
+    sizes = problem = kernel = evidence = class_scores = None
     if isinstance(clf, DictionaryClassifier):
         dictionary = clf.dictionary_
         sizes = {
@@ -68,6 +71,10 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
             for label, part in zip(clf.classes_.tolist(), dictionary.class_slices, strict=True)
         }
         problem, kernel = repr(clf.problem_), str(dictionary.kernel)
+    if isinstance(clf, SROSRClassifier) and clf.rule_ == "calibrated":
+        evidence = dict(zip(clf.evidence_names_, clf.evidence_weights_.tolist(), strict=True))
+        if clf.label_by_ == "fused":
+            class_scores = dict(zip(clf.class_score_names_, clf.class_weights_.tolist(), strict=True))
     names = getattr(clf, "feature_names_in_", None)
     return ModelSummary(
         method=method_name(clf),
@@ -80,6 +87,8 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         feature_recipe=None if clf.feature_recipe_ is None else clf.feature_recipe_.get_settings(),
         problem=problem,
         kernel=kernel,
+        evidence_weights=evidence,
+        class_weights=class_scores,
         threshold=float(clf.thresholds_[0]) if _has_one_threshold(clf) else None,
         thresholds=clf.thresholds_.tolist(),
         threshold_detail=clf.threshold_info_.detail,

@@ -54,7 +54,7 @@ from .encoding import (
 )
 
 #: The version of the format that is written. All versions up to it are read.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _NO_DIGEST = b"0" * 64
 _BEGINNING = b'{"__metadata__":{"format":"srosr","sha256":"'
@@ -103,9 +103,26 @@ class ModelState:
     written_by: str = __version__
 
 
+def _upgrade_2(state: ModelState) -> ModelState:
+    """Name the evidence, which was the same in all models, and the way to the candidate, the smallest residual."""
+    if state.kind != "SROSRClassifier":
+        return state
+    of_codes = ["matched", "nonmatched", "concentration", "ratio", "surplus"]
+    evidence = [*of_codes, "collaborative", "margin", "subspace"]
+    settings, arrays = dict(state.settings), dict(state.arrays)
+    settings["parameters"] = settings["parameters"] | {"label_by": "residual", "evidence_kinds": evidence}
+    settings |= {"evidence": evidence, "class_scores": ["residual", "collaborative", "subspace"], "class_fusion": None}
+    for name in ("known", "simulated", "held_out"):
+        arrays[f"{name}/residual_candidate"] = arrays[f"{name}/candidate"]
+        if name == "known" or not settings["calibrated"]:
+            arrays[f"{name}/values"] = arrays[f"{name}/values"][:, : len(of_codes)]
+    return replace(state, settings=settings, arrays=arrays)
+
+
 #: From a version of the format to the next: ``UPGRADES[v]`` turns a state of version v into one of version v + 1.
 UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {
     1: lambda state: state,  # Version 2 can hold a feature recipe; models of version 1 were fitted to arrays.
+    2: _upgrade_2,
 }
 
 

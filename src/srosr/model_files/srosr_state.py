@@ -11,7 +11,7 @@ from .._support.array_types import AnyArray
 from .._support.parameter_checks import check_positive
 from ..classifiers import SROSRClassifier
 from ..dictionary import Dictionary, Queries
-from ..evidence import EVIDENCE
+from ..evidence import CLASS_SCORES, EVIDENCE, SPARSE_EVIDENCE, ClassFusion
 from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
 from ..tails import GPDTail, SplicedDistribution
 from . import classifier_state as shared
@@ -38,10 +38,19 @@ def get_state(clf: SROSRClassifier) -> ModelState:
 def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
     calibration, held_out = clf.calibration_, clf._calibration_samples
     out = shared.get_settings(clf)
+    calibrated = isinstance(calibration.rule, CalibratedRule)
     out["parameters"]["rule"] = clf.rule_
+    if calibrated:
+        out["parameters"]["label_by"] = clf.label_by_
+    kinds = out["parameters"]["evidence_kinds"]
+    out["parameters"]["evidence_kinds"] = kinds if isinstance(kinds, str) else [str(name) for name in kinds]
+    fusion = calibration.class_fusion
     return out | {
+        "evidence": list(calibration.evidence),
+        "class_scores": list(clf._class_scores),
+        "class_fusion": None if fusion is None else list(fusion.kinds),
         "problem": shared.get_problem_state(clf.problem_),
-        "calibrated": isinstance(calibration.rule, CalibratedRule),
+        "calibrated": calibrated,
         "has_tails": calibration.tails is not None,
         "weight": None if calibration.tails is None else float(calibration.tails.weight),
         "aside": None if held_out is None else "similarities" if isinstance(held_out, Queries) else "features",
@@ -63,13 +72,18 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
         out["aside/features"] = clf._calibration_samples
     if clf._calibration_samples is not None:
         out["aside/labels"] = clf._calibration_labels
+    calibrated, used = isinstance(calibration.rule, CalibratedRule), np.isin(EVIDENCE, calibration.evidence)
     for name in _PASSES:
         rows = getattr(calibration, name)
         out |= {f"{name}/{key}": getattr(rows, field) for field, key in _CROSS_TEST_KEYS.items()}
+        out[f"{name}/values"] = rows.values[:, _find_columns(name, calibrated, calibration.evidence)]
+    if calibration.class_fusion is not None:
+        out["class_fusion/scale"] = calibration.class_fusion.scale
+        out["class_fusion/weights"] = calibration.class_fusion.weights
     if isinstance(calibration.rule, CalibratedRule):
         rule = calibration.rule
         for name, fusion in (("fusion", rule.fusion), ("simulated_fusion", rule.simulated)):
-            out |= {f"{name}/{f.name}": getattr(fusion, f.name) for f in fields(Fusion)}
+            out |= {f"{name}/{f.name}": getattr(fusion, f.name)[used] for f in fields(Fusion)}
         out |= {
             "distribution/body": rule.distribution.body,
             "distribution/levels": rule.distribution.levels,
@@ -80,6 +94,12 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
         out |= _get_tail_arrays("tails/matched", calibration.tails.matched)
         out |= _get_tail_arrays("tails/nonmatched", calibration.tails.nonmatched)
     return out
+
+
+def _find_columns(name: str, calibrated: bool, evidence: tuple[str, ...]) -> list[int]:
+    """Return the columns of an evidence table that a pass has: those of the codes, and those the rule uses."""
+    also = evidence if calibrated and name != "known" else ()
+    return [i for i, kind in enumerate(EVIDENCE) if kind in SPARSE_EVIDENCE or kind in also]
 
 
 def _get_tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArray]:
@@ -107,8 +127,21 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
     _restore_calibration_split(clf, settings["aside"], arrays, dictionary)
     clf._grown = bool(settings["grown"])
-    clf._adopt(dictionary, _restore_calibration(settings, arrays, dictionary))
+    clf.label_by_ = clf.label_by if settings["calibrated"] else "residual"
+    if settings["calibrated"]:
+        class_scores = _restore_names(settings["class_scores"], CLASS_SCORES)
+        check("residual" in class_scores, "class scores")
+    else:
+        class_scores = clf._choose_kinds(dictionary)[1]
+    clf._adopt(dictionary, _restore_calibration(settings, arrays, dictionary), class_scores)
+    check(clf.label_by_ == "residual" or clf.calibration_.class_fusion is not None, "class scores")
     return clf
+
+
+def _restore_names(names: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of kinds in their order, checked."""
+    check(isinstance(names, list) and all(isinstance(name, str) and name in known for name in names), "kinds")
+    return tuple(name for name in known if name in names)
 
 
 def _restore_calibration_split(
@@ -126,8 +159,11 @@ def _restore_calibration_split(
 
 
 def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
-    n_classes = len(dictionary.class_slices)
-    known, simulated, held_out = (_restore_cross_test(name, arrays, dictionary) for name in _PASSES)
+    n_classes, calibrated = len(dictionary.class_slices), bool(settings["calibrated"])
+    evidence = _restore_names(settings["evidence"], EVIDENCE)
+    known, simulated, held_out = (
+        _restore_cross_test(name, arrays, dictionary, _find_columns(name, calibrated, evidence)) for name in _PASSES
+    )
     pooled = arrays["pooled"]
     check(pooled.shape == (n_classes,) and pooled.dtype == np.bool_, "pooled classes")
     tails = None
@@ -136,36 +172,65 @@ def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], 
         check(len(matched) == len(nonmatched) == n_classes, "tails")
         weight = check_positive("weight", settings["weight"], zero=True)
         tails = TailRule(matched, nonmatched, tuple(map(bool, pooled)), weight)
-    if not settings["calibrated"]:
+    if not calibrated:
         check(tails is not None, "tails")
         assert tails is not None
-        return Calibration(known, simulated, held_out, tails, tails, pooled)
-    fusion, simulated_fusion = (
-        Fusion(*(arrays[f"{name}/{f.name}"] for f in fields(Fusion))) for name in ("fusion", "simulated_fusion")
-    )
-    for part in (fusion, simulated_fusion):
-        for numbers in (part.mean, part.scale, part.weights):
-            check(numbers.shape == (len(EVIDENCE),) and numbers.dtype == np.float64, "numbers")
-        check(bool((part.scale > _SMALLEST).all() and (part.weights >= 0).all()), "scales or weights")
-        check(bool((np.abs([part.mean, part.scale, part.weights]) < LARGEST).all()), "scales or weights")
+        return Calibration(known, simulated, held_out, tails, tails, pooled, evidence)
+    check(len(evidence) > 0, "kinds")
+    fusion, simulated_fusion = (_restore_fusion(name, arrays, evidence) for name in ("fusion", "simulated_fusion"))
     (tail,) = _restore_tails("distribution/tail", arrays)
     distribution = SplicedDistribution(
         arrays["distribution/body"], arrays["distribution/levels"], tail, float(arrays["distribution/joint"])
     )
     rule = CalibratedRule(fusion, simulated_fusion, distribution)
-    return Calibration(known, simulated, held_out, rule, tails, pooled)
+    class_fusion = _restore_class_fusion(settings["class_fusion"], settings["class_scores"], arrays)
+    return Calibration(known, simulated, held_out, rule, tails, pooled, evidence, class_fusion)
 
 
-def _restore_cross_test(name: str, arrays: dict[str, AnyArray], dictionary: Dictionary) -> CrossTest:
-    rows = CrossTest(**{field: arrays[f"{name}/{key}"] for field, key in _CROSS_TEST_KEYS.items()})
-    n, n_classes = len(rows.sample), len(dictionary.class_slices)
-    for field, most in (("sample", dictionary.n_atoms), ("truth", n_classes), ("candidate", n_classes)):
+def _restore_fusion(name: str, arrays: dict[str, AnyArray], evidence: tuple[str, ...]) -> Fusion:
+    """Return a fusion with all columns; those that are not used have the weight 0."""
+    used, columns = np.isin(EVIDENCE, evidence), []
+    for part, elsewhere in (("mean", 0.0), ("scale", 1.0), ("weights", 0.0)):
+        numbers = arrays[f"{name}/{part}"]
+        check(numbers.shape == (len(evidence),) and numbers.dtype == np.float64, "numbers")
+        check(bool((np.abs(numbers) < LARGEST).all()), "scales or weights")
+        columns.append(np.full(len(EVIDENCE), elsewhere))
+        columns[-1][used] = numbers
+    mean, scale, weights = columns
+    check(bool((scale > _SMALLEST).all() and (weights >= 0).all()), "scales or weights")
+    return Fusion(mean, scale, weights)
+
+
+def _restore_class_fusion(kinds: Any, available: list[str], arrays: dict[str, AnyArray]) -> ClassFusion | None:
+    if kinds is None:
+        return None
+    names = _restore_names(kinds, CLASS_SCORES)
+    check(len(names) > 0 and set(names) <= set(available), "class scores")
+    scale, weights = arrays["class_fusion/scale"], arrays["class_fusion/weights"]
+    for numbers in (scale, weights):
+        check(numbers.shape == (len(names),) and numbers.dtype == np.float64, "class weights")
+        check(bool((np.abs(numbers) < LARGEST).all()), "class weights")
+    check(bool((scale > _SMALLEST).all() and (weights >= 0).all()), "class weights")
+    return ClassFusion(names, scale, weights)
+
+
+def _restore_cross_test(
+    name: str, arrays: dict[str, AnyArray], dictionary: Dictionary, columns: list[int]
+) -> CrossTest:
+    content = {field: arrays[f"{name}/{key}"] for field, key in _CROSS_TEST_KEYS.items()}
+    n, n_classes, stored = len(content["sample"]), len(dictionary.class_slices), content["values"]
+    check(stored.shape == (n, len(columns)) and stored.dtype == np.float64, "held-out samples")
+    values = np.zeros((n, len(EVIDENCE)))
+    values[:, columns] = stored
+    rows = CrossTest(**(content | {"values": values}))
+    classes = ("truth", "candidate", "residual_candidate")
+    for field, most in (("sample", dictionary.n_atoms), *((name, n_classes) for name in classes)):
         numbers = getattr(rows, field)
         right = numbers.shape == (n,) and numbers.dtype == np.int64
         check(right and (n == 0 or (numbers.min() >= 0 and numbers.max() < most)), "held-out samples")
     for field in ("repeat", "matched", "nonmatched", "unknown"):
         check(getattr(rows, field).shape == (n,), "held-out samples")
-    check(rows.values.shape == (n, len(EVIDENCE)) and rows.unknown.dtype == np.bool_, "held-out samples")
+    check(rows.unknown.dtype == np.bool_, "held-out samples")
     for numbers in (rows.values, rows.matched, rows.nonmatched):
         check(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.unknown]) < LARGEST).all()), "errors")
     check(bool((np.abs(rows.values) < LARGEST).all()), "held-out samples")

@@ -3,7 +3,6 @@ from .calibration import calibrate as calibrate
 from .calibration import conclude as conclude
 from .calibration import count_atoms as count_atoms
 from .calibration import fit_calibrated_rule as fit_calibrated_rule
-from .calibration import needs_least_squares as needs_least_squares
 from .cross_test import CrossTest as CrossTest
 from .cross_test import CrossTester as CrossTester
 from .decision_rules import MIN_SAMPLES as MIN_SAMPLES

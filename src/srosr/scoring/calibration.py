@@ -1,7 +1,8 @@
-"""Calibration on held-out samples: cross-tests, tails, the fused score and its distribution."""
+"""Calibration on held-out samples: cross-tests, tails, fused class score, fused score and its distribution."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,12 +11,13 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread, progress_bar
-from ..coding import Problem, gram_wanted
+from ..coding import Problem
 from ..dictionary import Dictionary
-from ..evidence import EVIDENCE, HeldOutCollaborative
+from ..evidence import EVIDENCE, ClassFusion, ClassScorer
 from ..exceptions import CalibrationWarning, warn
 from ..tails import SplicedDistribution
-from .cross_test import CrossTest, CrossTester, DeferredCrossTest
+from .class_weights import fit_class_fusion
+from .cross_test import CodedHoldOut, CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .fusion import Fusion, fit_fusion
 from .held_out_scores import HeldOutScores
@@ -38,6 +40,10 @@ class Calibration:
         Matched and non-matched tails of every class; None where no sample could be held out.
     pooled : ndarray of bool (n_classes,)
         Classes that share the tails of all classes.
+    evidence : tuple of str
+        The kinds of evidence that the rule uses, or could use.
+    class_fusion : ClassFusion or None
+        Fuses class scores; None where nothing uses it.
     """
 
     known: CrossTest
@@ -46,6 +52,8 @@ class Calibration:
     rule: CalibratedRule | TailRule
     tails: TailRule | None
     pooled: Any
+    evidence: tuple[str, ...]
+    class_fusion: ClassFusion | None = None
 
     @property
     def simulated(self) -> CrossTest:
@@ -59,8 +67,10 @@ class Calibration:
 
     @property
     def weights(self) -> Array:
-        """Weights of the evidence in the fused score; zero for the other rules."""
-        return self.rule.fusion.weights if isinstance(self.rule, CalibratedRule) else np.zeros(len(EVIDENCE))
+        """Weights of ``evidence`` in the fused score; zero for the other rules."""
+        if not isinstance(self.rule, CalibratedRule):
+            return np.zeros(len(self.evidence))
+        return self.rule.fusion.weights[np.isin(EVIDENCE, self.evidence)]
 
     @property
     def simulated_scores(self) -> Array:
@@ -68,13 +78,13 @@ class Calibration:
         rows = self.simulated
         if isinstance(self.rule, CalibratedRule):
             return self.rule.simulated_score(rows.values)
-        return self.rule.score(rows.values, rows.candidate)
+        return self.rule.score(rows.values, rows.residual_candidate)
 
     @property
     def scores(self) -> HeldOutScores:
         """The scores from which thresholds are chosen."""
         rows, simulated, is_p_value = self.held_out, self.simulated, isinstance(self.rule, CalibratedRule)
-        scores, elsewhere = self.rule.score(rows.values, rows.candidate), self.simulated_scores
+        scores, elsewhere = self.rule.score(rows.values, rows.residual_candidate), self.simulated_scores
         return HeldOutScores(
             scores, rows.candidate, rows.truth, elsewhere, simulated.unknown, simulated.right, is_p_value=is_p_value
         )
@@ -89,20 +99,14 @@ def count_atoms(dictionary: Dictionary) -> IntArray:
     return np.array([part.stop - part.start for part in dictionary.class_slices])
 
 
-def needs_least_squares(calibrated: bool, dictionary: Dictionary) -> bool:
-    """Return whether the evidence of regularized least squares is computed.
-
-    The paper's rules do not use it, and over many atoms it is expensive: it takes the Gram matrix of all of them.
-    """
-    return calibrated or gram_wanted(dictionary)
-
-
 def calibrate(
     dictionary: Dictionary,
     problem: Problem,
-    least_squares: HeldOutCollaborative | None,
     *,
     rule: str,
+    evidence: tuple[str, ...],
+    class_scores: tuple[str, ...],
+    by_residual: bool,
     n_repeats: int,
     holdout: float,
     tail_size: float | str,
@@ -110,10 +114,11 @@ def calibrate(
     rng: Any,
     n_jobs: int | None,
     progress: bool,
-) -> Calibration:
-    """Run the three passes over a dictionary and fit tails, fusion and distribution.
+) -> tuple[Calibration, ClassScorer | None]:
+    """Run the three passes over a dictionary and fit tails, fusions and distribution.
 
-    ``least_squares`` is that of the dictionary; None where it is not needed, see :func:`needs_least_squares`.
+    ``class_scores`` are the kinds that ``evidence`` and the labels need, ``by_residual`` whether candidates are those
+    of the smallest residual. Also returns what computes these class scores of new samples, with the rule "calibrated".
     """
     slices, sizes = dictionary.class_slices, count_atoms(dictionary)
     splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
@@ -121,33 +126,70 @@ def calibrate(
     left_out = draw_left_out_classes(len(slices), -(-n_repeats // SIMULATED_EVERY), rng)
     simulated_splits = splits[: len(left_out)]
     if (sizes == 1).all():
-        if rule != "calibrated":
-            raise ValueError(
-                f"rule={rule!r} fits tails to held-out samples, which takes a class with two samples; give one, or use "
-                'rule="calibrated".'
-            )
-        if not left_out:
-            raise ValueError(
-                "y has two classes of one sample each, so that no sample can be held out and no class left out; give "
-                "more samples or classes."
-            )
-    # The paper's rules need the second and the third pass only for thresholds that are not numbers.
-    total = sum(map(len, splits))
-    if rule == "calibrated":
-        total += sum(map(len, folds)) + sum(map(len, simulated_splits))
-    simulated: CrossTest | DeferredCrossTest
-    held_out: CrossTest | DeferredCrossTest
+        _check_single_samples(rule, left_out)
+    if rule != "calibrated":
+        # The paper's rules need the second and the third pass only for thresholds that are not numbers.
+        with one_blas_thread(), progress_bar(sum(map(len, splits)) if progress else None) as bar:
+            known = _make_tester(dictionary, problem, n_jobs, bar).test_known(splits)
+        later = partial(DeferredCrossTest, dictionary, problem, n_jobs)
+        done = conclude(
+            known, later(simulated_splits, left_out), later(folds), sizes, rule=rule, evidence=evidence,
+            tail_size=tail_size, weight=weight,
+        )  # fmt: skip
+        return done, None
+    total = sum(map(len, splits)) + sum(map(len, folds)) + sum(map(len, simulated_splits))
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
-        done = None if bar is None else lambda n: bar(slice(0, n))
-        tester = CrossTester(dictionary, problem, least_squares, n_jobs=n_jobs, done=done)
+        _ = dictionary.gram
+        tester = _make_tester(dictionary, problem, n_jobs, bar)
         known = tester.test_known(splits)
-        if rule == "calibrated":
-            simulated = tester.test_simulated(simulated_splits, left_out)
-            held_out = tester.test_known(folds)
-        else:
-            later = partial(DeferredCrossTest, dictionary, problem, n_jobs, least_squares is not None)
-            simulated, held_out = later(simulated_splits, left_out), later(folds)
-    return conclude(known, simulated, held_out, sizes, rule=rule, tail_size=tail_size, weight=weight)
+        plans = [tester.hold_out_simulated(simulated_splits, left_out), tester.hold_out_known(folds)]
+        scorer = ClassScorer(dictionary, class_scores, [held for plan in plans for _, held in plan])
+        coded = [tester.encode(plan) for plan in plans]
+        fusion = None
+        if not by_residual or set(evidence) & {"fused", "fused_margin"}:
+            fusion = _fuse_class_scores(scorer, coded, dictionary.class_of)
+        middle = len(coded[0])
+        halves = scorer.held_out[:middle], scorer.held_out[middle:]
+        simulated, held_out = (
+            tester.build(part, scores, fusion, by_residual=by_residual)
+            for part, scores in zip(coded, halves, strict=True)
+        )
+    scorer.held_out = []
+    done = conclude(
+        known, simulated, held_out, sizes, rule=rule, evidence=evidence, tail_size=tail_size, weight=weight,
+        class_fusion=fusion,
+    )  # fmt: skip
+    return done, scorer
+
+
+def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
+    """Raise a ValueError where one sample of each class is too little."""
+    if rule != "calibrated":
+        raise ValueError(
+            f"rule={rule!r} fits tails to held-out samples, which takes a class with two samples; give one, or use "
+            'rule="calibrated".'
+        )
+    if not left_out:
+        raise ValueError(
+            "y has two classes of one sample each, so that no sample can be held out and no class left out; give "
+            "more samples or classes."
+        )
+
+
+def _make_tester(dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any) -> CrossTester:
+    done = None if bar is None else lambda n: bar(slice(0, n))
+    return CrossTester(dictionary, problem, n_jobs=n_jobs, done=done)
+
+
+def _fuse_class_scores(scorer: ClassScorer, coded: list[list[CodedHoldOut]], class_of: IntArray) -> ClassFusion:
+    """Learn the fused class score on held-out samples; without any its scales come from simulated openness."""
+    simulated, held_out = coded
+    used, first = (held_out, len(simulated)) if held_out else (simulated, 0)
+    scores = [
+        scorer.held_out[first + i].by_kind | {"residual": -part.measures.residuals} for i, part in enumerate(used)
+    ]
+    truth = [class_of[part.hold_out.test] for part in held_out] if held_out else None
+    return fit_class_fusion(scorer.kinds, scores, truth)
 
 
 def conclude(
@@ -157,8 +199,10 @@ def conclude(
     sizes: Any,
     *,
     rule: str,
+    evidence: tuple[str, ...],
     tail_size: float | str,
     weight: float,
+    class_fusion: ClassFusion | None = None,
 ) -> Calibration:
     """Fit tails, fusion and distribution of a rule to the three passes; no sample is coded."""
     tails = fit_tails(known, sizes, tail_size, weight) if len(known) else None
@@ -166,12 +210,12 @@ def conclude(
     if rule != "calibrated":
         if tails is None:
             raise ValueError(f"rule={rule!r} fits tails to held-out samples, and all of them are zero.")
-        return Calibration(known, simulated, held_out, tails, tails, pooled)
+        return Calibration(known, simulated, held_out, tails, tails, pooled, evidence)
     simulated, held_out = _get_result(simulated), _get_result(held_out)
     with one_blas_thread():
-        fusions = fit_fusion(held_out.values, simulated.values, simulated.unknown)
+        fusions = fit_fusion(held_out.values, simulated.values, simulated.unknown, evidence, len(sizes))
     calibrated = fit_calibrated_rule(fusions, held_out, simulated, tail_size)
-    return Calibration(known, simulated, held_out, calibrated, tails, pooled)
+    return Calibration(known, simulated, held_out, calibrated, tails, pooled, evidence, class_fusion)
 
 
 def fit_calibrated_rule(

@@ -12,10 +12,10 @@ Three passes over the training samples, all from one Gram matrix, into which a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread
 from ..coding import Problem, gram_wanted, sparse_encode
 from ..dictionary import Dictionary, wrap_queries
-from ..evidence import EVIDENCE, HeldOutCollaborative, build_evidence
+from ..evidence import EVIDENCE, ClassFusion, ClassScores, CodeMeasures, HoldOut, build_evidence, measure_codes
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,14 @@ class CrossTest:
         Number of the atom that was held out.
     repeat : ndarray of int (n,)
     truth, candidate : ndarray of int (n,)
-        Numbers of its class and of the class with the smallest residual.
+        Numbers of its class and of its candidate.
+    residual_candidate : ndarray of int (n,)
+        Number of the class with the smallest residual.
     matched, nonmatched : ndarray (n,)
         Residual of its own class, and the sum over the other classes. NaN for a simulated unknown, whose class was not
         in the dictionary.
-    values : ndarray (n, 8)
-        The evidence table; 0, 0 and 1 in its least-squares columns where those were left out.
+    values : ndarray (n, n_kinds)
+        The evidence table; 0 in columns that were left out.
     unknown : ndarray of bool (n,)
         Whether it is a simulated unknown: its class was left out.
     """
@@ -50,6 +52,7 @@ class CrossTest:
     repeat: IntArray
     truth: IntArray
     candidate: IntArray
+    residual_candidate: IntArray
     matched: Array
     nonmatched: Array
     values: Array
@@ -66,9 +69,8 @@ class CrossTest:
         """Return several cross-tests as one, an empty one for no parts."""
         if not parts:
             none, number = np.empty(0), np.empty(0, np.int64)
-            return CrossTest(
-                number, number, number, number, none, none, np.empty((0, len(EVIDENCE))), np.empty(0, np.bool_)
-            )
+            values = np.empty((0, len(EVIDENCE)))
+            return CrossTest(number, number, number, number, number, none, none, values, np.empty(0, np.bool_))
         return CrossTest(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(CrossTest)))
 
     @property
@@ -76,19 +78,29 @@ class CrossTest:
         """Which rows have their own class as candidate."""
         return self.truth == self.candidate
 
+    def label_by_residual(self) -> CrossTest:
+        """Return the same rows with the class of the smallest residual as candidate."""
+        return replace(self, candidate=self.residual_candidate)
+
+
+class CodedHoldOut(NamedTuple):
+    """Held-out atoms that have been coded over the atoms that are left."""
+
+    hold_out: HoldOut
+    repeat: int
+    measures: CodeMeasures
+
 
 class CrossTester:
     """Codes samples of a dictionary over parts of it. Samples of length zero are left out.
 
-    Without ``held_out``, least squares over the dictionary, only the evidence of sparse codes is computed; a large
-    dictionary then needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
+    A large dictionary needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
     """
 
     def __init__(
         self,
         dictionary: Dictionary,
         problem: Problem,
-        held_out: HeldOutCollaborative | None = None,
         *,
         n_jobs: int | None = None,
         done: Callable[[int], None] | None = None,
@@ -97,74 +109,98 @@ class CrossTester:
         self.class_of = dictionary.class_of
         self.n_classes = len(dictionary.class_slices)
         self.is_only_sample = np.bincount(self.class_of)[self.class_of] == 1
-        self.by_blocks = held_out is None and not dictionary.has_gram and not gram_wanted(dictionary)
+        self.by_blocks = not dictionary.has_gram and not gram_wanted(dictionary)
         if not self.by_blocks:
             _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it has been computed
         self.squares = dictionary.squared_norms
-        self.held_out = held_out
 
-    def encode(self, test: IntArray, removed: IntArray, absent: IntArray, repeat: int) -> CrossTest:
-        """Code the samples ``test`` over all atoms but ``removed`` (sorted), which include all of ``absent``."""
-        train = np.delete(np.arange(self.dictionary.n_atoms), removed)
-        part = self.dictionary.subset(train)
-        if self.by_blocks:
-            cross = self.dictionary.block(test, train)
-        else:
-            cross = self.dictionary.gram[test].take(train, axis=1)
-        queries = wrap_queries(cross, self.squares[test])
-        codes = sparse_encode(queries, part, self.problem, n_jobs=self.n_jobs)
-        present = np.delete(np.arange(self.n_classes), absent)
-        scores = distances = None
-        if self.held_out is not None:
-            scores = self.held_out.scores(removed)[np.searchsorted(removed, test)][:, present]
-            distances = self.held_out.distances(test, removed, present)
-        evidence = build_evidence(queries, codes, part, scores, distances)
-        truth = self.class_of[test]
-        unknown = np.isin(truth, absent)
-        own = evidence.residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]
-        matched = np.where(unknown, np.nan, own)
-        nonmatched = evidence.residuals.sum(axis=1) - matched
-        if self.done is not None:
-            self.done(len(test))
-        repeats, candidate = np.full(len(test), repeat), present[evidence.candidate]
-        return CrossTest(test, repeats, truth, candidate, matched, nonmatched, evidence.values, unknown)
+    # -- what is held out --------------------------------------------------------------------------------
 
-    def test_known(self, splits: Iterable[IntArray], only: int | None = None) -> CrossTest:
-        """Code the held-out samples of every split (of class ``only``, if given) over the remaining atoms."""
-        parts = []
+    def hold_out_known(self, splits: Iterable[IntArray], only: int | None = None) -> list[tuple[int, HoldOut]]:
+        """Return the number of each split and what it holds out (of class ``only``, if given)."""
+        out, present = [], np.arange(self.n_classes)
         for repeat, removed in enumerate(splits):
             test = removed if only is None else removed[self.class_of[removed] == only]
             test = test[self.squares[test] > 0]
             if len(test):
-                parts.append(self.encode(test, removed, np.empty(0, np.int64), repeat))
-        return CrossTest.concatenate(parts)
+                out.append((repeat, HoldOut(test, removed, present)))
+        return out
 
-    def test_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> CrossTest:
-        """Code the held-out samples of every split over the remaining atoms of the classes that are not left out.
+    def hold_out_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> list[tuple[int, HoldOut]]:
+        """Return the number of each split and what it holds out, with classes left out altogether.
 
         The only sample of a class is never held out, but is a simulated unknown where its class is left out.
         """
-        parts = []
+        out = []
         for repeat, (held, absent) in enumerate(zip(splits, left_out, strict=True)):
             gone = np.flatnonzero(np.isin(self.class_of, absent))
             test = np.union1d(held, gone[self.is_only_sample[gone]])
             test = test[self.squares[test] > 0]
             if len(test):
-                parts.append(self.encode(test, np.union1d(held, gone), absent, repeat))
+                present = np.delete(np.arange(self.n_classes), absent)
+                out.append((repeat, HoldOut(test, np.union1d(held, gone), present)))
+        return out
+
+    # -- their codes and evidence ------------------------------------------------------------------------
+
+    def encode(self, hold_outs: Sequence[tuple[int, HoldOut]]) -> list[CodedHoldOut]:
+        """Code held-out samples over the atoms that are left."""
+        out = []
+        for repeat, held in hold_outs:
+            train = np.delete(np.arange(self.dictionary.n_atoms), held.removed)
+            part = self.dictionary.subset(train)
+            if self.by_blocks:
+                cross = self.dictionary.block(held.test, train)
+            else:
+                cross = self.dictionary.gram[held.test].take(train, axis=1)
+            queries = wrap_queries(cross, self.squares[held.test])
+            codes = sparse_encode(queries, part, self.problem, n_jobs=self.n_jobs)
+            out.append(CodedHoldOut(held, repeat, measure_codes(queries, codes, part)))
+            if self.done is not None:
+                self.done(len(held.test))
+        return out
+
+    def build(
+        self,
+        coded: Sequence[CodedHoldOut],
+        scores: Sequence[ClassScores] | None = None,
+        fusion: ClassFusion | None = None,
+        *,
+        by_residual: bool = True,
+    ) -> CrossTest:
+        """Build the evidence of coded samples, from class scores too if they are given, and find their candidates."""
+        parts = []
+        for i, (held, repeat, measures) in enumerate(coded):
+            evidence = build_evidence(measures, None if scores is None else scores[i], fusion)
+            test, present, truth = held.test, held.present, self.class_of[held.test]
+            unknown = ~np.isin(truth, present)
+            residuals = evidence.residuals
+            own = residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]
+            matched = np.where(unknown, np.nan, own)
+            nearest = present[evidence.residual_candidate]
+            candidate = nearest if by_residual else present[evidence.candidate]
+            nonmatched, repeats = residuals.sum(axis=1) - matched, np.full(len(test), repeat)
+            parts.append(
+                CrossTest(test, repeats, truth, candidate, nearest, matched, nonmatched, evidence.values, unknown)
+            )
         return CrossTest.concatenate(parts)
+
+    def test_known(self, splits: Iterable[IntArray], only: int | None = None) -> CrossTest:
+        """Code the held-out samples of every split (of class ``only``, if given); only codes give evidence."""
+        return self.build(self.encode(self.hold_out_known(splits, only)))
+
+    def test_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> CrossTest:
+        """Code the held-out samples of every split over the classes that are not left out; only codes give evidence."""
+        return self.build(self.encode(self.hold_out_simulated(splits, left_out)))
 
 
 @dataclass(frozen=True, eq=False)
 class DeferredCrossTest:
-    """A cross-test that runs at its first use; its splits are fixed, so the result does not depend on when.
-
-    The inverses of least squares are not kept until then.
-    """
+    """A cross-test that runs at its first use; its splits are fixed, so the result does not depend on when."""
 
     dictionary: Dictionary
     problem: Problem
     n_jobs: int | None
-    with_least_squares: bool
     splits: list[IntArray]
     left_out: list[IntArray] | None = None
 
@@ -172,8 +208,7 @@ class DeferredCrossTest:
     def result(self) -> CrossTest:
         """The cross-test, run now if it has not been."""
         with one_blas_thread():
-            least_squares = HeldOutCollaborative(self.dictionary) if self.with_least_squares else None
-            tester = CrossTester(self.dictionary, self.problem, least_squares, n_jobs=self.n_jobs)
+            tester = CrossTester(self.dictionary, self.problem, n_jobs=self.n_jobs)
             if self.left_out is None:
                 return tester.test_known(self.splits)
             return tester.test_simulated(self.splits, self.left_out)

@@ -1,0 +1,124 @@
+r"""Ridge regression of class membership on the atoms: a score of every class, in closed form.
+
+For a positive semidefinite matrix R of similarities between the N atoms and the matrix Y of their memberships (one row
+an atom, one column a class), the class scores of a sample with similarities :math:`\rho` are
+
+.. math:: f(y) = \rho^T A, \qquad A = (R + \lambda I)^{-1}Y,
+
+the sums over each class of the ridge code :math:`(R + \lambda I)^{-1}\rho`. Two kinds of similarities are used. Those
+of :class:`DecayingSimilarity` give *collaborative* scores, which all go to zero far from all atoms; the inner products
+themselves give the scores from which :mod:`.gaussian` is computed.
+
+References
+----------
+L. Zhang, M. Yang, X. Feng, "Sparse representation or collaborative representation: which helps face recognition?",
+ICCV 2011. C. Saunders, A. Gammerman, V. Vovk, "Ridge regression learning algorithm in dual variables", ICML 1998.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from .._support.array_types import Array, IntArray
+
+#: Ridge penalty of the collaborative scores (their similarities are at most 1).
+COLLABORATIVE_PENALTY = 0.05
+
+
+class DecayingSimilarity:
+    r"""Similarities that decay with distance, :math:`\exp(-\|a_i - a_j\|^2/\bar d^2)`, from inner products.
+
+    :math:`\bar d^2` is the mean squared distance between atoms.
+    """
+
+    def __init__(self, gram: Array, squares: Array) -> None:
+        n = len(squares)
+        self.squares = squares
+        mean = float(2.0 * (n * squares.sum() - gram.sum())) / max(n * (n - 1), 1)
+        self.width = mean if mean > 0 else 1.0
+
+    def compare(self, squared_distances: Array) -> Array:
+        """Return the similarities at squared distances, as a new array."""
+        out = squared_distances * (-1.0 / self.width)
+        return np.exp(out, out=out)
+
+
+def compute_squared_distances(products: Array, squares: Array, atom_squares: Array) -> Array:
+    """Return squared distances from inner products with the atoms, (n, n_atoms), and squared lengths of both."""
+    out = products * -2.0
+    out += squares[:, None]
+    out += atom_squares
+    return np.maximum(out, 0.0, out=out)
+
+
+class RidgeRegression:
+    """Ridge regression over all atoms.
+
+    Parameters
+    ----------
+    similarities : ndarray (n_atoms, n_atoms)
+        Overwritten.
+    membership : ndarray (n_atoms, n_classes)
+    penalty : float
+    """
+
+    def __init__(self, similarities: Array, membership: Array, penalty: float) -> None:
+        similarities[np.diag_indices_from(similarities)] += penalty
+        # Symmetric: its transpose is the order of LAPACK, which then works in place.
+        self._factor: Array | None = linalg.cholesky(similarities.T, lower=True, overwrite_a=True, check_finite=False)
+        self.membership, self.penalty = membership, penalty
+        self.coefficients: Array = linalg.cho_solve((self._factor, True), membership, check_finite=False)
+        #: :math:`Y^T(R + \lambda I)^{-1}Y`.
+        self.totals: Array = membership.T @ self.coefficients
+
+    def score(self, similarities: Array) -> Array:
+        """Compute class scores, (n_samples, n_classes), of samples with these similarities to the atoms."""
+        return similarities @ self.coefficients
+
+    def hold_out(self) -> HeldOutRidge:
+        """Return the regression for held-out atoms; the factor is not kept."""
+        assert self._factor is not None
+        inverse, self._factor = _invert(self._factor), None
+        return HeldOutRidge(inverse, self)
+
+
+class HeldOutRidge:
+    r"""Class scores of atoms as if they, and others, were not in the dictionary.
+
+    With :math:`P = (R + \lambda I)^{-1}`, :math:`A = PY` and the atoms U left out, ridge regression predicts them as
+    :math:`Y_U - P_{UU}^{-1}A_U`, and :math:`Y^TA` becomes :math:`Y^TA - A_U^TP_{UU}^{-1}A_U`. So one inverse serves
+    every choice of held-out atoms.
+    """
+
+    def __init__(self, inverse: Array, ridge: RidgeRegression) -> None:
+        self.inverse, self.membership = inverse, ridge.membership
+        self.coefficients, self.totals = ridge.coefficients, ridge.totals
+
+    def score(self, left_out: IntArray) -> tuple[Array, Array]:
+        """Compute the scores of the atoms ``left_out``, (len(left_out), n_classes), without them, and the totals.
+
+        A class whose atoms are all left out has the score 0.
+        """
+        own = self.coefficients[left_out]
+        solved = solve_positive(self.inverse[np.ix_(left_out, left_out)], own)
+        return self.membership[left_out] - solved, self.totals - own.T @ solved
+
+
+def _invert(factor: Array) -> Array:
+    """Return the inverse of a positive definite matrix from its lower Cholesky factor."""
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    return np.tril(inverse) + np.tril(inverse, -1).T
+
+
+def invert_positive(matrix: Array) -> Array:
+    """Return the inverse of a positive definite matrix."""
+    return _invert(linalg.cholesky(matrix, lower=True, check_finite=False))
+
+
+def solve_positive(matrix: Array, right: Array) -> Array:
+    """Solve a positive definite system; for small ones scipy's own checks would take most of the time."""
+    _, solution, info = linalg.lapack.dposv(matrix, right, lower=1)
+    if info != 0:
+        return linalg.lstsq(matrix, right, check_finite=False)[0]
+    return solution
