@@ -115,12 +115,13 @@ def _describe_fit(e: ExplanationFacts) -> list[str]:
             f"class {e.candidate} is named only because it comes first."
         ]
     best, second = e.residuals[e.candidate] / e.length, e.residuals[e.next_candidate] / e.length
-    out = [
-        f"Class {e.candidate} fits best: its part of the code leaves {_format_share(best)} of the sample's length "
-        f"unexplained; the next best, class {e.next_candidate}, leaves {_format_share(second)}."
-    ]
     if e.class_evidence:
-        out.append(_describe_lead(e))
+        out = [_describe_lead(e), _describe_residuals(e, best, second)]
+    else:
+        out = [
+            f"Class {e.candidate} fits best: its part of the code leaves {_format_share(best)} of the sample's length "
+            f"unexplained; the next best, class {e.next_candidate}, leaves {_format_share(second)}."
+        ]
     if math.isfinite(e.usual_residual):
         # The lengths of known samples are not kept; normalized samples have length 1.
         is_unit = math.isclose(e.length, 1.0, rel_tol=1e-6)
@@ -139,12 +140,20 @@ def _describe_lead(e: ExplanationFacts) -> str:
 
     ahead = [part for part in e.class_evidence if part.lead > 0][:_NAMED]
     behind = [part for part in e.class_evidence[::-1] if part.lead < -0.05][:_NAMED]
-    out = f"Its fused class score is ahead by {lead:.1f}"
+    out = f"Class {e.candidate} fits best: its class score is ahead of that of class {e.next_candidate} by {lead:.1f}"
     out += f", mainly by {name(ahead)}" if ahead else ""
-    out += f"; against it: {name(behind)}" if behind else ""
-    if e.residual_candidate != e.candidate:
-        share = _format_share(e.residuals[e.residual_candidate] / e.length)
-        out += f"; the smallest residual is that of class {e.residual_candidate}, {share}"
+    return out + (f"; against it: {name(behind)}." if behind else ".")
+
+
+def _describe_residuals(e: ExplanationFacts, best: float, second: float) -> str:
+    """Describe what the candidate and the next class leave unexplained, and the class that leaves least."""
+    out = (
+        f"Its part of the code leaves {_format_share(best)} of the sample's length unexplained, that of class "
+        f"{e.next_candidate} {_format_share(second)}"
+    )
+    if e.residual_candidate not in (e.candidate, e.next_candidate):
+        least = _format_share(e.residuals[e.residual_candidate] / e.length)
+        out += f"; the least, {least}, is left by class {e.residual_candidate}"
     return out + "."
 
 
