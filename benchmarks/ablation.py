@@ -24,7 +24,7 @@ from srosr.evidence import DIRECTION, EVIDENCE, FIRST_EVIDENCE, ClassScorer, Evi
 from srosr.metrics import open_set_auroc, oscr_area
 from srosr.scoring import CrossTester, draw_folds
 from srosr.scoring.class_weights import fit_class_fusion
-from srosr.scoring.fusion import SHRINKAGE, find_prior, fit_fusion
+from srosr.scoring.fusion import STRENGTHS, find_prior, fit_fusion
 
 FIRST_SEED = 100
 LITERATURE = ("matched", "nonmatched", "concentration", "ratio")
@@ -35,7 +35,7 @@ def free_weights(Z: NDArray, unknown: NDArray) -> NDArray:
     """Return the weights of a logistic regression without a sign constraint."""
     y = unknown.astype(float)
     weight = np.where(unknown, 0.5 / y.sum(), 0.5 / (1 - y).sum())
-    shrinkage = SHRINKAGE / 10
+    shrinkage = STRENGTHS[-1]
 
     def loss(b: NDArray) -> tuple[float, NDArray]:
         margin = Z @ b[:-1] + b[-1]
@@ -53,7 +53,7 @@ def score_variants(clf: SROSRClassifier, values: NDArray, candidate: NDArray) ->
     fusion, elsewhere = calibration.rule.fusion, calibration.rule.simulated
 
     def fuse(names: tuple[str, ...]) -> NDArray:
-        found = fit_fusion(held_out.values, simulated.values, simulated.unknown, names, len(clf.classes_))
+        found = fit_fusion(held_out.values, simulated.values, simulated.unknown, simulated.truth, names)
         return found[0].score(values)
 
     z = fusion.standardize(values)

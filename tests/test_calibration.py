@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 from worlds import World
@@ -19,7 +20,7 @@ from srosr.evidence.table import (
 )
 from srosr.scoring.calibration import calibrate
 from srosr.scoring.cross_test import CrossTester
-from srosr.scoring.fusion import SHRINKAGE, find_prior, fit_fusion
+from srosr.scoring.fusion import STRENGTHS, choose_strength, find_prior, fit_fusion
 from srosr.scoring.splits import draw_cross_splits, draw_folds, draw_left_out_classes
 
 SIGNS = np.array([DIRECTION[name] for name in EVIDENCE])
@@ -385,8 +386,8 @@ N, PRIOR = len(EVIDENCE), find_prior(EVIDENCE)
 
 
 def fuse(known, simulated, is_unknown):
-    """Learn the fused score of all kinds of evidence, as with four classes."""
-    return fit_fusion(known, simulated, is_unknown, EVIDENCE, 4)
+    """Learn the fused score of all kinds of evidence; a single class was left out, which shrinks most."""
+    return fit_fusion(known, simulated, is_unknown, np.where(is_unknown, 3, 0), EVIDENCE)
 
 
 def table(rng, n, shift=0.0):
@@ -412,12 +413,12 @@ def loss_of(simulated, is_unknown):
     def loss(b, c):
         margin = z @ b + c
         inner = np.logaddexp(0, -margin[is_unknown]).mean() / 2 + np.logaddexp(0, margin[~is_unknown]).mean() / 2
-        return inner + SHRINKAGE / 4 * ((b - PRIOR) ** 2).sum()
+        return inner + STRENGTHS[0] * ((b - PRIOR) ** 2).sum()
 
     def slope(b, c):
         p = 1 / (1 + np.exp(-(z @ b + c)))
         share = np.where(is_unknown, (p - 1) / (2 * is_unknown.sum()), p / (2 * (~is_unknown).sum()))
-        return z.T @ share + SHRINKAGE / 2 * (b - PRIOR), share.sum()
+        return z.T @ share + 2 * STRENGTHS[0] * (b - PRIOR), share.sum()
 
     return loss, slope
 
@@ -478,6 +479,59 @@ def test_without_simulated_unknowns_the_weights_are_those_of_the_prior():
     for rows in (slice(0, 0), ~is_unknown, is_unknown):
         fusion, _ = fuse(known, simulated[rows], is_unknown[rows])
         np.testing.assert_array_equal(fusion.weights, PRIOR)
+
+
+def draw_classes(rng, directions, per_class=60):
+    """Return evidence, simulated unknowns and classes: every class that was left out deviates in its own direction."""
+    ordinary = rng.standard_normal((400, 4))
+    unknown = [rng.standard_normal((per_class, 4)) + direction for direction in directions]
+    truth = np.concatenate([np.zeros(400, int), np.repeat(np.arange(1, len(directions) + 1), per_class)])
+    return np.vstack([ordinary, *unknown]), truth > 0, truth
+
+
+def test_weights_shrink_little_where_left_out_classes_agree_against_the_prior_and_much_where_they_do_not():
+    rng, prior = np.random.default_rng(0), np.array([1.0, 1.0, 0.0, 0.0])
+    agree = draw_classes(rng, np.tile([0.0, 0.0, 2.0, 0.0], (12, 1)))
+    assert choose_strength(*agree, prior) < 0.05
+    # What one class teaches misleads about the next: nothing that was learned helps on a class that was not seen.
+    disagree = draw_classes(rng, 1.5 * np.eye(4)[rng.permutation(np.arange(12) % 4)])
+    assert choose_strength(*disagree, np.full(4, 0.5)) == max(STRENGTHS)
+
+
+def test_the_strength_is_the_largest_within_half_a_standard_error_of_the_best():
+    rng, prior = np.random.default_rng(5), np.array([0.5, 0.5, 0.0, 0.0])
+    seen = set()
+    for spread in (0.0, 0.4, 0.8, 1.2):
+        Z, unknown, truth = draw_classes(rng, [1.0, 0.4, 1.5, 0.0] + spread * rng.standard_normal((7, 4)))
+        areas = []
+        for fold in (np.arange(1, 8)[i::5] for i in range(5)):
+            rest = ~np.isin(truth, fold)
+            weights = [fit_by_descent(Z[rest], unknown[rest], prior, strength) for strength in STRENGTHS]
+            for k in fold:
+                areas.append([roc_auc_score(np.r_[unknown[~unknown], unknown[truth == k]],
+                                            np.r_[Z[~unknown] @ b, Z[truth == k] @ b]) for b in weights])  # fmt: skip
+        mean = np.mean(areas, axis=0)
+        error = np.std(areas, axis=0, ddof=1)[mean.argmax()] / np.sqrt(len(areas))
+        expected = max(s for s, m in zip(STRENGTHS, mean, strict=True) if m >= mean.max() - 0.5 * error)
+        assert choose_strength(Z, unknown, truth, prior) == expected
+        seen.add(expected)
+    assert len(seen) > 1, "the examples do not tell the strengths apart"
+
+
+def fit_by_descent(Z, unknown, prior, strength):
+    """Return the weights of the formula, by projected gradient descent."""
+    b, c = prior.copy(), 0.0
+    share = np.where(unknown, 0.5 / unknown.sum(), 0.5 / (~unknown).sum())
+    for _ in range(4000):
+        error = share * (1 / (1 + np.exp(-(Z @ b + c))) - unknown)
+        b, c = np.maximum(b - 0.3 * (Z.T @ error + 2 * strength * (b - prior)), 0.0), c - 0.3 * error.sum()
+    return b
+
+
+def test_one_left_out_class_or_none_shrinks_most():
+    rng, prior = np.random.default_rng(1), np.full(4, 0.3)
+    Z, unknown, truth = draw_classes(rng, np.tile([0.0, 0.0, 2.0, 0.0], (2, 1)))
+    assert choose_strength(Z[truth < 2], unknown[truth < 2], truth[truth < 2], prior) == max(STRENGTHS)
 
 
 def test_evidence_that_does_not_vary_adds_nothing_between_known_samples():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -247,9 +247,8 @@ class SROSRClassifier(DictionaryClassifier):
         kinds = self.evidence_kinds
         if isinstance(kinds, str) and kinds == "auto":
             return
-        names = [kinds] if isinstance(kinds, str) else list(kinds)
-        unknown = [name for name in names if name not in EVIDENCE]
-        if unknown or not names:
+        names = [kinds] if isinstance(kinds, str) or not isinstance(kinds, Iterable) else list(kinds)
+        if not names or any(name not in EVIDENCE for name in names):
             raise ValueError(f'evidence_kinds must be "auto" or some of {", ".join(EVIDENCE)}, got {kinds!r}.')
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             missing = sorted(set(names) - set(list_evidence(has_features=False)))

@@ -213,7 +213,7 @@ def conclude(
         return Calibration(known, simulated, held_out, tails, tails, pooled, evidence)
     simulated, held_out = _get_result(simulated), _get_result(held_out)
     with one_blas_thread():
-        fusions = fit_fusion(held_out.values, simulated.values, simulated.unknown, evidence, len(sizes))
+        fusions = fit_fusion(held_out.values, simulated.values, simulated.unknown, simulated.truth, evidence)
     calibrated = fit_calibrated_rule(fusions, held_out, simulated, tail_size)
     return Calibration(known, simulated, held_out, calibrated, tails, pooled, evidence, class_fusion)
 
