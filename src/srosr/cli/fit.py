@@ -82,7 +82,8 @@ def fit(
 
     The command first prints what it found in DATA, then how held-out samples were classified. Methods: calibrated (the
     default), paper, matched, and the rivals naive, ratio, sci, w-svm, pi-svm, 1-vs-set, svm, svm-platt, svm-pairwise,
-    osnn, knn, mahalanobis, evm, evm-released, openmax, max-logit. "srosr compare DATA" recommends one of them.
+    osnn, knn, mahalanobis, rmds, evm, evm-released, openmax, max-logit, gen, vim, nnguide. "srosr compare DATA"
+    recommends one of them.
 
     \b
     Examples:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
+from .covariance import decompose_covariance, find_ledoit_wolf_shrinkage
 from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
-from .distances import project_to_span, squared_distances
+from .distances import squared_distances
 
 #: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8
@@ -30,9 +31,13 @@ class WhitenedMeans(Model):
     #: Whitened.
     means: Array
 
+    def whiten(self, inputs: Array) -> Array:
+        """Return samples from the center, scaled so that the covariance is the identity."""
+        Z = inputs - self.centre
+        return (Z - (Z @ self.directions.T * self.taken) @ self.directions) / self.spread
+
     def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
-        white = whiten(inputs - self.centre, self.directions, self.taken, self.spread)
-        distances = squared_distances(white, self.means)
+        distances = squared_distances(self.whiten(inputs), self.means)
         return distances.argmin(axis=1), distances.min(axis=1), -distances
 
     @staticmethod
@@ -42,11 +47,6 @@ class WhitenedMeans(Model):
     def is_sound(self, n_classes: int) -> bool:
         taken = len(self.taken) == len(self.directions) and bool(((self.taken >= 0) & (self.taken <= 1)).all())
         return self.spread > 0 and taken
-
-
-def whiten(Z: Array, directions: Array, taken: Array, spread: float) -> Array:
-    """Scale samples so that the covariance is the identity."""
-    return (Z - (Z @ directions.T * taken) @ directions) / spread
 
 
 class Mahalanobis(CrossFittedClassifier):
@@ -106,45 +106,26 @@ class Mahalanobis(CrossFittedClassifier):
     model_type: ClassVar[type[Model]] = WhitenedMeans
 
     def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
-        X = inputs[rows]
-        sizes = np.bincount(members)
-        means = np.stack([X[members == c].mean(axis=0) for c in range(len(sizes))])
-        center = X.mean(axis=0)
-        deviations, basis = project_to_span(X - means[members])
-        n_features = X.shape[1]
-        covariance = deviations.T @ deviations / len(X)
-        total = float(np.trace(covariance))
-        # Equal samples minus their mean leave rounding errors, not deviations.
-        if np.sqrt(total) <= 1e-14 * np.abs(X).max() * np.sqrt(n_features):
-            warn(
-                "every training sample equals the mean of its class, so there is no covariance: distances are "
-                "Euclidean. Mahalanobis needs several different samples per class.",
-                SROSRWarning,
-            )
-            nothing = np.empty((0, n_features))
-            return WhitenedMeans(center, nothing, np.empty(0), 1.0, means - center), None
-        share = max(ledoit_wolf_shrinkage(deviations, covariance, n_features), MIN_SHRINKAGE)
-        variances, vectors = np.linalg.eigh(covariance)
-        directions = vectors.T if basis is None else vectors.T @ basis.T
-        floor = share * total / n_features
-        taken = 1.0 - np.sqrt(floor / ((1.0 - share) * np.maximum(variances, 0.0) + floor))
-        spread = float(np.sqrt(floor))
-        white = whiten(means - center, directions, taken, spread)
-        return WhitenedMeans(center, directions, taken, spread, white), None
+        return fit_whitened_means(inputs[rows], members), None
 
 
-def ledoit_wolf_shrinkage(deviations: Array, covariance: Array, n_features: int) -> float:
-    r"""Return how far to shrink the covariance of deviations :math:`z_i` to a multiple of the identity.
-
-    .. math:: \delta = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i\|z_i\|^4 - \|S\|_F^2\right)}
-                                       {\|S\|_F^2 - (\operatorname{tr} S)^2/d}\right)
-
-    Deviations and covariance may be in coordinates of the deviations' span; d is the number of features.
-    """
-    lengths = np.einsum("ij,ij->i", deviations, deviations)
-    squared = float(np.square(covariance).sum())
-    noise = (float(np.square(lengths).mean()) - squared) / len(deviations)
-    structure = squared - float(np.trace(covariance)) ** 2 / n_features
-    if noise <= 0.0:
-        return 0.0
-    return 1.0 if noise >= structure else noise / structure
+def fit_whitened_means(X: Array, members: IntArray) -> WhitenedMeans:
+    """Fit class means and one covariance of all classes, shrunk; without one, warn and take the identity."""
+    means = np.stack([X[members == c].mean(axis=0) for c in range(members.max() + 1)])
+    center, n_features = X.mean(axis=0), X.shape[1]
+    deviations = X - means[members]
+    directions, variances = decompose_covariance(deviations)
+    total = float(variances.sum())
+    # Equal samples minus their mean leave rounding errors, not deviations.
+    if np.sqrt(total) <= 1e-14 * np.abs(X).max() * np.sqrt(n_features):
+        warn(
+            "every training sample equals the mean of its class, so there is no covariance: distances are "
+            "Euclidean. A covariance needs several different samples per class.",
+            SROSRWarning,
+        )
+        return WhitenedMeans(center, np.empty((0, n_features)), np.empty(0), 1.0, means - center)
+    share = max(find_ledoit_wolf_shrinkage(deviations, variances), MIN_SHRINKAGE)
+    floor = share * total / n_features
+    taken = 1.0 - np.sqrt(floor / ((1.0 - share) * variances + floor))
+    plain = WhitenedMeans(center, directions, taken, float(np.sqrt(floor)), means)
+    return replace(plain, means=plain.whiten(means))

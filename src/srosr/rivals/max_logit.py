@@ -1,4 +1,4 @@
-r"""The largest logit of a linear classifier as the score, and the logistic regression that OpenMax starts from too.
+r"""The largest logit of a linear classifier as the score, and the logistic regression that others start from.
 
 Multinomial logistic regression minimizes
 :math:`C\sum_i -\log\operatorname{softmax}(Wx_i + b)_{y_i} + \frac12\|W\|_F^2`. The minimum is the same for centered
@@ -97,6 +97,14 @@ class Logits(Model):
     def compute_logits(self, X: Array) -> Array:
         """Return the logits, (n_samples, n_classes)."""
         return X @ self.coefficients.T + self.intercepts
+
+    @staticmethod
+    def compute_energy(logits: Array) -> Array:
+        """Return the logarithm of the sum of the exponentials of each sample's logits, minus its free energy.
+
+        The logits of all classes add up to zero, so this is at least the logarithm of the number of classes.
+        """
+        return np.logaddexp.reduce(logits, axis=1)
 
     def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
         logits = self.compute_logits(inputs)

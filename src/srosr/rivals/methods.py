@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from ..classifiers import OpenSetClassifier, SROSRClassifier
 from .evm import EVM
+from .gen import GEN
 from .knn_distance import KNNDistance
 from .mahalanobis import Mahalanobis
 from .max_logit import MaxLogit
+from .nnguide import NNGuide
 from .one_vs_rest_svm import OneVsRestSVM
 from .one_vs_set import OneVsSet
 from .openmax import OpenMax
 from .osnn import OSNN
 from .pairwise_svm import PairwiseSVM
 from .pisvm import PISVM
+from .relative_mahalanobis import RelativeMahalanobis
 from .sparse_rejection import NaiveRejection, RatioRejection, SCIRejection
+from .vim import ViM
 from .wsvm import WSVM
 
 # Parameters that tell methods of one class apart.
@@ -50,10 +54,14 @@ def open_set_methods() -> dict[str, OpenSetClassifier]:
         "osnn": OSNN(),
         "knn": KNNDistance(),
         "mahalanobis": Mahalanobis(),
+        "rmds": RelativeMahalanobis(),
         "evm": EVM(),
         "evm-released": EVM(form="released"),
         "openmax": OpenMax(),
         "max-logit": MaxLogit(),
+        "gen": GEN(),
+        "vim": ViM(),
+        "nnguide": NNGuide(),
     }
 
 
