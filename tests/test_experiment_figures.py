@@ -130,7 +130,7 @@ def coverage(ax, table=COVERAGE):
 
 DRAWINGS = {
     "openness": ((5.6, 4.4), False, openness),
-    "grid": (compute_grid_size(20), True, grid),
+    "grid": (compute_grid_size(len(METHODS)), True, grid),
     "trade": (compute_grid_size(20, 0.35), True, trade),
     "ranking": (compute_ranking_size(20), False, ranking),
     "errors": ((5.6, 4.9), True, lambda figure: draw_errors(figure, portrait(20))),
@@ -278,10 +278,10 @@ def test_missing_values_leave_a_gap_and_no_more():
 
 
 def test_every_method_has_a_panel_with_its_curve_in_color_over_all_others():
-    axes = grid(figure(compute_grid_size(20)))
-    assert len(axes) == len(METHODS) == 20
+    axes = grid(figure(compute_grid_size(len(METHODS))))
+    assert len(axes) == len(METHODS) == 25
     for method, ax in zip(order_methods(METHODS), axes, strict=True):
-        assert len(ax.lines) == 20
+        assert len(ax.lines) == len(METHODS)
         top = max(ax.lines, key=lambda line: line.get_zorder())
         assert top.get_ydata() == pytest.approx(means("f", method).to_numpy())
         assert (to_hex(top.get_color()) == OURS_COLOR) == (method == "calibrated")
@@ -291,13 +291,13 @@ def test_every_method_has_a_panel_with_its_curve_in_color_over_all_others():
 
 def test_a_panel_says_fewer_trials_and_one_without_a_curve_that_there_is_no_result():
     methods = [*METHODS, "lost"]
-    panel = dict(zip(methods, grid(figure(compute_grid_size(21)), methods=methods), strict=True))
+    panel = dict(zip(methods, grid(figure(compute_grid_size(len(methods))), methods=methods), strict=True))
     assert panel["svm"].get_title(loc="left").endswith("3 of 8 trials")
     assert [text.get_text() for text in panel["lost"].texts] == ["no result"] and not panel["lost"].lines
 
 
 def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
-    axes = trade(figure(compute_grid_size(20)))
+    axes = trade(figure(compute_grid_size(len(METHODS))))
     assert compute_trade_curves(RESULTS)[1] == order_methods(METHODS) and len(axes) == len(METHODS)
     lines = [np.asarray(line.get_ydata()) for line in axes[1].lines]
     assert [len(line) for line in lines] == [5, 4, 5]  # nothing to reject without an unknown class
@@ -449,7 +449,7 @@ def test_the_coverage_figure_has_a_diagonal_ours_with_a_band_and_six_others():
     assert len(others) == 6 and len(ax.collections) == 1
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in others}) == 6
     shown, left_out = choose_coverage_methods(compute_coverage_curves(COVERAGE, "known_rejected"))
-    assert set(shown) | set(left_out) == set(METHODS) and len(left_out) == 13
+    assert set(shown) | set(left_out) == set(METHODS) and len(left_out) == 18
 
 
 def test_the_diagonal_of_the_coverage_figure_is_straight():
