@@ -13,7 +13,7 @@ compare them all on your own data in a few lines.
 # In practice you have no unknown samples when you choose a method.
 # :class:`~srosr.LeaveClassesOut` leaves some of the known classes out of training in
 # turn and uses them as simulated unknowns, so scikit-learn's own tools can measure open
-# set recognition. Five of the twenty-four methods of :func:`~srosr.open_set_methods`,
+# set recognition. Five of the twenty-three methods of :func:`~srosr.open_set_methods`,
 # on three such splits:
 
 import warnings

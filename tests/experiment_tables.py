@@ -13,8 +13,8 @@ import pandas as pd
 
 PAPER = ("calibrated", "paper", "matched", "w-svm", "sci", "ratio", "naive")
 OTHERS = (
-    "1-vs-set", "evm", "evm-released", "knn", "mahalanobis", "max-logit", "openmax", "osnn", "pi-svm", "svm",
-    "svm-pairwise", "svm-platt", "w-svm-original",
+    "1-vs-set", "evm", "evm-released", "gen", "knn", "mahalanobis", "max-logit", "nnguide", "openmax", "osnn", "pi-svm",
+    "rmds", "svm", "svm-pairwise", "svm-platt", "vim", "w-svm-original",
 )  # fmt: skip
 METHODS = PAPER + OTHERS
 TARGETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

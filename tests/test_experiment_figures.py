@@ -279,7 +279,7 @@ def test_missing_values_leave_a_gap_and_no_more():
 
 def test_every_method_has_a_panel_with_its_curve_in_color_over_all_others():
     axes = grid(figure(compute_grid_size(len(METHODS))))
-    assert len(axes) == len(METHODS) == 25
+    assert len(axes) == len(METHODS) == 24
     for method, ax in zip(order_methods(METHODS), axes, strict=True):
         assert len(ax.lines) == len(METHODS)
         top = max(ax.lines, key=lambda line: line.get_zorder())
@@ -449,7 +449,7 @@ def test_the_coverage_figure_has_a_diagonal_ours_with_a_band_and_six_others():
     assert len(others) == 6 and len(ax.collections) == 1
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in others}) == 6
     shown, left_out = choose_coverage_methods(compute_coverage_curves(COVERAGE, "known_rejected"))
-    assert set(shown) | set(left_out) == set(METHODS) and len(left_out) == 18
+    assert set(shown) | set(left_out) == set(METHODS) and len(left_out) == 17
 
 
 def test_the_diagonal_of_the_coverage_figure_is_straight():
