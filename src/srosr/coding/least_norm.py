@@ -37,7 +37,8 @@ from scipy import linalg
 from .._support.array_types import Array, IntArray
 from .._support.compiled import loop
 from .batch import Batch
-from .certificate import Certificate, Measures, measure
+from .certificate import Certificate, Measures, divide, find_dual, measure
+from .products import Products
 from .sparse_rows import SparseRows, place_rows, to_sparse_rows
 from .spectrum import RANK, ROUNDING, Spectrum
 
@@ -53,13 +54,12 @@ _UNIQUE, _SHARED, _DEPENDENT = 0, 1, 2
 
 
 @loop()
-def _count_tight(cross, image, lengths, length, reach, peak, counts):
-    """Count for each row the atoms whose \\|c - Gx\\| is, but for rounding, the largest."""
+def _count_tight(cross, image, least, counts):
+    """Count for each row the atoms whose correlation with the residual, c - Gx, is at least of a given size."""
     for r in range(cross.shape[0]):
-        least, blur = (1.0 - _TIGHT) * peak[r], ROUNDING * (length[r] + reach[r])
         count = 0
         for j in range(cross.shape[1]):
-            if abs(cross[r, j] - image[r, j]) + blur * lengths[j] >= least:
+            if abs(cross[r, j] - image[r, j]) >= least[r]:
                 count += 1
         counts[r] = count
 
@@ -130,6 +130,15 @@ class DualPoints:
     again: np.ndarray
     images: dict[int, Array] = field(default_factory=dict)
 
+    def complete(self, rows: IntArray, codes: SparseRows, products: Products) -> None:
+        """Read dual points off the codes where the solver proposed none."""
+        found = np.zeros(codes.shape) if self.duals is None else self.duals.toarray()
+        for row in rows[~found[rows].any(axis=1)]:
+            z = find_dual(codes, row, products)
+            if z is not None:
+                found[row, z.indices] = z.data
+        self.duals = to_sparse_rows(found)
+
 
 class _Choices(NamedTuple):
     """The codes that could be chosen for some samples: their atoms E with signs, and the coefficients of one of them."""
@@ -147,9 +156,10 @@ class _Choices(NamedTuple):
         chosen = tight | (dense != 0)
         at, atoms = np.nonzero(chosen)
         values = dense[at, atoms]
-        signs = np.sign(np.where(values != 0, values, correlations[at, atoms]))
+        # The sign of a coefficient that should be zero is rounding.
+        signs = np.sign(np.where(tight[at, atoms], correlations[at, atoms], values))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=len(rows)))])
-        return cls(rows, indptr, atoms, signs, np.abs(values))
+        return cls(rows, indptr, atoms, signs, np.maximum(signs * values, 0.0))
 
     def take_row(self, i: int) -> _Choices:
         part = slice(self.indptr[i], self.indptr[i + 1])
@@ -225,6 +235,12 @@ def _find_least_distance(null: Array, start: Array) -> Array:
     return polished if polished.min() >= -_ZERO * start.max() else found
 
 
+def _complement(images: Array, codes: Array) -> Array:
+    """Return how well dual points and codes prove each other optimal, as a share of the l1 norm: 1 at the optimum."""
+    size = np.abs(images).max(axis=1) * np.abs(codes).sum(axis=1)
+    return divide(np.einsum("ij,ij->i", images, codes), size, otherwise=0.0)
+
+
 class LeastNorm:
     """Replaces optimal codes by those of least norm.
 
@@ -254,55 +270,51 @@ class LeastNorm:
         if batch.bound_inverse is not None:  # all atoms are independent
             return codes, certificate
         settled = certificate.holds(batch.tol) & (codes.counts > 0)
-        again, infeasible = points.again, certificate.infeasible
-        spectrum = batch.spectrum if (settled & again).any() else None
-        in_span = settled & again if spectrum is not None else np.zeros(len(settled), dtype=bool)
-        ties = self._find_ties(np.flatnonzero(settled & ~again & ~infeasible), codes, measures)
-        others = np.flatnonzero(settled & (again | infeasible) & ~in_span)
-        if ties is not None:
-            codes, certificate = self._replace(ties, codes, certificate, measures, points)
-        if len(others):
-            ties = self._find_ties_of_others(others, codes, certificate, measures, points)
-            codes, certificate = self._replace(ties, codes, certificate, measures, points)
-        if in_span.any():
-            ties = self._find_ties_in_span(np.flatnonzero(in_span), codes, certificate, measures, points, spectrum)
-            codes, certificate = self._replace(ties, codes, certificate, measures, points, spectrum)
+        # The residual is the dual point where (Y'r)'x is the largest |Y'r| times the l1 norm.
+        sums = measures.sums
+        proves = sums.aligned - sums.quadratic >= (1.0 - _NEARLY_TIGHT) * sums.peak * sums.l1
+        by_residual = settled & proves & ~points.again
+        codes, certificate = self._replace(
+            self._find_ties(np.flatnonzero(by_residual), codes, measures), codes, certificate, measures, points
+        )
+        others = np.flatnonzero(settled & ~by_residual)
+        spectrum = batch.spectrum if points.again[others].any() else None
+        in_span = points.again[others] if spectrum is not None else np.zeros(len(others), dtype=bool)
+        for rows, span in ((others[~in_span], None), (others[in_span], spectrum)):
+            if len(rows):
+                ties = self._find_other_ties(rows, codes, measures, points, span)
+                codes, certificate = self._replace(ties, codes, certificate, measures, points, span)
         return codes, certificate
 
-    def _find_ties(self, rows: IntArray, codes: SparseRows, measures: Measures) -> _Choices | None:
+    def _find_ties(self, rows: IntArray, codes: SparseRows, measures: Measures) -> _Choices:
         """Return the choices of codes with more tight atoms than they use."""
-        m, lengths = measures, measures.products.lengths
+        m = measures
+        blur = ROUNDING * (m.length + m.sums.reach) * float(m.products.lengths.max())
+        least = (1.0 - _TIGHT) * m.sums.peak - 2.0 * blur
         counts = np.empty(len(m), np.int64)
-        _count_tight(m.cross, m.image, lengths, m.length, m.sums.reach, m.sums.peak, counts)
+        _count_tight(m.cross, m.image, least, counts)
         rows = rows[counts[rows] > codes.counts[rows]]
-        if len(rows) == 0:
-            return None
         correlations = m.cross[rows] - m.image[rows]
-        blur = ROUNDING * np.multiply.outer(m.length[rows] + m.sums.reach[rows], lengths)
-        tight = np.abs(correlations) + blur >= (1.0 - _TIGHT) * m.sums.peak[rows, None]
-        return _Choices.find(rows, codes.take(rows), correlations, tight)
+        return _Choices.find(rows, codes.take(rows), correlations, np.abs(correlations) >= least[rows, None])
 
-    def _find_ties_of_others(self, rows, codes, certificate, measures, points):
-        """Return the choices of codes whose dual point is not the residual, or that were solved again."""
-        products, some = self.batch.products, codes.take(rows)
-        images = measures.cross[rows] - products.times(some)
-        if points.duals is not None:
-            dual = np.flatnonzero(certificate.infeasible[rows])
-            images[dual] = products.times(points.duals.take(rows[dual]))
-        return self._find_nearly_tight(rows, some, images)
-
-    def _find_ties_in_span(self, rows, codes, certificate, measures, points, spectrum):
-        some = codes.take(rows)
-        images = spectrum.compute_image(spectrum.compute_residual(some.csr(), measures.cross[rows])[0])
-        for i in np.flatnonzero(certificate.infeasible[rows]):
-            images[i] = points.images[rows[i]]
-        for row, image in zip(rows, images, strict=True):
-            points.images[row] = image
-        return self._find_nearly_tight(rows, some, images)
-
-    def _find_nearly_tight(self, rows, codes, images):
+    def _find_other_ties(
+        self, rows: IntArray, codes: SparseRows, measures: Measures, points: DualPoints, spectrum: Spectrum | None
+    ) -> _Choices:
+        """Return the choices of codes that were solved again or whose dual point may not be the residual."""
+        products, cross, some = self.batch.products, measures.cross[rows], codes.take(rows)
+        if spectrum is None:
+            images = cross - products.times(some)
+            points.complete(rows, codes, products)
+            assert points.duals is not None
+            proposed = products.times(points.duals.take(rows))
+        else:
+            images = spectrum.compute_image(spectrum.compute_residual(some.csr(), cross)[0])
+            proposed = np.stack([points.images.get(row, np.zeros(len(image))) for row, image in zip(rows, images)])
+        dense = some.toarray()
+        images = np.where((_complement(proposed, dense) > _complement(images, dense))[:, None], proposed, images)
         images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
-        return _Choices.find(rows, codes, images, np.abs(images) >= 1.0 - _NEARLY_TIGHT)
+        points.images.update(zip(rows, images, strict=True))
+        return _Choices.find(rows, some, images, np.abs(images) >= 1.0 - _NEARLY_TIGHT)
 
     def _minimize(self, choices: _Choices, infeasible, spectrum: Spectrum | None) -> np.ndarray:
         if self.batch.gram is not None and spectrum is None:
@@ -320,6 +332,8 @@ class LeastNorm:
 
     def _replace(self, choices, codes, old, measures, points, spectrum=None):
         batch = self.batch
+        if len(choices.rows) == 0:
+            return codes, old
         changed = np.flatnonzero(self._minimize(choices, old.infeasible[choices.rows], spectrum))
         rows = choices.rows[changed]
         if len(rows) == 0:
