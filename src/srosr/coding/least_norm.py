@@ -130,18 +130,19 @@ class DualPoints:
     again: np.ndarray
     images: dict[int, Array] = field(default_factory=dict)
 
-    def complete(self, rows: IntArray, codes: SparseRows, products: Products) -> None:
-        """Read dual points off the codes where the solver proposed none."""
+    def complete(self, rows: IntArray, codes: SparseRows, products: Products) -> SparseRows:
+        """Return z of some rows, read off the codes and kept where the solver proposed none."""
         found = np.zeros(codes.shape) if self.duals is None else self.duals.toarray()
         for row in rows[~found[rows].any(axis=1)]:
             z = find_dual(codes, row, products)
             if z is not None:
                 found[row, z.indices] = z.data
         self.duals = to_sparse_rows(found)
+        return self.duals.take(rows)
 
 
 class _Choices(NamedTuple):
-    """The codes that could be chosen for some samples: their atoms E with signs, and the coefficients of one of them."""
+    """The optimal codes of some samples: the atoms E that may take part, with their signs, and the z of one code."""
 
     rows: IntArray
     indptr: IntArray
@@ -154,7 +155,7 @@ class _Choices(NamedTuple):
         """Return the choices where the image of a dual point has the signs of ``correlations`` and is tight."""
         dense = codes.toarray()
         chosen = tight | (dense != 0)
-        at, atoms = np.nonzero(chosen)
+        at, atoms = map(np.ascontiguousarray, np.nonzero(chosen))
         values = dense[at, atoms]
         # The sign of a coefficient that should be zero is rounding.
         signs = np.sign(np.where(tight[at, atoms], correlations[at, atoms], values))
@@ -162,6 +163,7 @@ class _Choices(NamedTuple):
         return cls(rows, indptr, atoms, signs, np.maximum(signs * values, 0.0))
 
     def take_row(self, i: int) -> _Choices:
+        """Return the choices of one sample; its z is a view."""
         part = slice(self.indptr[i], self.indptr[i + 1])
         atoms = self.atoms[part]
         return _Choices(self.rows[i : i + 1], np.array([0, len(atoms)]), atoms, self.signs[part], self.z[part])
@@ -175,12 +177,14 @@ class _Choices(NamedTuple):
         _share(gram, self.indptr, self.atoms, self.signs, self.z, group, firsts, sums, factor, outcome)
         for r in np.flatnonzero(outcome == _DEPENDENT):
             part = slice(self.indptr[r], self.indptr[r + 1])
-            _, first, copies = np.unique(group[part], return_index=True, return_counts=True)
+            own = group[part]
+            weights = np.sqrt(np.bincount(own))
+            first = np.empty(len(weights), np.int64)
+            first[own[::-1]] = np.arange(len(own))[::-1]
             atoms, signs = self.atoms[part][first], self.signs[part][first]
-            weights = np.sqrt(copies)
-            inner = gram[np.ix_(atoms, atoms)] * np.multiply.outer(signs, signs)
-            shared = np.bincount(group[part], self.z[part]) / weights
-            self.z[part] = (_minimize_dependent(inner, weights, shared) / weights)[group[part]]
+            inner = gram[atoms[:, None], atoms] * (signs[:, None] * signs)
+            shared = np.bincount(own, self.z[part]) / weights
+            self.z[part] = (_minimize_dependent(inner, weights, shared) / weights)[own]
         return outcome != _UNIQUE
 
     def to_codes(self, n_atoms: int) -> SparseRows:
@@ -199,22 +203,24 @@ def _minimize_dependent(inner: Array, weights: Array, z: Array) -> Array:
     The atoms are scaled to unit length for the rank, so that a short one counts as much as a long one.
     """
     lengths = np.sqrt(np.diagonal(inner))
-    factor, order, rank, _ = linalg.lapack.dpstrf(inner / np.multiply.outer(lengths, lengths), tol=RANK)
-    n = len(z)
-    if rank == n:
+    factor, order, rank, _ = linalg.lapack.dpstrf(inner / (lengths[:, None] * lengths), tol=RANK)
+    n, size = len(z), float(z.max())
+    if rank == n or size == 0.0:
         return z
     null = np.empty((n, n - rank))
-    null[order[:rank] - 1] = linalg.solve_triangular(factor[:rank, :rank], factor[:rank, rank:], check_finite=False)
+    null[order[:rank] - 1] = linalg.lapack.dtrtrs(factor[:rank, :rank], factor[:rank, rank:])[0]
     null[order[rank:] - 1] = -np.eye(n - rank)
-    null, _ = linalg.qr(null / (lengths * weights)[:, None], mode="economic", check_finite=False)
+    null, _ = np.linalg.qr(null / (lengths * weights)[:, None])
     null[np.abs(null).max(axis=1) <= _UNINVOLVED] = 0.0
     shortest = z - null @ (null.T @ z)
-    size = float(z.max())
-    return shortest if shortest.min() >= -_ZERO * size else _find_least_distance(null, shortest / size) * size
+    if shortest.min() >= -_ZERO * size:
+        return shortest
+    found = _find_least_distance(null, shortest / size)
+    return z if found is None else found * size
 
 
-def _find_least_distance(null: Array, start: Array) -> Array:
-    """Return start + null u >= 0 with the shortest u, for orthonormal ``null`` orthogonal to ``start``."""
+def _find_least_distance(null: Array, start: Array) -> Array | None:
+    """Return start + null u >= 0 with the shortest u, for orthonormal ``null``; None if it is not found."""
     from scipy import optimize
 
     goal = np.zeros(null.shape[1] + 1)
@@ -223,13 +229,13 @@ def _find_least_distance(null: Array, start: Array) -> Array:
     system = np.vstack([null.T, -start])
     try:
         prices, _ = optimize.nnls(system[:, involved], goal)
-    except RuntimeError:  # no convergence: the code stays as it is
-        return np.full(len(start), np.nan)
+    except RuntimeError:  # too many iterations
+        return None
     left = system[:, involved] @ prices - goal
     found = start - null @ (left[:-1] / left[-1])
     bound = np.flatnonzero(involved)[prices > 0]
     # The same with the entries that are zero known, which is accurate to rounding.
-    step = linalg.lstsq(null[bound], -start[bound], check_finite=False)[0]
+    step = np.linalg.lstsq(null[bound], -start[bound], rcond=None)[0]
     polished = start + null @ step
     polished[bound] = 0.0
     return polished if polished.min() >= -_ZERO * start.max() else found
@@ -256,34 +262,34 @@ class LeastNorm:
     def replace_codes(
         self, codes: SparseRows, certificate: Certificate, measures: Measures, points: DualPoints
     ) -> tuple[SparseRows, Certificate]:
-        """Return the codes of least norm with their certificates.
+        """Return the codes of least norm of a chunk, with their certificates.
 
         Parameters
         ----------
         codes : SparseRows (n, N)
         certificate : Certificate
         measures : Measures
-            Of the codes that the solver found. Those that were solved again are in ``points``.
+            Of the codes that the solver found, before some were solved again.
         points : DualPoints
         """
-        batch = self.batch
+        batch, sums = self.batch, measures.sums
         if batch.bound_inverse is not None:  # all atoms are independent
             return codes, certificate
         settled = certificate.holds(batch.tol) & (codes.counts > 0)
         # The residual is the dual point where (Y'r)'x is the largest |Y'r| times the l1 norm.
-        sums = measures.sums
         proves = sums.aligned - sums.quadratic >= (1.0 - _NEARLY_TIGHT) * sums.peak * sums.l1
-        by_residual = settled & proves & ~points.again
-        codes, certificate = self._replace(
-            self._find_ties(np.flatnonzero(by_residual), codes, measures), codes, certificate, measures, points
-        )
-        others = np.flatnonzero(settled & ~by_residual)
+        direct = settled & proves & ~points.again
+        ties = self._find_ties(np.flatnonzero(direct), codes, measures)
+        codes, certificate = self._replace(ties, codes, certificate, measures, points.duals)
+        others = np.flatnonzero(settled & ~direct)
         spectrum = batch.spectrum if points.again[others].any() else None
         in_span = points.again[others] if spectrum is not None else np.zeros(len(others), dtype=bool)
         for rows, span in ((others[~in_span], None), (others[in_span], spectrum)):
             if len(rows):
-                ties = self._find_other_ties(rows, codes, measures, points, span)
-                codes, certificate = self._replace(ties, codes, certificate, measures, points, span)
+                ties, images = self._find_other_ties(rows, codes, measures, points, span)
+                codes, certificate = self._replace(
+                    ties, codes, certificate, measures, points.duals, spectrum=span, images=images
+                )
         return codes, certificate
 
     def _find_ties(self, rows: IntArray, codes: SparseRows, measures: Measures) -> _Choices:
@@ -299,55 +305,61 @@ class LeastNorm:
 
     def _find_other_ties(
         self, rows: IntArray, codes: SparseRows, measures: Measures, points: DualPoints, spectrum: Spectrum | None
-    ) -> _Choices:
-        """Return the choices of codes that were solved again or whose dual point may not be the residual."""
+    ) -> tuple[_Choices, Array]:
+        """Return the choices of codes that were solved again or whose dual point is not the residual, and its images.
+
+        Of the residual and the dual point that was proposed, the better one is taken.
+        """
         products, cross, some = self.batch.products, measures.cross[rows], codes.take(rows)
         if spectrum is None:
-            images = cross - products.times(some)
-            points.complete(rows, codes, products)
-            assert points.duals is not None
-            proposed = products.times(points.duals.take(rows))
+            images, proposed = cross - products.times(some), products.times(points.complete(rows, codes, products))
         else:
             images = spectrum.compute_image(spectrum.compute_residual(some.csr(), cross)[0])
-            proposed = np.stack([points.images.get(row, np.zeros(len(image))) for row, image in zip(rows, images)])
+            none = np.zeros(codes.shape[1])
+            proposed = np.stack([points.images.get(int(row), none) for row in rows])
         dense = some.toarray()
         images = np.where((_complement(proposed, dense) > _complement(images, dense))[:, None], proposed, images)
         images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
-        points.images.update(zip(rows, images, strict=True))
-        return _Choices.find(rows, some, images, np.abs(images) >= 1.0 - _NEARLY_TIGHT)
+        return _Choices.find(rows, some, images, np.abs(images) >= 1.0 - _NEARLY_TIGHT), images
 
-    def _minimize(self, choices: _Choices, infeasible, spectrum: Spectrum | None) -> np.ndarray:
+    def _replace(
+        self, choices: _Choices, codes: SparseRows, old: Certificate, measures: Measures, duals: SparseRows | None,
+        *, spectrum: Spectrum | None = None, images: Array | None = None,
+    ) -> tuple[SparseRows, Certificate]:  # fmt: skip
+        """Return the codes with those of least norm in place of some, where these are certified as well."""
+        if len(choices.rows) == 0:
+            return codes, old
+        batch = self.batch
+        changed = np.flatnonzero(self._minimize(choices, old.infeasible[choices.rows], spectrum))
+        rows, fresh = choices.rows[changed], choices.to_codes(codes.shape[1]).take(changed)
+        if len(rows) == 0:
+            return codes, old
+        new = batch.problem.certify(
+            measure(fresh, measures.cross[rows], measures.squared_norms[rows], batch.products, spectrum),
+            batch.tol,
+            None if duals is None or spectrum is not None else duals.take(rows),
+            None if images is None or spectrum is None else images[changed],
+        )
+        good = new.holds(batch.tol) & (new.infeasible == old.infeasible[rows])
+        good &= new.objective <= (1.0 + _SLACK) * old.objective[rows]
+        chosen, kept = rows[good], np.setdiff1d(np.arange(len(measures)), rows[good])
+        codes = place_rows(codes.shape, (kept, codes.take(kept)), (chosen, fresh.take(np.flatnonzero(good))))
+        return codes, old.replace_rows(chosen, new, good)
+
+    def _minimize(self, choices: _Choices, infeasible: np.ndarray, spectrum: Spectrum | None) -> np.ndarray:
+        """Minimize the norms of the choices in place; return which have changed.
+
+        For an epsilon out of reach the atoms are those in the span's coordinates, if there are any.
+        """
         if self.batch.gram is not None and spectrum is None:
             return choices.minimize(self.batch.gram)
         changed = np.zeros(len(choices.rows), dtype=bool)
-        for i in range(len(changed)):
+        for i, out_of_reach in enumerate(infeasible):
             one = choices.take_row(i)
-            if spectrum is not None and infeasible[i]:
+            if spectrum is not None and out_of_reach:
                 scaled = spectrum.vectors[one.atoms] * spectrum.lengths[one.atoms, None]
                 inner = scaled @ scaled.T
             else:
                 inner = self.batch.products.block(one.atoms, one.atoms)
             changed[i] = one._replace(atoms=np.arange(len(one.atoms))).minimize(inner)[0]
         return changed
-
-    def _replace(self, choices, codes, old, measures, points, spectrum=None):
-        batch = self.batch
-        if len(choices.rows) == 0:
-            return codes, old
-        changed = np.flatnonzero(self._minimize(choices, old.infeasible[choices.rows], spectrum))
-        rows = choices.rows[changed]
-        if len(rows) == 0:
-            return codes, old
-        fresh = choices.to_codes(codes.shape[1]).take(changed)
-        duals = None if points.duals is None or spectrum is not None else points.duals.take(rows)
-        images = None if spectrum is None else np.stack([points.images[row] for row in rows])
-        new = batch.problem.certify(
-            measure(fresh, measures.cross[rows], measures.squared_norms[rows], batch.products, spectrum),
-            batch.tol, duals, images,
-        )
-        good = new.holds(batch.tol) & (new.infeasible == old.infeasible[rows])
-        good &= new.objective <= (1.0 + _SLACK) * old.objective[rows]
-        chosen = np.flatnonzero(good)
-        kept = np.setdiff1d(np.arange(len(measures)), rows[good])
-        codes = place_rows(codes.shape, (kept, codes.take(kept)), (rows[good], fresh.take(chosen)))
-        return codes, old.replace_rows(rows[good], new, good)

@@ -118,7 +118,7 @@ class Repair:
         better = self._choose(old, again, new, cross, squared_norms, spectrum)
         chosen, kept = again[better], np.setdiff1d(np.arange(codes.shape[0]), again[better])
         points.again[chosen] = True
-        points.images.update(zip(chosen, images[better], strict=True))
+        points.images.update(zip(chosen.tolist(), images[better], strict=True))
         if duals is not None and points.duals is not None:
             others = np.setdiff1d(np.arange(codes.shape[0]), again)
             points.duals = place_rows(codes.shape, (others, points.duals.take(others)), (again, duals))
