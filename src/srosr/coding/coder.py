@@ -29,7 +29,7 @@ class Part:
 
 
 class Coder:
-    """Codes the chunks of a batch: solve, certify, and solve again what is not certified.
+    """Codes the chunks of a batch: solve, certify, solve again what is not certified, choose among optimal codes.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Coder:
             self._solver = self._factoring.result()
 
     def encode(self, queries: Queries, chunk: slice) -> Part:
-        """Solve, certify, and hand what is not certified to the fallback solver."""
+        """Solve, certify, hand what is not certified to the fallback solver, and return the codes of least norm."""
         batch, repair = self.batch, self.repair
         assert self._solver is not None
         cross, squared_norms = queries.cross[chunk], queries.squared_norms[chunk]
