@@ -210,13 +210,20 @@ def _minimize_dependent(inner: Array, weights: Array, z: Array) -> Array:
     null = np.empty((n, n - rank))
     null[order[:rank] - 1] = linalg.lapack.dtrtrs(factor[:rank, :rank], factor[:rank, rank:])[0]
     null[order[rank:] - 1] = -np.eye(n - rank)
-    null, _ = np.linalg.qr(null / (lengths * weights)[:, None])
+    null = _orthonormalize(null / (lengths * weights)[:, None])
     null[np.abs(null).max(axis=1) <= _UNINVOLVED] = 0.0
     shortest = z - null @ (null.T @ z)
     if shortest.min() >= -_ZERO * size:
         return shortest
     found = _find_least_distance(null, shortest / size)
     return z if found is None else found * size
+
+
+def _orthonormalize(columns: Array) -> Array:
+    """Return orthonormal columns with the same span."""
+    if columns.shape[1] == 1:
+        return columns / np.linalg.norm(columns)
+    return np.linalg.qr(columns)[0]
 
 
 def _find_least_distance(null: Array, start: Array) -> Array | None:
@@ -280,7 +287,8 @@ class LeastNorm:
         proves = sums.aligned - sums.quadratic >= (1.0 - _NEARLY_TIGHT) * sums.peak * sums.l1
         direct = settled & proves & ~points.again
         ties = self._find_ties(np.flatnonzero(direct), codes, measures)
-        codes, certificate = self._replace(ties, codes, certificate, measures, points.duals)
+        if ties is not None:
+            codes, certificate = self._replace(ties, codes, certificate, measures, points.duals)
         others = np.flatnonzero(settled & ~direct)
         spectrum = batch.spectrum if points.again[others].any() else None
         in_span = points.again[others] if spectrum is not None else np.zeros(len(others), dtype=bool)
@@ -292,14 +300,16 @@ class LeastNorm:
                 )
         return codes, certificate
 
-    def _find_ties(self, rows: IntArray, codes: SparseRows, measures: Measures) -> _Choices:
-        """Return the choices of codes with more tight atoms than they use."""
+    def _find_ties(self, rows: IntArray, codes: SparseRows, measures: Measures) -> _Choices | None:
+        """Return the choices of codes with more tight atoms than they use; None if there are no such codes."""
         m = measures
         blur = ROUNDING * (m.length + m.sums.reach) * float(m.products.lengths.max())
         least = (1.0 - _TIGHT) * m.sums.peak - 2.0 * blur
         counts = np.empty(len(m), np.int64)
         _count_tight(m.cross, m.image, least, counts)
         rows = rows[counts[rows] > codes.counts[rows]]
+        if len(rows) == 0:
+            return None
         correlations = m.cross[rows] - m.image[rows]
         return _Choices.find(rows, codes.take(rows), correlations, np.abs(correlations) >= least[rows, None])
 
@@ -327,13 +337,13 @@ class LeastNorm:
         *, spectrum: Spectrum | None = None, images: Array | None = None,
     ) -> tuple[SparseRows, Certificate]:  # fmt: skip
         """Return the codes with those of least norm in place of some, where these are certified as well."""
-        if len(choices.rows) == 0:
-            return codes, old
         batch = self.batch
         changed = np.flatnonzero(self._minimize(choices, old.infeasible[choices.rows], spectrum))
-        rows, fresh = choices.rows[changed], choices.to_codes(codes.shape[1]).take(changed)
+        rows = choices.rows[changed]
         if len(rows) == 0:
             return codes, old
+        fresh = choices.to_codes(codes.shape[1])
+        fresh = fresh if len(changed) == len(choices.rows) else fresh.take(changed)
         new = batch.problem.certify(
             measure(fresh, measures.cross[rows], measures.squared_norms[rows], batch.products, spectrum),
             batch.tol,
@@ -342,9 +352,11 @@ class LeastNorm:
         )
         good = new.holds(batch.tol) & (new.infeasible == old.infeasible[rows])
         good &= new.objective <= (1.0 + _SLACK) * old.objective[rows]
-        chosen, kept = rows[good], np.setdiff1d(np.arange(len(measures)), rows[good])
-        codes = place_rows(codes.shape, (kept, codes.take(kept)), (chosen, fresh.take(np.flatnonzero(good))))
-        return codes, old.replace_rows(chosen, new, good)
+        stays = np.ones(len(measures), dtype=bool)
+        stays[rows[good]] = False
+        kept, chosen = np.flatnonzero(stays), fresh if good.all() else fresh.take(np.flatnonzero(good))
+        codes = place_rows(codes.shape, (kept, codes.take(kept)), (rows[good], chosen))
+        return codes, old.replace_rows(rows[good], new, good)
 
     def _minimize(self, choices: _Choices, infeasible: np.ndarray, spectrum: Spectrum | None) -> np.ndarray:
         """Minimize the norms of the choices in place; return which have changed.
