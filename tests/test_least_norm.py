@@ -7,6 +7,7 @@ with the fit of a code and no larger l1 norm.
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from reference import least_norm_by_quadratic_program, least_squares_residual, u
 
 from srosr import BPDN, Lasso, SRCClassifier, sparse_encode
 from srosr.coding import batch, solvers
-from srosr.coding.least_norm import LeastNorm
+from srosr.coding.least_norm import LeastNorm, _minimize_dependent
 from srosr.coding.solvers.solver import Solution, Solver
 from srosr.coding.sparse_rows import to_sparse_rows
 
@@ -99,6 +100,29 @@ def test_no_code_with_the_same_fit_and_l1_norm_is_shorter(case, share, kind):
     exact = least_norm_by_quadratic_program(case.atoms, x)
     assert np.linalg.norm(x) <= np.linalg.norm(exact) * (1 + 1e-6)
     assert_close(x, exact, 1e-3)  # the program allows a little more l1 norm, so that it has an interior
+
+
+def minimize_over_subsets(system, z):
+    """Return the shortest nonnegative vector with the same product, by trying which entries are zero."""
+    best, n = z, system.shape[1]
+    for used in product([False, True], repeat=n):
+        x = np.zeros(n)
+        x[list(used)] = np.linalg.pinv(system[:, used]) @ (system @ z)
+        if x.min() >= -1e-12 and np.allclose(system @ x, system @ z, atol=1e-10) and x @ x < best @ best:
+            best = x
+    return best
+
+
+@pytest.mark.parametrize("seed", scale.slow_except(range(5), range(40)))
+def test_coefficients_that_are_zero_in_all_optimal_codes_leave_the_others_free(seed):
+    """The first feature of the fit is zero, and three atoms have it with positive entries: none of them is used."""
+    rng = np.random.default_rng(seed)
+    system = rng.standard_normal((4, 8)) * rng.uniform(0.2, 2.0, 8)
+    system[0] = np.concatenate([np.abs(system[0, :3]), np.zeros(5)])
+    z = np.concatenate([np.zeros(3), np.where(rng.random(5) < 0.5, 0.0, rng.random(5)), [1.0]])
+    system = np.hstack([system, system[:, 3:4] - system[:, 4:5] + system[:, 5:6]])
+    found = _minimize_dependent(system.T @ system, np.ones(9), z)
+    np.testing.assert_allclose(found, minimize_over_subsets(system, z), atol=1e-8)
 
 
 # --- invariance --------------------------------------------------------------------------------

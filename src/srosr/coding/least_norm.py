@@ -50,6 +50,9 @@ _SLACK = 1e-8
 _ZERO = 1e-13
 # Entries of unit null vectors below this are rounding: their atoms depend on no others.
 _UNINVOLVED = 1e-10
+# By so much coefficients may be negative while the least distance is searched. Where some of them are zero in all
+# optimal codes, rounding would otherwise leave no code at all.
+_ROOM = 1e-12
 _UNIQUE, _SHARED, _DEPENDENT = 0, 1, 2
 
 
@@ -233,7 +236,7 @@ def _find_least_distance(null: Array, start: Array) -> Array | None:
     goal = np.zeros(null.shape[1] + 1)
     goal[-1] = 1.0
     involved = null.any(axis=1)
-    system = np.vstack([null.T, -start])
+    system = np.vstack([null.T, -(start + _ROOM)])
     try:
         prices, _ = optimize.nnls(system[:, involved], goal)
     except RuntimeError:  # too many iterations
