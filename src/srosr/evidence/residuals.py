@@ -44,7 +44,8 @@ def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
     -------
     residuals : ndarray (n_samples, n_classes)
         In the order of ``dictionary.classes_``. Within 1e-7 of the direct formula for samples and atoms of unit length
-        and codes of :math:`\|x\|_1 \le 1`, growing in proportion to them.
+        and codes of :math:`\|x\|_1 \le 1`, growing in proportion to them. Those that equal the smallest but for
+        rounding are set to it.
 
     Examples
     --------
