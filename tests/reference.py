@@ -245,6 +245,24 @@ def basis_pursuit_by_linear_program(atoms, y, rank_tolerance=RANK_TOLERANCE):
 # --- Ridge and OMP ----------------------------------------------------
 
 
+def least_norm_by_quadratic_program(atoms, x, slack=1e-10):
+    """Return the shortest code with the fit of x and its l1 norm, which may grow by the share ``slack``."""
+    size, n = np.abs(x).max(), len(x)
+    basis = span_basis(atoms)
+    rows = basis.T @ (atoms / np.linalg.norm(atoms, axis=1).max()).T
+    a = sparse.vstack(
+        [
+            sparse.csc_matrix(np.hstack([rows, -rows])),
+            -sparse.identity(2 * n),
+            sparse.csc_matrix(np.ones((1, 2 * n))),
+        ]
+    )
+    b = np.concatenate([rows @ x / size, np.zeros(2 * n), [(1 + slack) * np.abs(x).sum() / size]])
+    cones = [clarabel.ZeroConeT(len(rows)), clarabel.NonnegativeConeT(2 * n + 1)]
+    z, _ = _clarabel(sparse.identity(2 * n), np.zeros(2 * n), a, b, cones)
+    return size * (z[:n] - z[n:])
+
+
 def ridge_by_normal_equations(atoms, y, alpha):
     atoms = np.asarray(atoms, float)
     return np.linalg.solve(atoms @ atoms.T + alpha * np.eye(len(atoms)), atoms @ y)

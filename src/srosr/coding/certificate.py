@@ -115,6 +115,7 @@ class Measures:
     products: Products
     spectrum: Spectrum | None
     length: Array  # |y|
+    image: Array  # Gx
     sums: _Sums
     residual2: Array  # |r|^2
     at_most: Array  # bounds of |r|, rounding considered
@@ -164,13 +165,15 @@ def measure(
     """
     length = np.sqrt(squared_norms)
     if spectrum is None:
-        sums = _sum_up(codes, cross, products.times(codes), length, products.lengths)
+        image = products.times(codes)
+        sums = _sum_up(codes, cross, image, length, products.lengths)
         residual2 = np.maximum(squared_norms - 2 * sums.aligned + sums.quadratic, 0.0)
         blur2 = ROUNDING * (squared_norms + 2 * sums.sizes + sums.reach**2)
         at_most, at_least = np.sqrt(residual2 + blur2), np.sqrt(np.maximum(residual2 - blur2, 0.0))
     else:
         inner, within2 = spectrum.compute_residual(codes.csr(), cross)
-        sums = _sum_up(codes, cross, cross - spectrum.compute_image(inner), length, products.lengths)
+        image = cross - spectrum.compute_image(inner)
+        sums = _sum_up(codes, cross, image, length, products.lengths)
         residual2 = np.maximum(squared_norms - within2, 0.0) + np.einsum("ij,ij->i", inner, inner)
         lost2 = ROUNDING * squared_norms
         unseen = spectrum.blur * length + (spectrum.dropped + ROUNDING) * sums.reach
@@ -178,7 +181,7 @@ def measure(
         at_least = np.maximum(np.sqrt(np.maximum(residual2 - lost2, 0.0)) - unseen, 0.0)
         blur2 = at_most**2 - at_least**2
     return Measures(
-        codes, cross, squared_norms, products, spectrum, length, sums, residual2, at_most, at_least,
+        codes, cross, squared_norms, products, spectrum, length, image, sums, residual2, at_most, at_least,
         toward=squared_norms - sums.aligned, blur=ROUNDING * (squared_norms + sums.sizes), blur2=blur2,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from .._support.threads import Job, ThreadPool
 from ..dictionary import Dictionary, Queries
 from .batch import Batch
 from .certificate import Certificate, measure
+from .least_norm import DualPoints, LeastNorm
 from .problems import Problem
 from .repair import Repair
 from .solvers import choose_solver
@@ -28,7 +29,7 @@ class Part:
 
 
 class Coder:
-    """Codes the chunks of a batch: solve, certify, and solve again what is not certified.
+    """Codes the chunks of a batch: solve, certify, solve again what is not certified, choose among optimal codes.
 
     Parameters
     ----------
@@ -44,6 +45,7 @@ class Coder:
     ) -> None:  # fmt: skip
         self.batch = Batch(dictionary, problem, tol, max_iter, n_samples, pool)
         self.repair = None if problem.path_end is None else Repair(self.batch)
+        self.least_norm = LeastNorm(self.batch)
         solver = choose_solver(self.batch)
         self._solver: Solver | None = None
         self._factoring: Job | None = None
@@ -60,22 +62,25 @@ class Coder:
             self._solver = self._factoring.result()
 
     def encode(self, queries: Queries, chunk: slice) -> Part:
-        """Solve, certify, and hand what is not certified to the fallback solver."""
+        """Solve, certify, hand what is not certified to the fallback solver, and return the codes of least norm."""
         batch, repair = self.batch, self.repair
         assert self._solver is not None
         cross, squared_norms = queries.cross[chunk], queries.squared_norms[chunk]
         codes, steps, out_of_steps, duals, unsolved = self._solver.solve(cross, squared_norms)
-        certificate = batch.problem.certify(measure(codes, cross, squared_norms, batch.products), batch.tol, duals)
+        measures = measure(codes, cross, squared_norms, batch.products)
+        certificate = batch.problem.certify(measures, batch.tol, duals)
         if repair is None:
             return Part(codes, certificate, steps)
         repair.review(certificate, cross, squared_norms)
         if unsolved is not None:
             certificate.gap[unsolved] = np.inf
+        points = DualPoints(duals, np.zeros(len(steps), dtype=bool))
         again: IntArray = np.flatnonzero(~certificate.holds(batch.tol))
         if batch.max_iter is not None:
             again = again[~out_of_steps[again]]
         if len(again):
-            again, certificate = repair.certify_in_span(again, codes, certificate, cross, squared_norms)
+            again, certificate = repair.certify_in_span(again, codes, certificate, cross, squared_norms, points)
         if len(again) and batch.stop[0] == 0:
-            codes, certificate = repair.solve_again(again, codes, certificate, cross, squared_norms, steps)
+            codes, certificate = repair.solve_again(again, codes, certificate, cross, squared_norms, steps, points)
+        codes, certificate = self.least_norm.replace_codes(codes, certificate, measures, points)
         return Part(codes, certificate, steps)

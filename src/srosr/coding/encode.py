@@ -42,6 +42,7 @@ class Codes:
     Attributes
     ----------
     codes : csr_array or ndarray (n_samples, n_atoms)
+        Of several optimal codes of Lasso or BPDN the one of least :math:`\\ell_2` norm.
     residual_norm : ndarray (n_samples,)
         Length of the residual, :math:`\\|y - Yx\\|_2`.
     objective : ndarray (n_samples,)

@@ -17,6 +17,8 @@ Ridge          :math:`\tfrac12\|r\|^2+\tfrac\alpha2\|x\|^2` :math:`\langle y,v\r
                                                            - \tfrac1{2\alpha}\|Y^Tv\|^2`, v a multiple of r
 =============  ==========================================  ==================================================
 
+Of several optimal codes of Lasso or BPDN the one of least :math:`\ell_2` norm is returned (:mod:`.least_norm`).
+
 Beside the gap stands the constraint violation, relative to :math:`\|y\|`: for BPDN :math:`(\|r\| - \epsilon)_+`, for
 an epsilon out of reach :math:`\|Y^Tr\|_\infty` with atoms of unit length, which is zero exactly where :math:`Yx = Py`.
 """
@@ -98,6 +100,8 @@ class BPDN(Problem):
     :math:`Yx = Py`, with :math:`P` the projector onto the span of the atoms, and the sample's status says
     ``"infeasible"``.
 
+    Of several optimal codes the one of least :math:`\ell_2` norm is returned: copies of an atom share its coefficient.
+
     References
     ----------
     S. S. Chen, D. L. Donoho, M. A. Saunders, "Atomic decomposition by basis pursuit", SIAM Review 43, 2001.
@@ -159,6 +163,10 @@ class Lasso(Problem):
     alpha : float
         Price of a unit of :math:`\|x\|_1`, greater than 0. (For the limit :math:`\alpha \to 0` ask for
         ``BPDN(0)``.) With unit samples and atoms, ``alpha >= 1`` gives the zero code.
+
+    Notes
+    -----
+    Of several optimal codes the one of least :math:`\ell_2` norm is returned: copies of an atom share its coefficient.
 
     References
     ----------
@@ -231,7 +239,8 @@ class OMP(Problem):
     """Orthogonal matching pursuit: greedily at most ``n_nonzero`` atoms, refitted after each choice.
 
     The atom chosen is the one whose direction explains most of what is left, so that long atoms have no
-    advantage. It solves no convex problem and therefore has no duality gap: ``gap`` is NaN.
+    advantage; of equally good ones it is the first, so that over copies of an atom the code depends on the order of the
+    atoms. It solves no convex problem and therefore has no duality gap: ``gap`` is NaN.
 
     Parameters
     ----------

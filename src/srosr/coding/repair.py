@@ -8,6 +8,7 @@ from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary
 from .batch import Batch
 from .certificate import Certificate, measure
+from .least_norm import DualPoints
 from .problems import BPDN
 from .products import OnDemandGram
 from .solvers.fallback import solve_safely
@@ -58,8 +59,9 @@ class Repair:
             certificate.violation[rows[~clear]] = np.inf
 
     def certify_in_span(
-        self, again: IntArray, codes: SparseRows, old: Certificate, cross: Array, squared_norms: Array
-    ) -> tuple[IntArray, Certificate]:
+        self, again: IntArray, codes: SparseRows, old: Certificate, cross: Array, squared_norms: Array,
+        points: DualPoints,
+    ) -> tuple[IntArray, Certificate]:  # fmt: skip
         """Certify codes with the same dual point, the residual, in the span's coordinates; return which are left.
 
         There its image keeps digits that Gram quantities lose if the residual is nearly orthogonal to all atoms.
@@ -75,12 +77,17 @@ class Repair:
         new = self._certify(some, cross, squared_norms, spectrum, images=images)
         better = ~new.infeasible & (new.violation <= tol) & (new.gap < old.gap[close])
         old = old.replace_rows(close[better], new, better)
+        points.again[close[better]] = True
         return again[~old.holds(tol)[again]], old
 
     def solve_again(
-        self, again: IntArray, codes: SparseRows, old: Certificate, cross: Array, squared_norms: Array, steps: IntArray
-    ) -> tuple[SparseRows, Certificate]:
-        """Solve samples by the fallback solver and keep the better certified code of each; ``steps`` are added to."""
+        self, again: IntArray, codes: SparseRows, old: Certificate, cross: Array, squared_norms: Array, steps: IntArray,
+        points: DualPoints,
+    ) -> tuple[SparseRows, Certificate]:  # fmt: skip
+        """Solve samples by the fallback solver and keep the better certified code of each.
+
+        ``steps`` are added to, and ``points`` gets the dual points of the codes that are kept.
+        """
         batch, spectrum = self.batch, self.batch.spectrum
         cross, squared_norms = cross[again], squared_norms[again]
         fresh, images = np.zeros(cross.shape), np.zeros(cross.shape)
@@ -110,6 +117,11 @@ class Repair:
             new = self._try_conic(spectrum, left, cross, squared_norms, fresh, new)
         better = self._choose(old, again, new, cross, squared_norms, spectrum)
         chosen, kept = again[better], np.setdiff1d(np.arange(codes.shape[0]), again[better])
+        points.again[chosen] = True
+        points.images.update(zip(chosen.tolist(), images[better], strict=True))
+        if duals is not None and points.duals is not None:
+            others = np.setdiff1d(np.arange(codes.shape[0]), again)
+            points.duals = place_rows(codes.shape, (others, points.duals.take(others)), (again, duals))
         solved = to_sparse_rows(fresh[better])
         return place_rows(codes.shape, (kept, codes.take(kept)), (chosen, solved)), old.replace_rows(
             chosen, new, better

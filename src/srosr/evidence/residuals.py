@@ -25,6 +25,8 @@ _BLOCK_ROWS = 256
 
 # Lengths below this are rounding: the ratio of two such lengths means nothing.
 _TINY = 1e-9
+# Residuals closer to the smallest than this share of the sample's length equal it but for rounding.
+_TIE = 1e-10
 
 
 def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
@@ -42,7 +44,8 @@ def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
     -------
     residuals : ndarray (n_samples, n_classes)
         In the order of ``dictionary.classes_``. Within 1e-7 of the direct formula for samples and atoms of unit length
-        and codes of :math:`\|x\|_1 \le 1`, growing in proportion to them.
+        and codes of :math:`\|x\|_1 \le 1`, growing in proportion to them. Those that equal the smallest but for
+        rounding are set to it.
 
     Examples
     --------
@@ -121,13 +124,19 @@ def residual_ratio(residuals: Any) -> Array:
 
 
 def compute_residuals(queries: Queries, x: sparse.csr_array, dictionary: Dictionary) -> Array:
-    """Compute the class residuals of codes in CSR form, over a dictionary with labels."""
+    """Compute the class residuals of codes in CSR form, over a dictionary with labels.
+
+    Those that equal the smallest but for rounding are set to it: where copies of an atom are in two classes, no label
+    hangs on the last digit.
+    """
     class_of, n_classes = dictionary.class_of, len(dictionary.class_slices)
     rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
     linear = np.zeros((x.shape[0], n_classes))
     np.add.at(linear, (rows, class_of[x.indices]), x.data * queries.cross[rows, x.indices])
     squares = queries.squared_norms[:, None] - 2.0 * linear + _compute_quadratic(x, dictionary)
-    return np.sqrt(np.maximum(squares, 0.0))
+    residuals = np.sqrt(np.maximum(squares, 0.0))
+    least = residuals.min(axis=1, keepdims=True)
+    return np.where(residuals <= least + _TIE * np.sqrt(queries.squared_norms[:, None]), least, residuals)
 
 
 def compute_concentration(x: sparse.csr_array, dictionary: Dictionary) -> Array:
