@@ -247,14 +247,21 @@ class CrossFittedClassifier(OpenSetClassifier):
             *self.score_range,
         )
 
-    def _score_without(self, inputs: Array, members: IntArray, test: IntArray, tuned: Tuned) -> tuple[IntArray, Array]:
-        """Return candidate and unknown score of the samples ``test`` in a fit without them."""
+    def _score_without(
+        self,
+        inputs: Array,
+        members: IntArray,
+        test: IntArray,
+        tuned: Tuned,
+        learn: Callable[[Array, IntArray, IntArray, Tuned], Learned] | None = None,
+    ) -> tuple[IntArray, Array]:
+        """Return candidate and unknown score of the samples ``test`` in a fit without them, by ``_learn`` if None."""
         rows = np.delete(np.arange(len(members)), test)
         present, own = np.unique(members[rows], return_inverse=True)
         with warnings.catch_warnings():
             # The fit on all samples has warned already, or has nothing to warn of.
             warnings.simplefilter("ignore", SROSRWarning)
-            model, columns = self._learn(inputs, rows, own, tuned)
+            model, columns = (learn or self._learn)(inputs, rows, own, tuned)
         candidate, scores, _ = model.predict_raw(inputs[test] if columns is None else inputs[np.ix_(test, columns)])
         return present[candidate], np.where(np.isnan(scores), self.score_range[1], scores)
 

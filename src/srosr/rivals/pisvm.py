@@ -81,7 +81,8 @@ class PISVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
+        The cost of errors. None: chosen together with γ by how well the method classifies held-out samples and
+        rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     priors : {"equal", "frequency"}, default "equal"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.svm import OneClassSVM
@@ -16,7 +16,6 @@ from .kernel_machines import (
     KernelMachines,
     check_gamma,
     compute_kernel,
-    compute_kernel_scale,
     extract_kernel,
     fit_lowest_tails,
     fit_one_vs_rest,
@@ -108,7 +107,8 @@ class WSVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
+        The cost of errors. None: chosen together with γ by how well the method classifies held-out samples and
+        rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
     gamma : float or "scale", optional
         γ of the machines against the rest; "scale" is one over the total variance of the samples. None: chosen.
     gate_gamma : float or "scale", optional
@@ -148,8 +148,15 @@ class WSVM(KernelMachineClassifier):
     distribution function of :math:`f - \min + 1` with the lowest score in the tail. Both grow with the decision value,
     as here, but their end points lie on the inner side of the tail. Here tails end on the side of their extremes, and
     that of a class alone ends where the sum of kernel values does, at zero, so that the gate closes far away whatever
-    the size of the class. The release stops with an error if a tail has fewer than three scores; its default for the
-    gate is 0 and for γ one over the number of features.
+    the size of the class.
+
+    Its tails also differ in length. Where :math:`1.5 n_+` (or :math:`1.5 n_O`) reaches the size of the class, it takes
+    :math:`n_+` (:math:`n_O`) scores, and here the tail is the whole class; where :math:`1.5 n_-/(K - 1)` is at most
+    three, it takes :math:`n_-` scores of the rest, and here at least three. It stops with an error if a tail has fewer
+    than three scores. With all gates closed, or products that round to 0, every class has the score 0, and it names the
+    first class; here the unknown score still ranks such samples, and the largest decision value names the class. Its
+    default for the gate is 0 and for γ one over the number of features, and its cross-validation counts the class
+    named, with all classes known.
 
     References
     ----------
@@ -181,11 +188,9 @@ class WSVM(KernelMachineClassifier):
     gate: float = 0.001
     tail_factor: float = 1.5
 
-    def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
-        tuned = super()._choose_parameters(inputs, members, rng)
-        if self.gate_gamma is None:
-            return tuned | {"gate_gamma": tuned["gamma"]}
-        return tuned | {"gate_gamma": resolve_gamma(self.gate_gamma, compute_kernel_scale(inputs))}
+    def _complete_parameters(self, C: float, gamma: float, scale: float) -> Tuned:
+        gate_gamma = gamma if self.gate_gamma is None else resolve_gamma(self.gate_gamma, scale)
+        return super()._complete_parameters(C, gamma, scale) | {"gate_gamma": gate_gamma}
 
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
