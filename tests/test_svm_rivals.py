@@ -113,7 +113,7 @@ def test_chosen_parameters_classify_and_reject_best_of_scikit_learns_machines(n_
 
 
 @pytest.mark.parametrize("method", [WSVM, PISVM])
-def test_chosen_parameters_are_best_by_the_score_of_the_method(method):
+def test_chosen_parameters_are_best_by_the_probability_of_inclusion(method):
     X, y, _ = blobs(5, 5, n=24, spread=1.4)
     scale = 1 / X.var(axis=0).sum()
     found = {}
@@ -121,7 +121,7 @@ def test_chosen_parameters_are_best_by_the_score_of_the_method(method):
         found[C, factor] = 0.0
         for test, absent in splits_of(y, 2):
             train = np.delete(np.arange(len(y)), test)
-            clf = quiet(method(C=C, gamma=scale * factor, cv=2), X[train], y[train])
+            clf = quiet(PISVM(C=C, gamma=scale * factor, cv=2), X[train], y[train])
             found[C, factor] += quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
     tuned = quiet(method(random_state=2, cv=2), X, y).tuned_
     C, factor = max(found, key=found.get)

@@ -281,7 +281,7 @@ class KernelMachineClassifier(ComparingClassifier):
     def _fit_roughly(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
     ) -> KernelMachines:
-        """Fit machines to choose parameters by, without what would take several fits of each."""
+        """Fit machines to choose parameters by: without what takes several fits of each, or more samples."""
         return self._fit_machines(kernel, members, tuned, inputs, rows)
 
     def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:

@@ -53,6 +53,20 @@ class InclusionMachines(KernelMachines):
         return super().is_sound(n_classes) and priors and bool((self.match[1:] > 0).all())
 
 
+def fit_inclusion_machines(
+    kernel: Array, members: IntArray, tuned: Tuned, tail_factor: float, by_frequency: bool = False
+) -> InclusionMachines:
+    """Fit machines of each class against the rest, and the tails of the scores of the classes."""
+    weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
+    scores = kernel @ weights.T + intercepts
+    owns = [members == k for k in range(len(weights))]
+    sizes = [int(tail_factor * np.count_nonzero(weights[k, own])) for k, own in enumerate(owns)]
+    match, short = fit_lowest_tails([scores[own, k] for k, own in enumerate(owns)], sizes)
+    counts = np.bincount(members)
+    priors = counts / counts.max() if by_frequency else np.ones(len(counts))
+    return InclusionMachines(weights, intercepts, tuned["gamma"], match, priors, short)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class PISVM(KernelMachineClassifier):
     r"""Support vector machines with a probability of inclusion (PI-SVM).
@@ -144,11 +158,4 @@ class PISVM(KernelMachineClassifier):
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
     ) -> KernelMachines:
-        weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
-        scores = kernel @ weights.T + intercepts
-        owns = [members == k for k in range(len(weights))]
-        sizes = [int(float(self.tail_factor) * np.count_nonzero(weights[k, own])) for k, own in enumerate(owns)]
-        match, short = fit_lowest_tails([scores[own, k] for k, own in enumerate(owns)], sizes)
-        counts = np.bincount(members)
-        priors = counts / counts.max() if self.priors == "frequency" else np.ones(len(counts))
-        return InclusionMachines(weights, intercepts, tuned["gamma"], match, priors, short)
+        return fit_inclusion_machines(kernel, members, tuned, float(self.tail_factor), self.priors == "frequency")

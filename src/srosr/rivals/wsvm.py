@@ -23,6 +23,7 @@ from .kernel_machines import (
     read_tail,
     resolve_gamma,
 )
+from .pisvm import fit_inclusion_machines
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +108,8 @@ class WSVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen together with γ by how well the method classifies held-out samples and
-        rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
+        The cost of errors. None: chosen together with γ by how well :math:`P_\eta` alone classifies held-out samples
+        and rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
     gamma : float or "scale", optional
         γ of the machines against the rest; "scale" is one over the total variance of the samples. None: chosen.
     gate_gamma : float or "scale", optional
@@ -219,6 +220,13 @@ class WSVM(KernelMachineClassifier):
         inside, few_alone = fit_lowest_tails(sums, _round_down(factor * n_alone), end=0.0)
         gate, short = float(self.gate), few | few_others | few_alone
         return WeibullMachines(weights, intercepts, gamma, match, rest, gate_weights, gate_gamma, inside, gate, short)
+
+    def _fit_roughly(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        # Gates and tails of the rest are unreliable on the few samples of these fits: parameters chosen by them can be
+        # far off.
+        return fit_inclusion_machines(kernel, members, tuned, float(self.tail_factor))
 
     def _original_threshold(self) -> float | None:
         # Samples with all gates closed score one or more, and are rejected whatever the openness.
