@@ -20,6 +20,7 @@ from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils import check_random_state
 
 from srosr.exceptions import SROSRWarning, TailWarning
+from srosr.metrics import open_set_f_measure
 from srosr.rivals import PISVM, WSVM, OneVsRestSVM, OneVsSet, PairwiseSVM
 from srosr.rivals import cross_fitted as cross_fitted_module
 from srosr.rivals import kernel_machines as machines_module
@@ -113,21 +114,30 @@ def test_chosen_parameters_classify_and_reject_best_of_scikit_learns_machines(n_
 
 
 @pytest.mark.parametrize("method", [WSVM, PISVM])
-def test_chosen_parameters_are_best_by_the_probability_of_inclusion(method):
-    X, y, _ = blobs(5, 5, n=24, spread=1.4)
+def test_chosen_parameters_are_best_by_the_probability_of_inclusion_and_f_at_one_tenth(method):
+    """F is that of the metric, at the threshold that the method itself has for an openness of 20 %."""
+    X, y, _ = blobs(2, 5, n=15, spread=2.0, dims=6)
     scale = 1 / X.var(axis=0).sum()
-    found = {}
+    found, without = {}, {}
     for C, factor in product(COSTS, (1.0, 0.25, 4.0)):
-        found[C, factor] = 0.0
+        found[C, factor] = without[C, factor] = 0.0
         for test, absent in splits_of(y, 2):
             train = np.delete(np.arange(len(y)), test)
-            clf = quiet(PISVM(C=C, gamma=scale * factor, cv=2), X[train], y[train])
-            found[C, factor] += quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
-    tuned = quiet(method(random_state=2, cv=2), X, y).tuned_
+            given = {"C": C, "gamma": scale * factor, "cv": 2}
+            clf = quiet(PISVM(**given), X[train], y[train])
+            quality = quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
+            own = quiet(method(**given, threshold="original", openness=0.2), X[train], y[train])
+            truth = np.where(np.isin(y[test], absent), -1, y[test])
+            labels = np.where(own.unknown_score(X[test]) > own.threshold_, -1, clf.candidate(X[test]))
+            without[C, factor] += quality
+            found[C, factor] += quality * open_set_f_measure(truth, labels, unknown_label=-1) ** (1 / 5)
     C, factor = max(found, key=found.get)
-    assert (tuned["C"], tuned["gamma"]) == (C, pytest.approx(scale * factor))
+    assert (C, factor) != max(without, key=without.get)  # F decides
     values = sorted(found.values())
     assert values[-1] > values[-2] + 1e-6  # no tie that rounding decides
+    for others in ({}, {"openness": 0.6, "threshold": "original"}, {"threshold": 0.3}):
+        tuned = quiet(method(random_state=2, cv=2, **others), X, y).tuned_
+        assert (tuned["C"], tuned["gamma"]) == (C, pytest.approx(scale * factor))
 
 
 def test_the_cost_of_one_vs_set_is_the_best_by_its_score():
@@ -213,15 +223,21 @@ def test_without_samples_to_hold_out_the_cost_is_one():
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 2**32 - 1))
-def test_quality_is_squared_accuracy_times_auroc_of_scikit_learn(n_known, n_unknown, seed):
+def test_quality_is_squared_accuracy_times_auroc_of_scikit_learn_and_a_root_of_f(n_known, n_unknown, seed):
     rng = np.random.default_rng(seed)
     scores, right = rng.integers(0, 9, n_known + n_unknown) / 4, rng.random(n_known + n_unknown) < 0.7
     is_unknown = rng.permutation(n_known + n_unknown) < n_unknown
     expected = right[~is_unknown].mean() ** 2 * roc_auc_score(is_unknown, scores)
-    assert measure_quality(right, scores, is_unknown) == pytest.approx(expected)
-    known = ~is_unknown
-    assert measure_quality(right[known], scores[known], is_unknown[known]) == pytest.approx(right[known].mean())
-    assert measure_quality(right[is_unknown], scores[is_unknown], is_unknown[is_unknown]) == 0.0
+    assert measure_quality(right, is_unknown, scores) == pytest.approx(expected)
+    known, accepted = ~is_unknown, scores < 1.5
+    # With two classes, 1 and 0: a sample is right under 1.
+    truth, labels = np.where(is_unknown, -1, 1), np.where(accepted, right, -1).astype(int)
+    f = open_set_f_measure(truth, labels, unknown_label=-1)
+    assert measure_quality(right, is_unknown, scores, accepted) == pytest.approx(expected * f ** (1 / 5))
+    for also in ((), (accepted,)):
+        for part, value in ((known, right[known].mean()), (is_unknown, 0.0)):
+            arrays = [array[part] for array in (right, is_unknown, scores, *also)]
+            assert measure_quality(*arrays) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("method", KERNEL)

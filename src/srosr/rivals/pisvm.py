@@ -12,6 +12,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_choice, check_positive
 from .cross_fitted import Model, Shape, Tuned
 from .kernel_machines import (
+    CUSTOMARY_PROBABILITY,
     KernelMachineClassifier,
     KernelMachines,
     compute_kernel,
@@ -53,20 +54,6 @@ class InclusionMachines(KernelMachines):
         return super().is_sound(n_classes) and priors and bool((self.match[1:] > 0).all())
 
 
-def fit_inclusion_machines(
-    kernel: Array, members: IntArray, tuned: Tuned, tail_factor: float, by_frequency: bool = False
-) -> InclusionMachines:
-    """Fit machines of each class against the rest, and the tails of the scores of the classes."""
-    weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
-    scores = kernel @ weights.T + intercepts
-    owns = [members == k for k in range(len(weights))]
-    sizes = [int(tail_factor * np.count_nonzero(weights[k, own])) for k, own in enumerate(owns)]
-    match, short = fit_lowest_tails([scores[own, k] for k, own in enumerate(owns)], sizes)
-    counts = np.bincount(members)
-    priors = counts / counts.max() if by_frequency else np.ones(len(counts))
-    return InclusionMachines(weights, intercepts, tuned["gamma"], match, priors, short)
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class PISVM(KernelMachineClassifier):
     r"""Support vector machines with a probability of inclusion (PI-SVM).
@@ -96,7 +83,9 @@ class PISVM(KernelMachineClassifier):
     ----------
     C : float, optional
         The cost of errors. None: chosen together with γ by how well the method classifies held-out samples and
-        rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
+        rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`), by the mean of
+        :math:`\mathrm{accuracy}^2\cdot\mathrm{AUROC}\cdot F^{1/5}` with F at :math:`\delta = 0.1`, whatever the
+        threshold.
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     priors : {"equal", "frequency"}, default "equal"
@@ -147,6 +136,7 @@ class PISVM(KernelMachineClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     model_type: ClassVar[type[Model]] = InclusionMachines
+    accept_from: ClassVar[float | None] = CUSTOMARY_PROBABILITY
     _checks: ClassVar = {
         "priors": partial(check_choice, choices=("equal", "frequency")),
         "tail_factor": check_positive,
@@ -158,4 +148,11 @@ class PISVM(KernelMachineClassifier):
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
     ) -> KernelMachines:
-        return fit_inclusion_machines(kernel, members, tuned, float(self.tail_factor), self.priors == "frequency")
+        weights, intercepts = fit_one_vs_rest(kernel, members, tuned["C"])
+        scores = kernel @ weights.T + intercepts
+        owns = [members == k for k in range(len(weights))]
+        sizes = [int(float(self.tail_factor) * np.count_nonzero(weights[k, own])) for k, own in enumerate(owns)]
+        match, short = fit_lowest_tails([scores[own, k] for k, own in enumerate(owns)], sizes)
+        counts = np.bincount(members)
+        priors = counts / counts.max() if self.priors == "frequency" else np.ones(len(counts))
+        return InclusionMachines(weights, intercepts, tuned["gamma"], match, priors, short)

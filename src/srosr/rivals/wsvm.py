@@ -12,6 +12,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate, check_share
 from .cross_fitted import Model, Shape, Tuned
 from .kernel_machines import (
+    CUSTOMARY_PROBABILITY,
     KernelMachineClassifier,
     KernelMachines,
     check_gamma,
@@ -23,7 +24,6 @@ from .kernel_machines import (
     read_tail,
     resolve_gamma,
 )
-from .pisvm import fit_inclusion_machines
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,8 @@ class WeibullMachines(KernelMachines):
 
     weight_arrays: ClassVar[tuple[str, ...]] = ("weights", "gate_weights")
 
-    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+    def compute_probabilities(self, inputs: Array) -> tuple[Array, Array, Array, AnyArray]:
+        """Return decision values, probabilities of inclusion, those times that of not being the rest, open gates."""
         kernel = compute_kernel(inputs, self.gamma)
         decisions = self.decide(kernel)
         if self.gate_gamma != self.gamma:
@@ -53,9 +54,12 @@ class WeibullMachines(KernelMachines):
         end, tail = read_tail(self.inside)
         is_open = tail.cdf(kernel @ self.gate_weights.T - end) > self.gate
         end, tail = read_tail(self.match)
-        scores = tail.cdf(decisions - end)
+        included = tail.cdf(decisions - end)
         end, tail = read_tail(self.rest)
-        products = scores * tail.sf(-decisions - end)
+        return decisions, included, included * tail.sf(-decisions - end), is_open
+
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions, _, products, is_open = self.compute_probabilities(inputs)
         scores = np.where(is_open, products, 0.0)
         unknown = np.where(is_open.any(axis=1), 1.0 - scores.max(axis=1), 2.0 - products.max(axis=1))
         return pick_class(scores, decisions), unknown, scores
@@ -71,6 +75,17 @@ class WeibullMachines(KernelMachines):
     def is_sound(self, n_classes: int) -> bool:
         positive = all(bool((tail[1:] > 0).all()) for tail in (self.match, self.rest, self.inside))
         return positive and min(self.gamma, self.gate_gamma) > 0 and 0 <= self.gate < 1
+
+
+class RoughWeibullMachines(WeibullMachines):
+    """Machines that choose and rank by the probability of inclusion; scores of classes are as before.
+
+    Gates and tails of the rest are unreliable on few samples: parameters chosen by how they rank can be far off.
+    """
+
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions, included, products, is_open = self.compute_probabilities(inputs)
+        return pick_class(included, decisions), 1.0 - included.max(axis=1), np.where(is_open, products, 0.0)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -108,8 +123,10 @@ class WSVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen together with γ by how well :math:`P_\eta` alone classifies held-out samples
-        and rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
+        The cost of errors. None: chosen together with γ on held-out samples and classes left out in turn
+        (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`), by the mean of
+        :math:`\mathrm{accuracy}^2\cdot\mathrm{AUROC}\cdot F^{1/5}`: accuracy and AUROC by :math:`P_\eta` alone, F with
+        the samples rejected that have no score of at least :math:`\delta_R = 0.1`, whatever the threshold.
     gamma : float or "scale", optional
         γ of the machines against the rest; "scale" is one over the total variance of the samples. None: chosen.
     gate_gamma : float or "scale", optional
@@ -177,6 +194,7 @@ class WSVM(KernelMachineClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 2.0)
     model_type: ClassVar[type[Model]] = WeibullMachines
+    accept_from: ClassVar[float | None] = CUSTOMARY_PROBABILITY
     _checks: ClassVar = {
         "gate_gamma": check_gamma,
         "nu": check_rate,
@@ -224,9 +242,7 @@ class WSVM(KernelMachineClassifier):
     def _fit_roughly(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
     ) -> KernelMachines:
-        # Gates and tails of the rest are unreliable on the few samples of these fits: parameters chosen by them can be
-        # far off.
-        return fit_inclusion_machines(kernel, members, tuned, float(self.tail_factor))
+        return RoughWeibullMachines(**vars(self._fit_machines(kernel, members, tuned, inputs, rows)))
 
     def _original_threshold(self) -> float | None:
         # Samples with all gates closed score one or more, and are rejected whatever the openness.
