@@ -14,21 +14,24 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils import check_random_state
 
 from srosr.exceptions import SROSRWarning, TailWarning
+from srosr.metrics import open_set_f_measure
 from srosr.rivals import PISVM, WSVM, OneVsRestSVM, OneVsSet, PairwiseSVM
 from srosr.rivals import cross_fitted as cross_fitted_module
 from srosr.rivals import kernel_machines as machines_module
 from srosr.rivals import wsvm as wsvm_module
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.distances import squared_distances
-from srosr.rivals.kernel_machines import compute_kernel_scale, fit_lowest_tails
+from srosr.rivals.kernel_machines import choose_parameters, compute_kernel_scale, fit_lowest_tails, measure_quality
 from srosr.rivals.one_vs_rest_svm import fit_calibrated
 from srosr.rivals.one_vs_set import place_planes
 from srosr.rivals.pairwise_svm import couple_probabilities, extract_pair_weights, fit_sigmoids
+from srosr.scoring import draw_left_out_classes
 from srosr.tails.weibull import Weibull
 
 KERNEL = (WSVM, PISVM, OneVsRestSVM, PairwiseSVM)
@@ -74,44 +77,191 @@ def test_scale_of_gamma_is_one_over_the_total_variance():
     assert compute_kernel_scale(np.zeros((3, 3))) == 1.0
 
 
-def test_chosen_parameters_are_the_most_accurate_of_scikit_learns_machines():
-    """All points of the grid fitted on features; the folds are those drawn from the same random state."""
-    X, y, _ = blobs(3, spread=1.6)
+def splits_of(y, seed):
+    """Yield test samples and left-out classes as drawn from the same random state."""
+    rng = check_random_state(seed)
+    folds = list(cross_fitted_module.find_folds(y, rng, 3))
+    absent = draw_left_out_classes(len(np.unique(y)), 3, rng) or [[]] * 3
+    for held, classes in zip(folds, absent, strict=True):
+        yield np.union1d(held, np.flatnonzero(np.isin(y, classes))).astype(int), classes
+
+
+def quality_of(y, test, absent, candidate, unknown_score):
+    """Return squared accuracy on known samples times AUROC, or the accuracy if all are known, by scikit-learn."""
+    is_unknown = np.isin(y[test], absent)
+    accuracy = accuracy_score(y[test][~is_unknown], candidate[~is_unknown])
+    return accuracy**2 * roc_auc_score(is_unknown, unknown_score) if is_unknown.any() else accuracy
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.parametrize("score_by", ["decision", "platt"])
+def test_chosen_parameters_classify_and_reject_best_of_scikit_learns_machines(n_classes, score_by):
+    """All points of the grid fitted on features, in the splits drawn from the same random state."""
+    X, y, _ = blobs(3, n_classes, spread=3.0 if n_classes == 2 else 1.6)
     scale = 1 / X.var(axis=0).sum()
-    folds = list(cross_fitted_module.find_folds(y, check_random_state(7), 3))
     found = {}
     for C, factor in product(COSTS, (0.25, 1.0, 4.0)):
-        right = signs = 0
-        for test in folds:
+        total = 0.0
+        for test, absent in splits_of(y, 7):
             train = np.delete(np.arange(len(y)), test)
             values, _ = decisions_of(X[train], y[train], X[test], C, scale * factor)
-            right += np.sum(values.argmax(axis=1) == y[test])
-            signs += np.sum((values > 0) == (y[test][:, None] == np.arange(3)))
-        found[C, factor] = (right, signs, -C, -abs(np.log(factor)), -factor)
+            total += quality_of(y, test, absent, np.unique(y[train])[values.argmax(axis=1)], -values.max(axis=1))
+        found[C, factor] = (round(total, 9), -C, -abs(np.log(factor)), -factor)
     C, factor = max(found, key=found.get)
-    assert len(set(v[:2] for v in found.values())) > 4  # there was something to choose
-    tuned = OneVsRestSVM(score_by="decision", random_state=7).fit(X, y).tuned_
+    assert len(set(v[0] for v in found.values())) > 3  # there was something to choose
+    tuned = OneVsRestSVM(score_by=score_by, random_state=7).fit(X, y).tuned_
     assert tuned == {"C": C, "gamma": pytest.approx(scale * factor)}
 
 
-def test_the_cost_of_one_vs_set_is_the_most_accurate_of_linear_machines():
-    """Noise features that a large C fits: the choice is that of scikit-learn's linear machines on scaled samples."""
+@pytest.mark.parametrize("method", [WSVM, PISVM])
+def test_chosen_parameters_are_best_by_the_probability_of_inclusion_and_f_at_one_tenth(method):
+    """F is that of the metric, at the threshold that the method itself has for an openness of 20 %."""
+    X, y, _ = blobs(2, 5, n=15, spread=2.0, dims=6)
+    scale = 1 / X.var(axis=0).sum()
+    found, without = {}, {}
+    for C, factor in product(COSTS, (1.0, 0.25, 4.0)):
+        found[C, factor] = without[C, factor] = 0.0
+        for test, absent in splits_of(y, 2):
+            train = np.delete(np.arange(len(y)), test)
+            given = {"C": C, "gamma": scale * factor, "cv": 2}
+            clf = quiet(PISVM(**given), X[train], y[train])
+            quality = quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
+            own = quiet(method(**given, threshold="original", openness=0.2), X[train], y[train])
+            truth = np.where(np.isin(y[test], absent), -1, y[test])
+            labels = np.where(own.unknown_score(X[test]) > own.threshold_, -1, clf.candidate(X[test]))
+            without[C, factor] += quality
+            found[C, factor] += quality * open_set_f_measure(truth, labels, unknown_label=-1) ** (1 / 5)
+    C, factor = max(found, key=found.get)
+    assert (C, factor) != max(without, key=without.get)  # F decides
+    values = sorted(found.values())
+    assert values[-1] > values[-2] + 1e-6  # no tie that rounding decides
+    for others in ({}, {"openness": 0.6, "threshold": "original"}, {"threshold": 0.3}):
+        tuned = quiet(method(random_state=2, cv=2, **others), X, y).tuned_
+        assert (tuned["C"], tuned["gamma"]) == (C, pytest.approx(scale * factor))
+
+
+def test_the_cost_of_one_vs_set_is_the_best_by_its_score():
+    """Noise features that a large C fits."""
     rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], 25)
-    X = np.hstack([np.eye(3)[y] * 1.2 + rng.normal(size=(75, 3)), rng.normal(size=(75, 20))]) + 5.0
-    found = {}
-    for C in COSTS:
-        right = signs = 0
-        for test in cross_fitted_module.find_folds(y, check_random_state(3), 3):
-            train = np.delete(np.arange(75), test)
-            center, root = X[train].mean(axis=0), np.sqrt(X[train].var(axis=0).sum())
-            machines = [SVC(kernel="linear", C=C).fit((X[train] - center) / root, y[train] == k) for k in range(3)]
-            values = np.column_stack([m.decision_function((X[test] - center) / root) for m in machines])
-            right += np.sum(values.argmax(axis=1) == y[test])
-            signs += np.sum((values > 0) == (y[test][:, None] == np.arange(3)))
-        found[C] = (right, signs, -C)
-    assert len(set(v[0] for v in found.values())) > 1  # there was something to choose
+    y = np.repeat(np.arange(5), 20)
+    X = np.hstack([np.eye(5)[y] * 1.2 + rng.normal(size=(100, 5)), rng.normal(size=(100, 20))]) + 5.0
+    found = dict.fromkeys(COSTS, 0.0)
+    for C, (test, absent) in product(COSTS, list(splits_of(y, 3))):
+        train = np.delete(np.arange(100), test)
+        clf = quiet(OneVsSet(C=C, cv=2), X[train], y[train])
+        found[C] += quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
+    assert len(set(found.values())) > 1  # there was something to choose
     assert OneVsSet(random_state=3).fit(X, y).tuned_ == {"C": max(found, key=found.get)}
+
+
+def test_pairs_are_chosen_by_coupled_probabilities_without_sigmoids_of_their_own():
+    X, y, _ = blobs(8, 5, n=24, spread=1.5)
+    scale, (first, second) = 1 / X.var(axis=0).sum(), np.triu_indices(3, 1)  # of five classes two are left out
+    found = {}
+    for C, factor in product(COSTS, (1.0, 0.25, 4.0)):
+        found[C, factor] = 0.0
+        for test, absent in splits_of(y, 4):
+            train = np.delete(np.arange(len(y)), test)
+            present = np.unique(y[train])
+            pairs = np.empty((len(test), len(first)))
+            for pair, (i, j) in enumerate(zip(present[first], present[second], strict=True)):
+                own = train[np.isin(y[train], (i, j))]
+                machine = SVC(C=C, gamma=scale * factor).fit(X[own], y[own] == i)
+                pairs[:, pair] = 1 / (1 + np.exp(-2 * machine.decision_function(X[test])))
+            p = couple_probabilities(pairs, len(present))
+            found[C, factor] += quality_of(y, test, absent, present[p.argmax(axis=1)], 1 - p.max(axis=1))
+    values = sorted(found.values())
+    assert values[-1] > values[-2] + 1e-6
+    C, factor = max(found, key=found.get)
+    assert PairwiseSVM(random_state=4).fit(X, y).tuned_ == {"C": C, "gamma": pytest.approx(scale * factor)}
+
+
+@pytest.mark.parametrize("method", KERNEL)
+def test_where_every_choice_classifies_all_samples_the_one_that_rejects_is_taken(method):
+    """Classes on four spokes, which any machine tells apart; wide kernels are sure of what lies beyond the last."""
+    rng = np.random.default_rng(0)
+    spokes = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+    centers = np.concatenate([radius * spokes for radius in (1, 2, 3, 4)])
+    X, y = np.concatenate([rng.normal(c, 0.1, (9, 2)) for c in centers[:12]]), np.repeat(np.arange(12), 9)
+    scale = 1 / X.var(axis=0).sum()
+    for C, factor in product(COSTS, (0.25, 1.0, 4.0)):
+        assert cross_val_score(SVC(C=C, gamma=scale * factor), X, y, cv=3).min() == 1.0
+    samples, is_unknown = np.concatenate([rng.normal(c, 0.1, (30, 2)) for c in centers]), np.arange(480) >= 360
+
+    def rejects(clf):
+        return roc_auc_score(is_unknown, quiet(clf, X, y).unknown_score(samples))
+
+    chosen = method(cv=2, random_state=0)
+    assert rejects(chosen) > 0.99 and chosen.tuned_["gamma"] == pytest.approx(4 * scale)
+    assert rejects(method(C=1.0, gamma=0.25 * scale, cv=2)) < 0.1
+
+
+def test_folds_are_held_out_and_classes_left_out_in_turn():
+    members = np.repeat(np.arange(7), [6, 1, 9, 5, 8, 6, 7])
+    tests = []
+
+    def score(test, tuned):
+        tests.append((tuned["C"], test))
+        return members[test], np.zeros(len(test))
+
+    grid = [{"C": 0.1}, {"C": 10.0}]
+    assert choose_parameters(grid, members, np.random.RandomState(0), score) == {"C": 0.1}  # the first of equals
+    assert [C for C, _ in tests] == [0.1, 10.0] * 3  # three fits for each
+    absent = [np.flatnonzero(np.bincount(members[test], minlength=7) == np.bincount(members)) for _, test in tests]
+    assert [len(classes) for classes in absent] == [2] * 6
+    assert len(np.unique(np.concatenate(absent))) == 6
+    for (_, test), classes in zip(tests, absent, strict=True):
+        kept = np.setdiff1d(np.arange(7), classes)
+        held, sizes = np.bincount(members[test], minlength=7)[kept], np.bincount(members)[kept]
+        assert ((held >= sizes // 3) & (held <= -(-sizes // 3)) & (held < sizes)).all()  # never the only one
+
+
+def test_without_samples_to_hold_out_the_cost_is_one():
+    grid = [{"C": C} for C in COSTS]
+    assert choose_parameters(grid, np.arange(4), np.random.RandomState(0), None) == {"C": 1.0}
+    assert choose_parameters(grid[2:], np.arange(4), np.random.RandomState(0), None) == {"C": 10.0}
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 2**32 - 1))
+def test_quality_is_squared_accuracy_times_auroc_of_scikit_learn_and_a_root_of_f(n_known, n_unknown, seed):
+    rng = np.random.default_rng(seed)
+    scores, right = rng.integers(0, 9, n_known + n_unknown) / 4, rng.random(n_known + n_unknown) < 0.7
+    is_unknown = rng.permutation(n_known + n_unknown) < n_unknown
+    expected = right[~is_unknown].mean() ** 2 * roc_auc_score(is_unknown, scores)
+    assert measure_quality(right, is_unknown, scores) == pytest.approx(expected)
+    known, accepted = ~is_unknown, scores < 1.5
+    # With two classes, 1 and 0: a sample is right under 1.
+    truth, labels = np.where(is_unknown, -1, 1), np.where(accepted, right, -1).astype(int)
+    f = open_set_f_measure(truth, labels, unknown_label=-1)
+    assert measure_quality(right, is_unknown, scores, accepted) == pytest.approx(expected * f ** (1 / 5))
+    for also in ((), (accepted,)):
+        for part, value in ((known, right[known].mean()), (is_unknown, 0.0)):
+            arrays = [array[part] for array in (right, is_unknown, scores, *also)]
+            assert measure_quality(*arrays) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("method", KERNEL)
+def test_the_choice_fits_no_more_machines_than_three_folds_of_all_classes(method, monkeypatch):
+    X, y, _ = blobs(1, 6, n=12)
+    sizes = []
+    original = SVC.fit
+    monkeypatch.setattr(SVC, "fit", lambda self, K, *a: sizes.append(len(K)) or original(self, K, *a))
+    clf = method(random_state=0)
+    clf._check_parameters()
+    clf._choose_parameters(squared_distances(X, X), y, check_random_state(0))
+    machines = 1 if method is PairwiseSVM else 4  # of the six classes two are left out
+    assert len(sizes) == 12 * 3 * machines and set(sizes) == {4 * 8}
+
+
+def test_the_choice_does_not_depend_on_the_order_of_samples_or_the_names_of_classes():
+    """Draws differ, but one choice is far ahead: narrow classes in rows, with the next class in every gap."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal((k % 6, k // 6), 0.12, (12, 2)) for k in range(12)])
+    y = np.repeat(np.arange(12), 12)
+    order = rng.permutation(len(y))
+    first = OneVsRestSVM(score_by="decision", cv=2, random_state=0).fit(X, y)
+    again = OneVsRestSVM(score_by="decision", cv=2, random_state=0).fit(X[order], rng.permutation(12)[y[order]])
+    assert again.tuned_ == pytest.approx(first.tuned_, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", KERNEL)

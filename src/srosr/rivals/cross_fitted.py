@@ -249,14 +249,26 @@ class CrossFittedClassifier(OpenSetClassifier):
 
     def _score_without(self, inputs: Array, members: IntArray, test: IntArray, tuned: Tuned) -> tuple[IntArray, Array]:
         """Return candidate and unknown score of the samples ``test`` in a fit without them."""
+        return self._predict_without(inputs, members, test, tuned, self._learn)[:2]
+
+    def _predict_without(
+        self,
+        inputs: Array,
+        members: IntArray,
+        test: IntArray,
+        tuned: Tuned,
+        learn: Callable[[Array, IntArray, IntArray, Tuned], Learned],
+    ) -> tuple[IntArray, Array, Array]:
+        """Return candidate, unknown score and scores of the classes learned, of samples in a fit without them."""
         rows = np.delete(np.arange(len(members)), test)
         present, own = np.unique(members[rows], return_inverse=True)
         with warnings.catch_warnings():
             # The fit on all samples has warned already, or has nothing to warn of.
             warnings.simplefilter("ignore", SROSRWarning)
-            model, columns = self._learn(inputs, rows, own, tuned)
-        candidate, scores, _ = model.predict_raw(inputs[test] if columns is None else inputs[np.ix_(test, columns)])
-        return present[candidate], np.where(np.isnan(scores), self.score_range[1], scores)
+            model, columns = learn(inputs, rows, own, tuned)
+        kept = inputs[test] if columns is None else inputs[np.ix_(test, columns)]
+        candidate, scores, of_classes = model.predict_raw(kept)
+        return present[candidate], np.where(np.isnan(scores), self.score_range[1], scores), of_classes
 
     def _get_fitted_parameters(self) -> dict[str, Any]:
         """Return the parameters that predictions depend on, as they were when the model was fitted."""

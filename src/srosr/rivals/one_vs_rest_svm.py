@@ -92,7 +92,9 @@ class OneVsRestSVM(KernelMachineClassifier):
     score_by : {"platt", "decision"}, default "platt"
         Score by probability or by decision value. ``score_range`` is (0, 1) for the former, (−∞, ∞) for the latter.
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
+        The cost of errors. None: chosen together with γ by how well decision values (with either ``score_by``)
+        classify held-out samples and reject classes left out in turn
+        (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     openness : float, default 0.0
@@ -152,12 +154,18 @@ class OneVsRestSVM(KernelMachineClassifier):
     ) -> KernelMachines:
         C, n = tuned["C"], len(members)
         if self.score_by == "decision":
-            return RestMachines(*fit_one_vs_rest(kernel, members, C), tuned["gamma"], np.empty(0), np.empty(0))
+            return self._fit_roughly(kernel, members, tuned, inputs, rows)
         classes = range(int(members.max()) + 1)
         fits = [fit_calibrated(SVC(C=C, kernel="precomputed"), kernel, members == k) for k in classes]
         machines, slopes, offsets = zip(*fits, strict=True)
         weights, intercepts = collect_machines(machines, n)
         return RestMachines(weights, intercepts, tuned["gamma"], np.concatenate(slopes), np.concatenate(offsets))
+
+    def _fit_roughly(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        machines = fit_one_vs_rest(kernel, members, tuned["C"])
+        return RestMachines(*machines, tuned["gamma"], np.empty(0), np.empty(0))
 
     def _original_threshold(self) -> float | None:
         return 0.0 if self._scored_by == "decision" else super()._original_threshold()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_finite, check_positive
 from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost
-from .kernel_machines import choose_parameters, count_correct, fit_one_vs_rest
+from .kernel_machines import choose_parameters, fit_one_vs_rest
 
 #: Thickness of the thinnest slab, in decision values.
 THINNEST = 1e-4
@@ -113,8 +114,8 @@ class OneVsSet(CrossFittedClassifier):
     ----------
     C : float, optional
         The cost of errors, for samples centered and divided by the root of their total variance, as the machines see
-        them. None: chosen from 0.1, 1, 10, 100 by the accuracy of the largest decision value in three stratified folds;
-        among equals the one with more decision values of the right sign, then the smaller.
+        them. None: chosen from 0.1, 1, 10, 100 by how well the method classifies held-out samples and rejects classes
+        left out in turn, as by :class:`srosr.rivals.kernel_machines.KernelMachineClassifier`; the smaller of equals.
     near_pressure, far_pressure : float, default 0.0
         :math:`p_A, p_\Omega`.
     empirical_weight : float, default 2.0
@@ -167,13 +168,8 @@ class OneVsSet(CrossFittedClassifier):
     empirical_weight: float = 2.0
 
     def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
-        def kernels(train: IntArray, test: IntArray, gamma: float) -> tuple[Array, Array]:
-            center, root = _find_center_and_root(inputs[train])
-            inner, outer = ((inputs[part] - center) / root for part in (train, test))
-            return inner @ inner.T, outer @ inner.T
-
-        grid = [(cost, 1.0) for cost in (COSTS if self.C is None else (float(self.C),))]
-        return {"C": choose_parameters(grid, members, rng, kernels, count_correct)[0]}
+        grid = [{"C": cost} for cost in (COSTS if self.C is None else (float(self.C),))]
+        return choose_parameters(grid, members, rng, partial(self._score_without, inputs, members))
 
     def _learn(self, inputs: Array, rows: IntArray, members: IntArray, tuned: Tuned) -> Learned:
         samples = inputs[rows]

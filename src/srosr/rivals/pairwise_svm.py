@@ -15,6 +15,8 @@ from .kernel_machines import KernelMachineClassifier, KernelMachines, compute_ke
 
 #: Pairwise probabilities are kept this far from 0 and 1, as LIBSVM does.
 LEAST = 1e-7
+#: Slope of the sigmoids while C and γ are chosen: a probability of 0.88 on the margin.
+ROUGH_SLOPE = -2.0
 # Most steps of Newton's method for a sigmoid, which usually needs ten, and most halvings of a step.
 _STEPS, _HALVINGS = 100, 30
 # Entries of linear systems held at once.
@@ -151,7 +153,9 @@ class PairwiseSVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
+        The cost of errors. None: chosen together with γ by how well the probabilities, with the same sigmoid for every
+        pair, classify held-out samples and reject classes left out in turn
+        (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`).
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     openness : float, default 0.0
@@ -196,9 +200,13 @@ class PairwiseSVM(KernelMachineClassifier):
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     model_type: ClassVar[type[Model]] = PairMachines
 
-    def _count_correct(self, kernel: Array, members: IntArray, outer: Array, truth: IntArray, C: float) -> AnyArray:
-        machine = SVC(C=C, kernel="precomputed").fit(kernel, members)
-        return np.array([np.sum(machine.predict(outer) == truth)])
+    def _fit_roughly(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        machine = SVC(C=tuned["C"], kernel="precomputed").fit(kernel, members)
+        weights, intercepts = extract_pair_weights(machine, members)
+        slopes, offsets = np.full(len(weights), ROUGH_SLOPE), np.zeros(len(weights))
+        return PairMachines(weights, intercepts, tuned["gamma"], slopes, offsets, int(members.max()) + 1)
 
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray

@@ -12,6 +12,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_choice, check_positive
 from .cross_fitted import Model, Shape, Tuned
 from .kernel_machines import (
+    CUSTOMARY_PROBABILITY,
     KernelMachineClassifier,
     KernelMachines,
     compute_kernel,
@@ -81,7 +82,10 @@ class PISVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
+        The cost of errors. None: chosen together with γ by how well the method classifies held-out samples and
+        rejects classes left out in turn (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`), by the mean of
+        :math:`\mathrm{accuracy}^2\cdot\mathrm{AUROC}\cdot F^{1/5}` with F at :math:`\delta = 0.1`, whatever the
+        threshold.
     gamma : float or "scale", optional
         γ of the kernel; "scale" is one over the total variance of the samples. None: chosen.
     priors : {"equal", "frequency"}, default "equal"
@@ -132,6 +136,7 @@ class PISVM(KernelMachineClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     model_type: ClassVar[type[Model]] = InclusionMachines
+    accept_from: ClassVar[float | None] = CUSTOMARY_PROBABILITY
     _checks: ClassVar = {
         "priors": partial(check_choice, choices=("equal", "frequency")),
         "tail_factor": check_positive,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.svm import OneClassSVM
@@ -12,11 +12,11 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate, check_share
 from .cross_fitted import Model, Shape, Tuned
 from .kernel_machines import (
+    CUSTOMARY_PROBABILITY,
     KernelMachineClassifier,
     KernelMachines,
     check_gamma,
     compute_kernel,
-    compute_kernel_scale,
     extract_kernel,
     fit_lowest_tails,
     fit_one_vs_rest,
@@ -45,7 +45,8 @@ class WeibullMachines(KernelMachines):
 
     weight_arrays: ClassVar[tuple[str, ...]] = ("weights", "gate_weights")
 
-    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+    def compute_probabilities(self, inputs: Array) -> tuple[Array, Array, Array, AnyArray]:
+        """Return decision values, probabilities of inclusion, those times that of not being the rest, open gates."""
         kernel = compute_kernel(inputs, self.gamma)
         decisions = self.decide(kernel)
         if self.gate_gamma != self.gamma:
@@ -53,9 +54,12 @@ class WeibullMachines(KernelMachines):
         end, tail = read_tail(self.inside)
         is_open = tail.cdf(kernel @ self.gate_weights.T - end) > self.gate
         end, tail = read_tail(self.match)
-        scores = tail.cdf(decisions - end)
+        included = tail.cdf(decisions - end)
         end, tail = read_tail(self.rest)
-        products = scores * tail.sf(-decisions - end)
+        return decisions, included, included * tail.sf(-decisions - end), is_open
+
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions, _, products, is_open = self.compute_probabilities(inputs)
         scores = np.where(is_open, products, 0.0)
         unknown = np.where(is_open.any(axis=1), 1.0 - scores.max(axis=1), 2.0 - products.max(axis=1))
         return pick_class(scores, decisions), unknown, scores
@@ -71,6 +75,17 @@ class WeibullMachines(KernelMachines):
     def is_sound(self, n_classes: int) -> bool:
         positive = all(bool((tail[1:] > 0).all()) for tail in (self.match, self.rest, self.inside))
         return positive and min(self.gamma, self.gate_gamma) > 0 and 0 <= self.gate < 1
+
+
+class RoughWeibullMachines(WeibullMachines):
+    """Machines that choose and rank by the probability of inclusion; scores of classes are as before.
+
+    Gates and tails of the rest are unreliable on few samples: parameters chosen by how they rank can be far off.
+    """
+
+    def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
+        decisions, included, products, is_open = self.compute_probabilities(inputs)
+        return pick_class(included, decisions), 1.0 - included.max(axis=1), np.where(is_open, products, 0.0)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -108,7 +123,10 @@ class WSVM(KernelMachineClassifier):
     Parameters
     ----------
     C : float, optional
-        The cost of errors. None: chosen by cross-validation on known samples, together with γ.
+        The cost of errors. None: chosen together with γ on held-out samples and classes left out in turn
+        (:class:`srosr.rivals.kernel_machines.KernelMachineClassifier`), by the mean of
+        :math:`\mathrm{accuracy}^2\cdot\mathrm{AUROC}\cdot F^{1/5}`: accuracy and AUROC by :math:`P_\eta` alone, F with
+        the samples rejected that have no score of at least :math:`\delta_R = 0.1`, whatever the threshold.
     gamma : float or "scale", optional
         γ of the machines against the rest; "scale" is one over the total variance of the samples. None: chosen.
     gate_gamma : float or "scale", optional
@@ -148,8 +166,15 @@ class WSVM(KernelMachineClassifier):
     distribution function of :math:`f - \min + 1` with the lowest score in the tail. Both grow with the decision value,
     as here, but their end points lie on the inner side of the tail. Here tails end on the side of their extremes, and
     that of a class alone ends where the sum of kernel values does, at zero, so that the gate closes far away whatever
-    the size of the class. The release stops with an error if a tail has fewer than three scores; its default for the
-    gate is 0 and for γ one over the number of features.
+    the size of the class.
+
+    Its tails also differ in length. Where :math:`1.5 n_+` (or :math:`1.5 n_O`) reaches the size of the class, it takes
+    :math:`n_+` (:math:`n_O`) scores, and here the tail is the whole class; where :math:`1.5 n_-/(K - 1)` is at most
+    three, it takes :math:`n_-` scores of the rest, and here at least three. It stops with an error if a tail has fewer
+    than three scores. With all gates closed, or products that round to 0, every class has the score 0, and it names the
+    first class; here the unknown score still ranks such samples, and the largest decision value names the class. Its
+    default for the gate is 0 and for γ one over the number of features, and its cross-validation counts the class
+    named, with all classes known.
 
     References
     ----------
@@ -169,6 +194,7 @@ class WSVM(KernelMachineClassifier):
 
     score_range: ClassVar[tuple[float, float]] = (0.0, 2.0)
     model_type: ClassVar[type[Model]] = WeibullMachines
+    accept_from: ClassVar[float | None] = CUSTOMARY_PROBABILITY
     _checks: ClassVar = {
         "gate_gamma": check_gamma,
         "nu": check_rate,
@@ -181,11 +207,9 @@ class WSVM(KernelMachineClassifier):
     gate: float = 0.001
     tail_factor: float = 1.5
 
-    def _choose_parameters(self, inputs: Array, members: IntArray, rng: Any) -> Tuned:
-        tuned = super()._choose_parameters(inputs, members, rng)
-        if self.gate_gamma is None:
-            return tuned | {"gate_gamma": tuned["gamma"]}
-        return tuned | {"gate_gamma": resolve_gamma(self.gate_gamma, compute_kernel_scale(inputs))}
+    def _complete_parameters(self, C: float, gamma: float, scale: float) -> Tuned:
+        gate_gamma = gamma if self.gate_gamma is None else resolve_gamma(self.gate_gamma, scale)
+        return super()._complete_parameters(C, gamma, scale) | {"gate_gamma": gate_gamma}
 
     def _fit_machines(
         self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
@@ -214,6 +238,11 @@ class WSVM(KernelMachineClassifier):
         inside, few_alone = fit_lowest_tails(sums, _round_down(factor * n_alone), end=0.0)
         gate, short = float(self.gate), few | few_others | few_alone
         return WeibullMachines(weights, intercepts, gamma, match, rest, gate_weights, gate_gamma, inside, gate, short)
+
+    def _fit_roughly(
+        self, kernel: Array, members: IntArray, tuned: Tuned, inputs: Array, rows: IntArray
+    ) -> KernelMachines:
+        return RoughWeibullMachines(**vars(self._fit_machines(kernel, members, tuned, inputs, rows)))
 
     def _original_threshold(self) -> float | None:
         # Samples with all gates closed score one or more, and are rejected whatever the openness.
