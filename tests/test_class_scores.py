@@ -361,3 +361,13 @@ def test_many_queries_keep_their_rows_across_the_blocks_in_which_they_are_comput
     new = world.fresh(600)[0]
     np.testing.assert_allclose(dictionary.query(new).rows, unit(new), atol=1e-12)
     assert Queries([[1.0]], [1.0]).rows is None
+
+
+def test_a_copy_of_an_atom_is_at_distance_zero_however_many_samples_are_scored_at_once():
+    rng = np.random.default_rng(7)
+    X, y = rng.standard_normal((40, 64)), np.repeat(np.arange(4), 10)
+    clf = SROSRClassifier(n_repeats=2, random_state=0).fit(X, y)
+    table = clf.evidence(X)
+    assert (table[["nearest", "standardized_nearest"]] == 0).all(axis=None)
+    alone = [clf.evidence(X[i : i + 1]).loc[0, ["nearest", "standardized_nearest"]].max() for i in range(5)]
+    assert alone == [0.0] * 5

@@ -10,7 +10,7 @@ from worlds import World
 
 from srosr import Dictionary, Lasso, SROSRClassifier, load, sparse_encode
 from srosr.evidence import CLASS_SCORES, ClassScorer, HoldOut, class_residuals
-from srosr.scoring.class_weights import LEAST, PRIOR, fit_class_fusion
+from srosr.scoring.class_weights import FAVORED, FAVORED_PRIOR, LEAST, PRIOR, fit_class_fusion
 from srosr.scoring.splits import draw_cross_splits, draw_folds
 
 RNG = np.random.default_rng
@@ -77,7 +77,7 @@ def minimize_by_hand(kinds, batches, truth):
         total = scores @ w
         total -= total.max(axis=1, keepdims=True)
         loss = np.log(np.exp(total).sum(axis=1)) - total[np.arange(n), classes]
-        return loss.mean() + 0.5 / n * ((w - 0.5) ** 2).sum()
+        return loss.mean() + 0.5 / n * ((w - find_prior(kinds)) ** 2).sum()
 
     bounds = [(0.05 if kind == "residual" else 0.0, None) for kind in kinds]
     starts = np.full(len(kinds), 0.1), np.full(len(kinds), 3.0)
@@ -126,18 +126,23 @@ def test_weights_that_generated_the_classes_are_found():
     np.testing.assert_allclose(fusion.weights / fusion.scale, right, atol=0.06)
 
 
-def test_fewer_samples_leave_the_weights_nearer_to_equal_ones():
+def find_prior(kinds):
+    return np.array([FAVORED_PRIOR if kind in FAVORED else PRIOR for kind in kinds])
+
+
+def test_fewer_samples_leave_the_weights_nearer_to_the_prior():
     distances = []
     for n in (6, 60, 600):
         kinds, batches, truth = draw_scores(3, n=n, strengths=(0.0, 3.0, 0.0, 0.0))
-        distances.append(np.linalg.norm(fit_class_fusion(kinds, batches, truth).weights - PRIOR))
+        distances.append(np.linalg.norm(fit_class_fusion(kinds, batches, truth).weights - find_prior(kinds)))
     assert distances[0] < distances[1] < distances[2]
 
 
-def test_without_known_samples_all_kinds_weigh_the_same():
+def test_without_known_samples_the_weights_are_the_prior_which_favors_kinds_that_differ_with_one_sample_a_class():
     kinds, batches, _ = draw_scores(4)
     fusion = fit_class_fusion(kinds, batches, None)
-    np.testing.assert_array_equal(fusion.weights, np.full(4, 0.5))
+    np.testing.assert_array_equal(fusion.weights, find_prior(kinds))
+    assert set(FAVORED) == {"residual", "collaborative", "standardized"} and FAVORED_PRIOR > PRIOR > 0
     np.testing.assert_allclose(fusion.scale, scale_by_hand(kinds, batches))
 
 
@@ -295,11 +300,11 @@ def test_two_classes_are_labeled_by_the_fused_score_too(data):
 
 
 @pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
-def test_one_sample_of_each_class_leaves_equal_weights():
+def test_one_sample_of_each_class_leaves_the_prior():
     world = World(3, n_known=6, n_features=15)
     X, y = world.known(1)
     clf = recognizer().fit(X, y)
-    np.testing.assert_array_equal(clf.class_weights_, np.full(8, PRIOR))
+    np.testing.assert_array_equal(clf.class_weights_, find_prior(clf.class_score_names_))
     assert np.isfinite(clf.class_scores(world.fresh(5)[0])).all()
 
 

@@ -174,8 +174,9 @@ class ClassScorer:
 
     def _hold_out_nearest(self, kind: str, gram: Array, squares: Array) -> None:
         for out, held in zip(self.held_out, self._hold_outs, strict=True):
-            distances = compute_squared_distances(gram[held.test], squares[held.test], squares)
-            out.by_kind[kind] = -measure_nearest_without(distances, held.removed, self.class_of, held.present)
+            own = squares[held.test]
+            distances = compute_squared_distances(gram[held.test], own, squares)
+            out.by_kind[kind] = -measure_nearest_without(distances, own, held.removed, self.class_of, held.present)
 
     # -- new samples -------------------------------------------------------------------------------------
 
@@ -198,7 +199,7 @@ class ClassScorer:
         if set(self.kinds) & {"collaborative", "local", "nearest"}:
             distances = compute_squared_distances(queries.cross, queries.squared_norms, self.squares)
             if "nearest" in self.kinds:
-                by_kind["nearest"] = -measure_nearest(distances, self.starts)
+                by_kind["nearest"] = -measure_nearest(distances, queries.squared_norms, self.starts)
             if set(self.kinds) & {"collaborative", "local"}:
                 similar = self.similarity.compare(distances)
                 if "collaborative" in self.kinds:
@@ -221,9 +222,10 @@ class ClassScorer:
                 "samples themselves."
             )
         rows = self.columns.transform(queries.rows)
-        distances = compute_squared_distances(rows @ self.rows.T, np.einsum("ij,ij->i", rows, rows), self.row_squares)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        distances = compute_squared_distances(rows @ self.rows.T, squares, self.row_squares)
         if "standardized_nearest" in self.kinds:
-            out.by_kind["standardized_nearest"] = -measure_nearest(distances, self.starts)
+            out.by_kind["standardized_nearest"] = -measure_nearest(distances, squares, self.starts)
         if "standardized" in self.kinds:
             out.by_kind["standardized"] = self.standardized.score(self.row_similarity.compare(distances))
 

@@ -210,7 +210,8 @@ def _restore_class_fusion(kinds: Any, available: list[str], arrays: dict[str, An
     for numbers in (scale, weights):
         check(numbers.shape == (len(names),) and numbers.dtype == np.float64, "class weights")
         check(bool((np.abs(numbers) < LARGEST).all()), "class weights")
-    check(bool((scale > _SMALLEST).all() and (weights >= 0).all()), "class weights")
+    # Scores of features that are very small have such scales; weights over them are finite.
+    check(bool((scale > _SMALLEST**2).all() and (weights >= 0).all()), "class weights")
     return ClassFusion(names, scale, weights)
 
 

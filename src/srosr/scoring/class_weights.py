@@ -6,9 +6,10 @@ They are those of a multinomial logistic regression with one weight :math:`w_j \
    F_k(y) = \sum_j w_j\frac{s_{jk}(y)}{\sigma_j},
 
 :math:`t_i` being the class of the held-out sample :math:`y_i`. With as many weights as kinds, whatever the number of
-classes and features, there is little to overfit. The weights shrink toward equal ones, the more the fewer samples there
+classes and features, there is little to overfit. The weights shrink toward a prior, the more the fewer samples there
 are (:math:`\gamma` is inversely proportional to their number), and the residual always counts a little, so that the
-score never vanishes.
+score never vanishes. The prior favors three kinds that differ even with one sample of each class, where subspaces,
+Gaussian classes and neighbors are all the same: equal weights would count that one view three times.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from scipy.special import logsumexp
 from .._support.array_types import Array, IntArray
 from ..evidence import ClassFusion
 
-#: How strongly the weights shrink toward the prior, over the number of samples, and the prior weight of each kind.
+#: How strongly the weights shrink toward the prior, over the number of samples.
 SHRINKAGE = 0.5
-PRIOR = 0.5
+#: The prior weights of the kinds that the prior favors, and of the others.
+FAVORED = ("residual", "collaborative", "standardized")
+FAVORED_PRIOR, PRIOR = 0.5, 0.05
 #: The least weight of the residual.
 LEAST = 0.05
 
@@ -40,10 +43,10 @@ def fit_class_fusion(
     scores : sequence of dict
         Class scores by kind of batches of held-out samples, each (n_samples, n_classes).
     truth : sequence of ndarray of int or None
-        The columns of their classes. None where there are none (simulated unknowns): the weights are then equal.
+        The columns of their classes. None where there are none (simulated unknowns): the weights are then the prior.
     """
     scale = np.array([_measure_spread([batch[kind] for batch in scores]) for kind in kinds])
-    prior = np.full(len(kinds), PRIOR)
+    prior = np.array([FAVORED_PRIOR if kind in FAVORED else PRIOR for kind in kinds])
     if truth is None:
         return ClassFusion(tuple(kinds), scale, prior)
     stacked = np.concatenate([np.stack([batch[kind] for kind in kinds], axis=2) for batch in scores]) / scale
