@@ -250,9 +250,12 @@ def _compare_rules(
     held_out, tails = clf.calibration_.held_out, clf.calibration_.tails
     assert tails is not None  # every digit has samples to hold out
     concentration = EVIDENCE.index("concentration")
-    values, candidate = evidence.values, np.asarray(clf.classes_)[evidence.candidate]
+    values, classes = evidence.values, np.asarray(clf.classes_)
     rivals = {
-        "paper": (tails.score(held_out.values, held_out.candidate), tails.score(values, evidence.candidate)),
+        "paper": (
+            tails.score(held_out.values, held_out.residual_candidate),
+            tails.score(values, evidence.residual_candidate),
+        ),
         "SCI": (1.0 - held_out.values[:, concentration], 1.0 - values[:, concentration]),
     }
     rules = [("calibrated", clf.threshold_, score, rejected)]
@@ -262,7 +265,9 @@ def _compare_rules(
     y_marked = np.where(unknown, clf.unknown_label_, truth)
 
     def evaluate(name: str, threshold: float, scores: Array, reject: Mask) -> RuleResult:
-        answers = np.where(reject, clf.unknown_label_, candidate)
+        # The other two label by the smallest residual, as in the paper.
+        number = evidence.candidate if name == "calibrated" else evidence.residual_candidate
+        answers = np.where(reject, clf.unknown_label_, classes[number])
         return RuleResult(
             name=name,
             threshold=threshold,

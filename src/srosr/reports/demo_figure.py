@@ -50,7 +50,7 @@ def _draw(figure: Figure, result: DemoResult) -> None:
     _draw_heading(figure, 0.978, "a", "Unknown scores of known and of unknown digits")
     _draw_scores(figure.add_subplot(_make_grid(figure, 0.948, 0.85, [1])[0]), result)
 
-    _draw_heading(figure, 0.795, "b", "Typical samples; in color, the class with the smallest error")
+    _draw_heading(figure, 0.795, "b", "Typical samples; in color, the candidate class")
     _draw_examples(figure, result, 0.756, 0.485)
 
     _draw_heading(
@@ -191,7 +191,7 @@ def _draw_code(ax: Axes, example: Example, labels: IntArray, limits: tuple[float
 
 
 def _draw_residuals(ax: Axes, example: Example, known: Sequence[int], limit: float) -> None:
-    """Draw the residual of each class; the smallest, that of the candidate, in color."""
+    """Draw the residual of each class, that of the candidate in color."""
     colors = [_choose_color(example) if k == example.candidate else PALE for k in known]
     ax.bar(range(len(known)), example.residuals, color=colors, width=0.72)
     ax.set_ylim(0, limit)
