@@ -134,7 +134,7 @@ def choose_strength(Z: Array, unknown: Any, truth: IntArray, prior: Array) -> fl
         rest = ~np.isin(truth, fold)
         if not unknown[rest].any() or unknown[rest].all():
             continue
-        path = []
+        path: list[Array] = []
         for strength in STRENGTHS:
             start = path[-1] if path else prior
             path.append(_fit_logistic(Z[rest], unknown[rest], prior, strength, start))
