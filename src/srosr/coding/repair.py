@@ -185,7 +185,7 @@ class Repair:
         target = spectrum.compute_coordinates(corr[None])[0]
         x = np.zeros(len(corr))
         if limit <= 0:
-            return x, x, 0, False
+            return x, x, 0, batch.max_iter is None
         gram = batch.span_gram(spectrum)
         seen, length2 = spectrum.lengths * (spectrum.vectors @ target), np.array([float(target @ target)])
         if gram is not None:
