@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +44,8 @@ class Pass:
 class Calibrated:
     tails: Tails
     rule: object = None
-    simulated_pass: Pass = Pass()
-    held_out_pass: Pass = Pass()
+    simulated_pass: Pass = field(default_factory=Pass)
+    held_out_pass: Pass = field(default_factory=Pass)
 
     @property
     def simulated(self):

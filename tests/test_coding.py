@@ -1008,3 +1008,17 @@ def test_concurrent_calls_leave_the_blas_threads_as_they_were():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: sparse_encode(X, X[:40], Lasso(0.1)), range(8)))
     assert threads() == before
+
+
+def test_a_path_that_uses_up_its_steps_leaves_basis_pursuit_to_the_fallback_solver(monkeypatch):
+    """An epsilon out of reach over dependent atoms; nobody asked for a limit of steps."""
+    rng = np.random.default_rng(3)
+    basis = rng.normal(size=(10, 20))
+    atoms = rng.normal(size=(110, 10)) @ basis
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    X = rng.normal(size=(4, 20))
+    expected = sparse_encode(X, atoms, BPDN(0.001))
+    monkeypatch.setattr("srosr.coding.batch._STEPS_AN_ATOM", -10)  # no step is left: 1000 - 10 * 110
+    codes = sparse_encode(X, atoms, BPDN(0.001))
+    assert set(codes.status) == set(expected.status) == {"infeasible"}
+    np.testing.assert_allclose(codes.objective, expected.objective, rtol=1e-6)
