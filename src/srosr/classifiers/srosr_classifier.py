@@ -96,7 +96,7 @@ class SROSRClassifier(DictionaryClassifier):
         How the candidate class is found. "fused": by eight kinds of class scores, with weights learned on held-out
         samples. "residual": by the smallest residual, as in the paper and always with its rules.
     evidence_kinds : "auto" or sequence of str, default "auto"
-        The kinds of evidence that the rule "calibrated" fuses, from :data:`srosr.evidence.EVIDENCE`; "auto" takes all.
+        The kinds of evidence that the rule "calibrated" fuses, from ``srosr.evidence.EVIDENCE``; "auto" takes all.
         Those on standardized columns need features and are left out with ``kernel="precomputed"``.
     openness : float, default 0.0
         Openness of the problem, for the paper's weight; rarely known in practice.
