@@ -1,6 +1,7 @@
 """Kinds of evidence: which are used, how they are weighed, and that bad input leaves all of them finite."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy.stats import kstest
 from sklearn.metrics import roc_auc_score
 from worlds import World
 
-from srosr import Dictionary, Lasso, Queries, SROSRClassifier, class_residuals
+from srosr import Dictionary, Lasso, Queries, SROSRClassifier, class_residuals, load
 from srosr.evidence import (
     CLASS_SCORES,
     DIRECTION,
@@ -21,7 +22,9 @@ from srosr.evidence import (
     list_class_scores,
     list_evidence,
 )
-from srosr.exceptions import CalibrationWarning, CertificateWarning
+from srosr.exceptions import CalibrationWarning, CertificateWarning, ModelFileError
+from srosr.model_files.file_format import write_model
+from srosr.model_files.srosr_state import get_state
 from srosr.scoring.fusion import FAVORED, FAVORED_PRIOR, PRIOR, STRENGTHS, find_prior, fit_fusion
 
 RNG = np.random.default_rng
@@ -447,3 +450,39 @@ def test_a_constant_column_that_a_new_sample_leaves_is_no_reason_to_fail(data):
     away = np.column_stack([known, 1e6 * np.ones(60)])
     assert np.isfinite(clf.class_scores(away)).all() and np.isfinite(clf.unknown_score(away)).all()
     assert (clf.predict(away) == -1).mean() > 0.9
+
+
+def test_a_one_shot_iterator_of_kinds_raises(data):
+    with pytest.raises(ValueError, match="evidence_kinds must be"):
+        recognizer(evidence_kinds=(name for name in ("matched", "ratio"))).fit(*data[:2])
+
+
+@pytest.mark.parametrize("later", [None, ["bogus"], "auto"])
+def test_a_file_has_the_kinds_of_the_fit_whatever_the_parameter_has_become(data, tmp_path, later):
+    clf = recognizer(evidence_kinds=["ratio", "matched"]).fit(*data[:2])
+    expected = clf.unknown_score(data[2])
+    clf.set_params(evidence_kinds=later).save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.evidence_kinds == ["matched", "ratio"] and again.evidence_names_ == ("matched", "ratio")
+    np.testing.assert_array_equal(again.unknown_score(data[2]), expected)
+
+
+@pytest.mark.parametrize("change", [{"class_scores": ["residual"], "class_fusion": None}, {"class_fusion": None}])
+def test_a_file_that_names_evidence_without_its_class_scores_is_rejected(data, tmp_path, change):
+    clf = recognizer(label_by="residual").fit(*data[:2])
+    state = get_state(clf)
+    write_model(tmp_path / "model", replace(state, settings=state.settings | change))
+    with pytest.raises(ModelFileError, match="class scores"):
+        load(tmp_path / "model")
+
+
+def test_many_classes_are_drawn_where_the_candidate_is_not_among_the_least_residuals():
+    """A sample on a feature that no training sample has: its code is zero, and the text does not blame the order."""
+    rng = RNG(0)
+    X, y = np.zeros((17 * 4, 35)), np.repeat(np.arange(17), 4)
+    for i, k in enumerate(y):
+        X[i, 2 * k : 2 * k + 2] = 1 + rng.random(2)
+    clf = recognizer(n_repeats=2).fit(X, y)
+    explanation = clf.explain(np.eye(35)[34])
+    explanation.plot()
+    assert "comes first" not in str(explanation) and "the code is zero" in str(explanation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -247,7 +247,7 @@ class SROSRClassifier(DictionaryClassifier):
         kinds = self.evidence_kinds
         if isinstance(kinds, str) and kinds == "auto":
             return
-        names = [kinds] if isinstance(kinds, str) or not isinstance(kinds, Iterable) else list(kinds)
+        names = [kinds] if isinstance(kinds, str) or not isinstance(kinds, Collection) else list(kinds)
         if not names or any(name not in EVIDENCE for name in names):
             raise ValueError(f'evidence_kinds must be "auto" or some of {", ".join(EVIDENCE)}, got {kinds!r}.')
         if isinstance(self.kernel, str) and self.kernel == "precomputed":

@@ -71,8 +71,8 @@ class Explanation(ExplanationFacts):
     length : float
         Length of the sample, to compare residuals with: 1 if samples are normalized, 0 for a zero sample.
     matched_probability, nonmatched_probability : float
-        Tail probabilities :math:`G_m, G_{nm}` of the candidate class: 0 within the body of the errors of known samples,
-        1 beyond all of them. NaN if there are no tails.
+        Tail probabilities :math:`G_m, G_{nm}` of the class with the smallest residual: 0 within the body of the errors
+        of known samples, 1 beyond all of them. NaN if there are no tails.
     concentration : float
         Sparsity concentration index of the code.
     shares : mapping of label to float

@@ -110,7 +110,9 @@ class ExplanationDisplay(Display):
             return
         labels = list(e.residuals)
         if len(labels) > MAX_CLASSES:
-            labels = sorted(labels, key=lambda label: e.residuals[label])[:MAX_CLASSES]
+            # The candidate need not be among the classes of the least residuals.
+            labels = sorted(labels, key=lambda label: (label != e.candidate, e.residuals[label]))[:MAX_CLASSES]
+            labels.sort(key=lambda label: e.residuals[label])
         colors = [self.color if label == e.candidate else PALE for label in labels]
         ax.bar(range(len(labels)), [e.residuals[label] for label in labels], color=colors, width=0.72)
         if np.isfinite(e.usual_residual):

@@ -109,6 +109,8 @@ def _describe_score(e: ExplanationFacts) -> list[str]:
 
 
 def _describe_fit(e: ExplanationFacts) -> list[str]:
+    if not e.atoms and e.class_evidence:
+        return ["No training sample helps to reconstruct it: the code is zero.", _describe_lead(e, "is named")]
     if not e.atoms:
         return [
             f"No training sample helps to reconstruct it: the code is zero, all classes are equally far away, and "
@@ -131,7 +133,7 @@ def _describe_fit(e: ExplanationFacts) -> list[str]:
     return out
 
 
-def _describe_lead(e: ExplanationFacts) -> str:
+def _describe_lead(e: ExplanationFacts, verb: str = "fits best") -> str:
     """Describe which class scores put the candidate ahead of the next class, and which speak against it."""
     lead = e.class_scores[e.candidate] - e.class_scores[e.next_candidate]
 
@@ -140,7 +142,7 @@ def _describe_lead(e: ExplanationFacts) -> str:
 
     ahead = [part for part in e.class_evidence if part.lead > 0][:_NAMED]
     behind = [part for part in e.class_evidence[::-1] if part.lead < -0.05][:_NAMED]
-    out = f"Class {e.candidate} fits best: its class score is ahead of that of class {e.next_candidate} by {lead:.1f}"
+    out = f"Class {e.candidate} {verb}: its class score is ahead of that of class {e.next_candidate} by {lead:.1f}"
     out += f", mainly by {name(ahead)}" if ahead else ""
     return out + (f"; against it: {name(behind)}." if behind else ".")
 

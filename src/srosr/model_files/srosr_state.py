@@ -11,7 +11,14 @@ from .._support.array_types import AnyArray
 from .._support.parameter_checks import check_positive
 from ..classifiers import SROSRClassifier
 from ..dictionary import Dictionary, Queries
-from ..evidence import CLASS_SCORES, EVIDENCE, SPARSE_EVIDENCE, ClassFusion
+from ..evidence import (
+    CLASS_SCORES,
+    EVIDENCE,
+    SPARSE_EVIDENCE,
+    ClassFusion,
+    find_class_scores,
+    list_evidence,
+)
 from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
 from ..tails import GPDTail, SplicedDistribution
 from . import classifier_state as shared
@@ -42,8 +49,10 @@ def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
     out["parameters"]["rule"] = clf.rule_
     if calibrated:
         out["parameters"]["label_by"] = clf.label_by_
-    kinds = out["parameters"]["evidence_kinds"]
-    out["parameters"]["evidence_kinds"] = kinds if isinstance(kinds, str) else [str(name) for name in kinds]
+    # As fitted, whatever the parameter has become since.
+    kinds, fitted = out["parameters"]["evidence_kinds"], list(calibration.evidence)
+    automatic = not calibrated or fitted == list(list_evidence(has_features=not clf.dictionary_.is_precomputed))
+    out["parameters"]["evidence_kinds"] = "auto" if automatic and isinstance(kinds, str) else fitted
     fusion = calibration.class_fusion
     return out | {
         "evidence": list(calibration.evidence),
@@ -133,8 +142,15 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
         check("residual" in class_scores, "class scores")
     else:
         class_scores = clf._choose_kinds(dictionary)[1]
-    clf._adopt(dictionary, _restore_calibration(settings, arrays, dictionary), class_scores)
-    check(clf.label_by_ == "residual" or clf.calibration_.class_fusion is not None, "class scores")
+    calibration = _restore_calibration(settings, arrays, dictionary)
+    if settings["calibrated"]:
+        fused = clf.label_by_ == "fused" or bool(set(calibration.evidence) & {"fused", "fused_margin"})
+        check(not fused or calibration.class_fusion is not None, "class scores")
+        wanted = {"residual"} | set(() if calibration.class_fusion is None else calibration.class_fusion.kinds)
+        plain = [name for name in calibration.evidence if not name.startswith("fused")]
+        wanted |= set(find_class_scores(plain, has_features=not dictionary.is_precomputed))
+        check(wanted <= set(class_scores), "class scores")
+    clf._adopt(dictionary, calibration, class_scores)
     return clf
 
 
