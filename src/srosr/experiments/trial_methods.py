@@ -1,6 +1,6 @@
 """The methods of a protocol on one trial: each is fitted once and predicts the test samples at every level of openness.
 
-Methods that use the same codes share them: all rules of the recognizer need one cross-test (two where a rule of the paper
+Methods that use the same codes share them: all rules of the recognizer need one cross-test (two where a paper's rule
 comes before "calibrated", which needs more of it), rejection by SCI, ratio and residual another, and a method with two
 thresholds is one model. The results are the same bits as without sharing (equal up to rounding where the training set
 is too large for a Gram matrix).
