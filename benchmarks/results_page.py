@@ -1,4 +1,8 @@
-"""Write the tables and figures of experiments for the documentation: ``python -m benchmarks.results_page FOLDER``."""
+"""Write the tables and figures of experiments for the documentation: ``python -m benchmarks.results_page FOLDER``.
+
+With ``--merge`` the methods in FOLDER replace those of the same name in the documentation, and the others stay: where
+only some methods have changed, only they need to run again.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ import pandas as pd
 
 from benchmarks.claims import EXPERIMENTS, read_experiment
 from srosr.experiments.protocol_file import load_protocol
-from srosr.experiments.result_tables import read_table
+from srosr.experiments.result_tables import TABLES, read_table, write_table
 from srosr.experiments.statistics import find_levels, mean_interval, values_at
+from srosr.experiments.trial import METRICS
+from srosr.reports.experiment_figures import draw_sections
 
 DOCS = Path(__file__).parent.parent / "docs" / "results"
 FIGURES = {
@@ -71,21 +77,53 @@ def describe_trials(counts: pd.Series) -> str:
     return f"means over {most} trials{fewer}"
 
 
-def write_section(name: str, folder: Path, out: Path) -> str:
-    """Copy the files of one experiment and return its section in Markdown."""
-    protocol, results = load_protocol(name), read_experiment(folder / "results.parquet")
-    times = read_table(folder / "times.parquet", "times")
-    there = out / name
+def copy_experiment(folder: Path, there: Path) -> None:
+    """Copy the tables and figures of one experiment."""
     there.mkdir(parents=True, exist_ok=True)
     for table in ("results.parquet", "times.parquet"):
         shutil.copyfile(folder / table, there / table)
-    summarize_results(results).to_csv(there / "summary.csv", index=False, float_format="%.6f")
-    drawn = []
-    for figure, caption in FIGURES.items():
+    for figure in FIGURES:
         source = folder / "figures" / f"{figure}.png"
         if source.exists():
             shutil.copyfile(source, there / f"{figure}.png")
-            drawn.append((figure, caption))
+
+
+def merge_experiment(name: str, folder: Path, there: Path) -> None:
+    """Replace the rows of the methods of one experiment in ``folder``, and draw the figures of all methods again.
+
+    Figures of one method or of thresholds for target rates need more than the tables: they are those of ``folder``.
+    """
+    merged = {}
+    for table in ("results", "times"):
+        read = read_experiment if table == "results" else lambda path: read_table(path, "times")
+        old, new = (read(place / f"{table}.parquet") for place in (there, folder))
+        merged[table] = merge_rows(name, old, new)
+    copy_experiment(folder, there)
+    for table, rows in merged.items():
+        write_table(there / f"{table}.parquet", table, rows)
+    results = merged["results"]
+    coverage, methods = pd.DataFrame(columns=list(TABLES["coverage"])), list(dict.fromkeys(results["method"]))
+    for section in draw_sections(results, coverage, {}, methods=methods):
+        for drawing in section.drawings:
+            if (figure := drawing.name.removeprefix("figure-")) in FIGURES:
+                (there / f"{figure}.png").write_bytes(drawing.png)
+
+
+def merge_rows(name: str, old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of ``new`` and those of ``old`` for all other methods, in the order of a run."""
+    rows = pd.concat([old[~old["method"].isin(new["method"])], new])
+    methods = {setting.name: rank for rank, setting in enumerate(load_protocol(name).methods)}
+    ranks = {"method": methods, "metric": {metric: rank for rank, metric in enumerate(METRICS)}}
+    order = [column for column in ("trial", "n_unknown", "method", "metric") if column in rows]
+    return rows.sort_values(order, key=lambda c: c.map(ranks[c.name]) if c.name in ranks else c, ignore_index=True)
+
+
+def write_section(name: str, there: Path) -> str:
+    """Write the summary of one experiment and return its section in Markdown."""
+    protocol, results = load_protocol(name), read_experiment(there / "results.parquet")
+    times = read_table(there / "times.parquet", "times")
+    summarize_results(results).to_csv(there / "summary.csv", index=False, float_format="%.6f")
+    drawn = [(figure, caption) for figure, caption in FIGURES.items() if (there / f"{figure}.png").exists()]
     last = find_levels(results, "f")[-1]
     counted = describe_trials(values_at(results, "f", last).count())
     spent = times[["fit_seconds", "predict_seconds", "measure_seconds"]].sum().sum()
@@ -113,12 +151,19 @@ More: {others}.
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DOCS, help="[default: docs/results]")
-def main(folder: Path, out: Path) -> None:
+@click.option("--merge", is_flag=True, help="Keep experiments and methods that FOLDER does not have.")
+def main(folder: Path, out: Path, merge: bool) -> None:
     """Copy tables and figures of the experiments in FOLDER and write tables.md, which shows them."""
     names = [name for name in EXPERIMENTS if (folder / name / "results.parquet").exists()]
     if not names:
         raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
-    parts = [write_section(name, folder / name, out) for name in names]
+    for name in names:
+        if merge and (out / name / "results.parquet").exists():
+            merge_experiment(name, folder / name, out / name)
+        else:
+            copy_experiment(folder / name, out / name)
+    shown = [name for name in EXPERIMENTS if name in names or (merge and (out / name / "results.parquet").exists())]
+    parts = [write_section(name, out / name) for name in shown]
     command = "python -m benchmarks.results_page srosr-results"
     head = f"""# Tables and figures
 

@@ -18,6 +18,7 @@ from benchmarks.claims import (
     measure_course,
     pair_differences,
 )
+from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.result_tables import TABLES, write_tables
 from srosr.experiments.trial import METRICS
 
@@ -113,10 +114,12 @@ def test_the_best_of_a_column_is_marked_with_its_equals_and_not_where_trials_are
     assert [cells[name] for name in "abcd"] == ["**0.300**", "**0.300**", "0.100", "0.900"]
 
 
-def write_uiuc(folder, n_trials=3):
+METHODS = ("calibrated", "paper", "matched", "naive", "sci", "w-svm", "sci-lasso")
+
+
+def write_uiuc(folder, n_trials=3, methods=METHODS, seed=0):
     """Write made-up tables of an experiment."""
-    rng = np.random.default_rng(0)
-    methods = ["paper", "matched", "calibrated", "w-svm", "naive", "sci-lasso", "sci"]
+    rng = np.random.default_rng(seed)
     records, times = [], []
     for trial in range(n_trials):
         for method in methods:
@@ -145,6 +148,28 @@ def test_the_page_has_its_tables_beside_it_and_the_claims_can_be_read_there(tmp_
         assert (out / "uiuc" / table).read_bytes() == (tmp_path / "in" / "uiuc" / table).read_bytes()
     assert "`python -m benchmarks.results_page srosr-results`" in (out / "tables.md").read_text()
     assert "63.0 minutes on one core" in CliRunner().invoke(main, [str(out)]).output
+
+
+def test_merged_methods_replace_theirs_and_leave_the_others_as_a_run_of_all_would_have_written_them(tmp_path):
+    write_uiuc(tmp_path / "all")
+    write_uiuc(tmp_path / "some", methods=("matched", "svm", "calibrated"), seed=1)
+    out, page = tmp_path / "out", tmp_path / "out" / "tables.md"
+    for folder, options in (("all", []), ("some", ["--merge"])):
+        done = CliRunner().invoke(results_page.main, [str(tmp_path / folder), "--out", str(out), *options])
+        assert done.exit_code == 0, done.output
+    old, new, merged = (pd.read_parquet(tmp_path / f / "uiuc" / "results.parquet") for f in ("all", "some", "out"))
+    for name, rows in merged.groupby("method"):
+        source = new if name in ("matched", "svm", "calibrated") else old
+        expected = source[source["method"] == name]
+        pd.testing.assert_frame_equal(rows.reset_index(drop=True), expected.reset_index(drop=True))
+    known = [s.name for s in load_protocol("uiuc").methods if s.name in {*METHODS, "svm"}]
+    assert merged["method"].drop_duplicates().tolist() == known  # in the order of the protocol, trial by trial
+    assert merged["trial"].is_monotonic_increasing and merged["metric"].tolist()[:10] == list(METRICS)
+    assert len(pd.read_parquet(out / "uiuc" / "times.parquet")) == 8 * 3
+    assert {"| svm |", "| sci |"} <= {
+        line[: line.index("|", 1) + 1] for line in page.read_text().splitlines() if "|" in line[1:]
+    }
+    assert "![F-measure against openness](uiuc/openness-f.png)" in page.read_text()
 
 
 def test_codes_are_compared_on_the_same_trials_and_ours_with_the_best_of_the_others(tmp_path):

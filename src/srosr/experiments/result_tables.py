@@ -137,10 +137,16 @@ def write_tables(
         "failures": build_failures_table(experiment, records, methods),
     }
     for name, table in tables.items():
-        _write_file(Path(folder, f"{name}.csv"), _encode_csv(name, table))
-        if name in _PARQUET:
-            _write_file(Path(folder, f"{name}.parquet"), _encode_parquet(name, table))
+        for suffix in ("csv", "parquet") if name in _PARQUET else ("csv",):
+            write_table(Path(folder, f"{name}.{suffix}"), name, table)
     return tables
+
+
+def write_table(path: PathLike, name: str, table: pd.DataFrame) -> None:
+    """Write one table as a ``.parquet`` or ``.csv`` file, in the form of :func:`write_tables`."""
+    file = Path(path)
+    encode = _encode_parquet if file.suffix == ".parquet" else _encode_csv
+    _write_file(file, encode(name, table))
 
 
 def read_results(path: PathLike) -> pd.DataFrame:

@@ -90,7 +90,8 @@ class Explanation(ExplanationFacts):
         Share of them with a smaller matched error, and with a larger mean non-matched error: large for unknown samples.
         NaN without any.
     usual_residual, usual_share : float
-        Nine in ten of them leave at most this residual, and have at least this share of their code on one class.
+        Nine in ten of them leave at most this residual in the class that leaves least, and have at least this share of
+        their code on one class.
     next_candidate : label
         The class with the second largest class score.
     residual_candidate : label

@@ -128,8 +128,10 @@ def _describe_fit(e: ExplanationFacts) -> list[str]:
         # The lengths of known samples are not kept; normalized samples have length 1.
         is_unit = math.isclose(e.length, 1.0, rel_tol=1e-6)
         usual = _format_share(e.usual_residual) if is_unit else f"{e.usual_residual:.3g}"
-        here = "" if is_unit else f" (here {e.residuals[e.candidate]:.3g})"
-        out.append(f"Nine in ten {_name_compared(e)} leave at most {usual}{here}.")
+        here = "" if is_unit else f" (here {e.residuals[e.residual_candidate]:.3g})"
+        # Held-out samples are compared by the least residual of all classes, which need not be the candidate's here.
+        which = "" if e.residual_candidate == e.candidate else ", in the class that leaves least"
+        out.append(f"Nine in ten {_name_compared(e)} leave at most {usual}{here}{which}.")
     return out
 
 
