@@ -49,8 +49,8 @@ def draw(shares: dict[str, dict[str, NDArray]], path: Path) -> None:
 
     figure = Figure(figsize=(10.5, 8.2), layout="constrained")
     axes = figure.subplots(2, 1, height_ratios=[18, 8])
-    titles = ("evidence: what separates unknown from known samples", "class scores: what puts the right class ahead")
-    for ax, title, names, by_set in zip(axes, titles, (EVIDENCE, CLASS_SCORES), shares.values(), strict=True):
+    headings = ("Evidence: what separates unknown from known samples", "Class scores: what puts the right class ahead")
+    for ax, heading, names, by_set in zip(axes, headings, (EVIDENCE, CLASS_SCORES), shares.values(), strict=True):
         values = 100 * np.array(list(by_set.values())).T
         ax.imshow(np.clip(values, 0, None), cmap="Blues", aspect="auto", vmin=0, vmax=60)
         for (i, j), value in np.ndenumerate(values):
@@ -58,9 +58,10 @@ def draw(shares: dict[str, dict[str, NDArray]], path: Path) -> None:
             if abs(value) >= 0.5:
                 ax.text(j, i, f"{value:.0f}".replace("-", "−"), ha="center", va="center", fontsize=8, color=color)
         ax.set_yticks(range(len(names)), names)
-        ax.set_xticks(range(len(by_set)), [TRIALS[name].title.split(",")[0] for name in by_set])
+        titles = [TRIALS[name].title.split(",")[0].replace(" ", "\n", 1) for name in by_set]
+        ax.set_xticks(range(len(by_set)), titles, fontsize=8.5)
         ax.tick_params(length=0)
-        ax.set_title(f"{title}, % of the whole", loc="left", fontsize=10)
+        ax.set_title(f"{heading}, % of the whole", loc="left", fontsize=10)
         for side in ax.spines.values():
             side.set_visible(False)
     figure.savefig(path, dpi=130)

@@ -15,7 +15,7 @@ projection on the range of G it gives the bound :math:`t^TV^Tp / \|p\|_\infty` i
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,11 +45,11 @@ class Certificate:
 
     def replace_rows(self, rows: IntArray, other: Certificate, chosen: np.ndarray) -> Certificate:
         """Return this certificate with some rows from another one."""
-        fields = []
-        for mine, theirs in zip(astuple(self), astuple(other), strict=True):
-            mine[rows] = theirs[chosen]
-            fields.append(mine)
-        return Certificate(*fields)
+        merged = []
+        for field in fields(self):
+            merged.append(getattr(self, field.name).copy())
+            merged[-1][rows] = getattr(other, field.name)[chosen]
+        return Certificate(*merged)
 
 
 class _Sums(NamedTuple):

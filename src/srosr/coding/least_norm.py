@@ -153,6 +153,11 @@ class _Choices(NamedTuple):
     signs: Array
     z: Array
 
+    @property
+    def counts(self) -> IntArray:
+        """The number of atoms of each sample."""
+        return self.indptr[1:] - self.indptr[:-1]
+
     @classmethod
     def find(cls, rows: IntArray, codes: SparseRows, correlations: Array, tight: np.ndarray) -> _Choices:
         """Return the choices where the image of a dual point has the signs of ``correlations`` and is tight."""
@@ -173,7 +178,7 @@ class _Choices(NamedTuple):
 
     def minimize(self, gram: Array) -> np.ndarray:
         """Minimize the norm of z, in place, over a Gram matrix of all atoms; return which rows have changed."""
-        most = int(np.diff(self.indptr).max(initial=0))
+        most = int(self.counts.max(initial=0))
         group, firsts = np.empty(len(self.atoms), np.int64), np.empty(most, np.int64)
         sums, factor = np.empty((2, most)), np.empty((most, most))
         outcome = np.empty(len(self.rows), np.int64)
@@ -192,7 +197,7 @@ class _Choices(NamedTuple):
 
     def to_codes(self, n_atoms: int) -> SparseRows:
         """Return the codes, without coefficients that are rounding."""
-        at = np.repeat(np.arange(len(self.rows)), np.diff(self.indptr))
+        at = np.repeat(np.arange(len(self.rows)), self.counts)
         largest = np.zeros(len(self.rows))
         np.maximum.at(largest, at, self.z)
         keep = self.z > _ZERO * largest[at]

@@ -24,7 +24,7 @@ class SparseRows(NamedTuple):
     @property
     def counts(self) -> IntArray:
         """The number of entries of each row."""
-        return np.diff(self.indptr)
+        return self.indptr[1:] - self.indptr[:-1]
 
     @property
     def is_dense(self) -> bool:

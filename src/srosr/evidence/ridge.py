@@ -106,9 +106,15 @@ class HeldOutRidge:
 
 
 def _invert(factor: Array) -> Array:
-    """Return the inverse of a positive definite matrix from its lower Cholesky factor."""
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
-    return np.tril(inverse) + np.tril(inverse, -1).T
+    """Return the inverse of a positive definite matrix from its lower Cholesky factor, which is overwritten.
+
+    The factor is zero above the diagonal, and the inverse too, until its transpose is added.
+    """
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    diagonal = inverse.diagonal().copy()
+    inverse = inverse + inverse.T
+    inverse[np.diag_indices_from(inverse)] = diagonal
+    return inverse
 
 
 def invert_positive(matrix: Array) -> Array:
@@ -118,7 +124,8 @@ def invert_positive(matrix: Array) -> Array:
 
 def solve_positive(matrix: Array, right: Array) -> Array:
     """Solve a positive definite system; for small ones scipy's own checks would take most of the time."""
-    _, solution, info = linalg.lapack.dposv(matrix, right, lower=1)
+    # Symmetric: its transpose is the order of LAPACK, which then needs no other copy.
+    _, solution, info = linalg.lapack.dposv(matrix.T, right, lower=1)
     if info != 0:
         return linalg.lstsq(matrix, right, check_finite=False)[0]
     return solution
