@@ -20,6 +20,7 @@ METRICS = {
     "f": "F-measure (Scheirer)",
     "f_macro": "F-measure (macro)",
     "accuracy": "open set accuracy",
+    "closed_accuracy": "closed-set accuracy",
     "fpr95": "FPR at 95 % TPR (known positive)",
     "false_rejection": "known samples rejected",
     "fit_seconds": "seconds to fit",
@@ -44,6 +45,29 @@ def markdown(records: Sequence[Record], metric: str) -> str:
             text = f"{row[name].mean:.{digits}f}".removeprefix("0")
             texts.append(f"**{text}**" if row[name].mean == best_of(cells, name, metric) else text)
         lines.append(f"| {method} | {' | '.join(texts)} | {ranks[method]:.1f} |")
+    return "\n".join(lines)
+
+
+def paired(records: Sequence[Record], metric: str, ours: str = "calibrated") -> str:
+    """Return a table of how far ours is ahead of every method on every set, paired, ± half of the 95 % interval.
+
+    Where ours is behind and the interval does not contain zero, the entry is bold.
+    """
+    names = list(dict.fromkeys(r["set"] for r in records))
+    per_set = {name: by_method([r for r in records if r["set"] == name]) for name in names}
+    lines = [f"| {ours} ahead of | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    sign, digits = (-1.0 if metric in SMALLER_IS_BETTER else 1.0), 2 if metric == "fit_seconds" else 4
+    for method in grid(records, metric):
+        texts = []
+        for methods in per_set.values():
+            gap = None if method == ours else difference(methods.get(ours, []), methods.get(method, []), metric)
+            if gap is None:
+                texts.append("–")
+                continue
+            text = f"{sign * gap.mean:+.{digits}f} ±{gap.half:.{digits}f}".replace("0.", ".").replace("-", "−")
+            texts.append(f"**{text}**" if sign * gap.mean < -gap.half else text)
+        if method != ours:
+            lines.append(f"| {method} | {' | '.join(texts)} |")
     return "\n".join(lines)
 
 
@@ -105,7 +129,8 @@ def figure(records: Sequence[Record], metric: str) -> Any:
 @click.option(
     "--figure", "picture", type=click.Path(path_type=Path, dir_okay=False), help="Also draw a figure: .png, .svg, .pdf."
 )
-def main(path: Path, metric: str, picture: Path | None) -> None:
+@click.option("--paired", "is_paired", is_flag=True, help="Also print how far ours is ahead of each method.")
+def main(path: Path, metric: str, picture: Path | None, is_paired: bool) -> None:
     """Print the records of benchmarks.accuracy (PATH, its JSON) as a Markdown table, and where ours is behind."""
     records = json.loads(path.read_text())["records"]
     if not records:
@@ -117,6 +142,8 @@ def main(path: Path, metric: str, picture: Path | None) -> None:
     click.echo(
         f"{METRICS[metric]}, mean over {len({r['seed'] for r in records})} trials\n\n{markdown(records, metric)}\n"
     )
+    if is_paired:
+        click.echo(f"{paired(records, metric)}\n")
     for line in behind(records, metric) if metric != "false_rejection" else []:
         click.echo(line)
     if picture is not None:
