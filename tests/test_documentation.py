@@ -48,11 +48,15 @@ def test_every_exported_name_is_in_the_reference_and_only_once():
     assert set(srosr.__all__) - {"__version__"} <= set(listed)
 
 
+@pytest.fixture(scope="module")
+def imports() -> list[house.Import]:
+    return list(house.find_imports(house.find_modules()))
+
+
 @pytest.mark.parametrize("package", SUBPACKAGES)
-def test_every_name_of_a_subpackage_is_in_the_reference_or_serves_another_room(package):
+def test_every_name_of_a_subpackage_is_in_the_reference_or_serves_another_room(package, imports):
     module = importlib.import_module(f"srosr.{package}")
     listed = {id(found(name)) for name in listed_in_the_reference()}
-    imports = house.find_imports(house.find_modules())
     inside = {name for edge in imports if edge.imported == package and edge.crosses_rooms for name in edge.names}
     assert not [name for name in module.__all__ if id(getattr(module, name)) not in listed and name not in inside]
 

@@ -9,28 +9,14 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from worlds import World
+from worlds import draw_task
 
-import srosr
 from srosr.exceptions import SROSRWarning
-from srosr.inspection import explain_rival
 from srosr.rivals import GEN, Mahalanobis, MaxLogit, NNGuide, RelativeMahalanobis, ViM
 from srosr.rivals.covariance import find_ledoit_wolf_shrinkage
 from srosr.rivals.cross_fitted import N_FOLDS, find_folds
 
-ALL = (RelativeMahalanobis, ViM, NNGuide, GEN)
-ON_LOGITS = (ViM, NNGuide, GEN)
-
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
-
-
-def task(seed, sizes=(12, 9, 15), n_features=4, n_new=25):
-    """Return training samples, labels, and new samples of known and unknown classes."""
-    world = World(seed, n_known=len(sizes), n_unknown=2, n_features=n_features, n_directions=2)
-    X, y = world.known(list(sizes))
-    order = world.rng.permutation(len(y))
-    return X[order], y[order], np.concatenate([world.fresh(n_new)[0], world.unknowns(n_new)])
 
 
 def plain_logits(X, y, new, C):
@@ -67,7 +53,7 @@ def plain_relative(X, y, new):
 
 @pytest.mark.parametrize("n_features", [1, 2, 5, 36, 37, 60, 200])
 def test_relative_mahalanobis_is_the_plain_formula(n_features):
-    X, y, new = task(n_features, n_features=n_features)
+    X, y, new = draw_task(n_features, n_features=n_features)
     expected = plain_relative(X, y, new)
     clf = RelativeMahalanobis(random_state=0).fit(X, y)
     assert -clf.class_scores(new) == pytest.approx(expected, rel=1e-7, abs=1e-7)
@@ -76,7 +62,7 @@ def test_relative_mahalanobis_is_the_plain_formula(n_features):
 
 
 def test_relative_mahalanobis_has_the_candidates_of_mahalanobis_and_ignores_what_no_training_sample_has():
-    X, y, new = task(3, n_features=6)
+    X, y, new = draw_task(3, n_features=6)
     X, new = (np.hstack([A, np.zeros((len(A), 40))]) for A in (X, new))
     clf, plain = RelativeMahalanobis(random_state=0).fit(X, y), Mahalanobis(random_state=0).fit(X, y)
     assert np.array_equal(clf.candidate(new), plain.candidate(new))
@@ -88,7 +74,7 @@ def test_relative_mahalanobis_has_the_candidates_of_mahalanobis_and_ignores_what
 
 def test_relative_mahalanobis_of_many_samples_has_the_covariance_of_all_of_them_as_in_the_paper():
     """Hardly anything is shrunk then."""
-    X, y, new = task(5, sizes=(400, 300, 500))
+    X, y, new = draw_task(5, sizes=(400, 300, 500))
     clf = RelativeMahalanobis(random_state=0).fit(X, y)
     center, P0 = X.mean(axis=0), np.linalg.inv(np.cov(X.T, bias=True))
     to_all = np.array([(x - center) @ P0 @ (x - center) for x in new])
@@ -109,7 +95,7 @@ def test_without_a_covariance_distances_to_classes_are_euclidean_and_a_warning_s
 @pytest.mark.parametrize("rival", [Mahalanobis, RelativeMahalanobis])
 @pytest.mark.parametrize("unit", [1e-95, 1e-60, 1e60, 1e95])
 def test_distances_have_no_unit_even_where_fourth_powers_are_not_finite(rival, unit):
-    X, y, new = task(4)
+    X, y, new = draw_task(4)
     before = rival(random_state=0).fit(X, y)
     after = rival(random_state=0).fit(unit * X, y)
     assert after.unknown_score(unit * new) == pytest.approx(before.unknown_score(new), rel=1e-6, abs=1e-6)
@@ -145,7 +131,7 @@ def plain_vim(X, y, new, C, D, alpha=None):
 @pytest.mark.parametrize(("n_features", "D"), [(4, 2), (4, 3), (20, 5), (60, 10)])
 @pytest.mark.parametrize("sizes", [(12, 9, 15), (14, 10)])
 def test_vim_is_the_plain_formula(n_features, D, sizes):
-    X, y, new = task(n_features, sizes=sizes, n_features=n_features)
+    X, y, new = draw_task(n_features, sizes=sizes, n_features=n_features)
     clf = ViM(D, alpha=2.0, C=0.5, random_state=0).fit(X, y)
     assert clf.unknown_score(new) == close(plain_vim(X, y, new, 0.5, D, 2.0)[0])
     logits = plain_logits(X, y, new, 0.5)[2]
@@ -155,13 +141,13 @@ def test_vim_is_the_plain_formula(n_features, D, sizes):
 
 
 def test_all_logits_are_zero_at_the_origin_of_vim():
-    X, y, _ = task(5)
+    X, y, _ = draw_task(5)
     clf = ViM(C=0.5, random_state=0).fit(X, y)
     assert clf.class_scores(clf.model_.origin[None]) == pytest.approx(np.zeros((1, 3)), abs=1e-9)
 
 
 def test_the_weight_of_vim_matches_residuals_and_largest_logits_of_held_out_samples():
-    X, y, _ = task(6, n_features=8)
+    X, y, _ = draw_task(6, n_features=8)
     clf = ViM(3, C=0.5, random_state=0).fit(X, y)
     largest, residuals = [], []
     for test in find_folds(y, np.random.RandomState(0), N_FOLDS):
@@ -193,7 +179,7 @@ def test_the_principal_subspace_has_the_dimension_of_the_paper_or_half_of_the_ra
 
 
 def test_more_components_than_samples_leave_a_residual():
-    X, y, new = task(7, sizes=(4, 4), n_features=30)
+    X, y, new = draw_task(7, sizes=(4, 4), n_features=30)
     clf = ViM(999, C=1.0, random_state=0).fit(X, y)
     assert clf.model_.n_components == 7
     assert clf.model_.measure_residuals(new).min() > 0
@@ -216,7 +202,7 @@ def test_samples_off_the_subspace_of_known_ones_are_unknown_to_vim_and_not_to_th
 @pytest.mark.parametrize("k", [1, 5, 36, 999])
 @pytest.mark.parametrize("sizes", [(12, 9, 15), (14, 22)])
 def test_nnguide_is_the_plain_formula(k, sizes):
-    X, y, new = task(8, sizes=sizes)
+    X, y, new = draw_task(8, sizes=sizes)
     clf = NNGuide(k, C=0.5, random_state=0).fit(X, y)
     energy = np.log(np.exp(plain_logits(X, y, new, 0.5)[2]).sum(axis=1))
     weights = np.log(np.exp(plain_logits(X, y, X, 0.5)[2]).sum(axis=1))
@@ -229,14 +215,14 @@ def test_nnguide_is_the_plain_formula(k, sizes):
 
 
 def test_energies_of_nnguide_are_positive():
-    X, y, new = task(9, sizes=(5, 5, 5, 5))
+    X, y, new = draw_task(9, sizes=(5, 5, 5, 5))
     model = NNGuide(C=0.01, random_state=0).fit(X, y).model_
     assert model.compute_energy(model.compute_logits(1000 * new)).min() >= np.log(4) - 1e-9
     assert model.energies.min() >= np.log(4) - 1e-9
 
 
 def test_guidance_in_chunks_changes_nothing(monkeypatch):
-    X, y, new = task(10)
+    X, y, new = draw_task(10)
     clf = NNGuide(3, C=1.0, random_state=0).fit(X, y)
     before = clf.unknown_score(new)
     monkeypatch.setattr("srosr.rivals.nnguide._PAIRS", 1)
@@ -261,7 +247,7 @@ def test_samples_far_out_on_the_side_of_one_class_score_higher_with_guidance():
 @pytest.mark.parametrize(("gamma", "n_top"), [(0.1, 100), (0.1, 2), (0.5, 3), (0.9, 1)])
 @pytest.mark.parametrize("sizes", [(12, 9, 15, 8), (14, 22)])
 def test_gen_is_the_plain_formula(gamma, n_top, sizes):
-    X, y, new = task(11, sizes=sizes)
+    X, y, new = draw_task(11, sizes=sizes)
     logits = plain_logits(X, y, new, 0.5)[2]
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     expected = [sum(v**gamma * (1 - v) ** gamma for v in sorted(row)[-n_top:]) for row in p]
@@ -278,123 +264,3 @@ def test_gen_goes_on_ranking_where_the_largest_probability_is_one_to_the_last_di
     assert (odds > 40).any()  # 1 − p is zero in floats
     assert clf.unknown_score(far) == pytest.approx(2 * np.exp(-0.1 * odds), rel=1e-6)
     assert (np.diff(clf.unknown_score(far)) < 0).all()
-
-
-# All of them
-
-
-def fixed(rival):
-    return {"C": 1.0} if rival in ON_LOGITS else {}
-
-
-@pytest.mark.parametrize("rival", ALL)
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 10**6), n_features=st.sampled_from([2, 5, 50]))
-def test_turned_samples_are_predicted_alike(rival, seed, n_features):
-    X, y, new = task(seed, sizes=(8, 7, 9), n_features=n_features, n_new=5)
-    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((n_features, n_features)))[0]
-    before = rival(random_state=0, **fixed(rival)).fit(X, y).unknown_score(new)
-    after = rival(random_state=0, **fixed(rival)).fit(X @ turn, y).unknown_score(new @ turn)
-    share = 5e-2 if rival in ON_LOGITS else 1e-6  # as close as the solver goes
-    assert after == pytest.approx(before, rel=share, abs=share * np.abs(before).max())
-
-
-@pytest.mark.parametrize("rival", ALL)
-def test_the_order_of_training_samples_does_not_matter(rival):
-    X, y, new = task(12)
-    order = np.random.default_rng(0).permutation(len(y))
-    more = fixed(rival) | ({"alpha": 1.0} if rival is ViM else {})
-    before = rival(random_state=0, **more).fit(X, y).unknown_score(new)
-    assert rival(random_state=0, **more).fit(X[order], y[order]).unknown_score(new) == close(before, 5e-3)
-
-
-@pytest.mark.parametrize("rival", ALL)
-def test_largest_class_score_is_the_candidates(rival):
-    X, y, new = task(18)
-    clf = rival(random_state=0).fit(X, y)
-    assert np.array_equal(clf.candidate(new), clf.class_scores(new).argmax(axis=1))
-
-
-@pytest.mark.parametrize("rival", ALL)
-def test_about_five_in_a_hundred_known_samples_are_rejected_and_unknown_ones_score_higher(rival):
-    world = World(3, noise=0.6)
-    X, y = world.known(60)
-    clf = rival(random_state=0).fit(X, y)
-    known, unknown = world.fresh(1000)[0], world.unknowns(1000)
-    assert np.mean(clf.predict(known) == -1) < 0.1
-    assert roc_auc_score(np.repeat([0, 1], 1000), clf.unknown_score(np.concatenate([known, unknown]))) > 0.8
-
-
-@pytest.mark.parametrize("rival", ALL)
-@pytest.mark.parametrize("sizes", [(1, 1), (1, 1, 1, 1), (2, 2), (2, 2, 2), (1, 2, 30), (3, 1)])
-@pytest.mark.parametrize("n_features", [1, 3, 30])
-def test_classes_of_one_or_two_samples_are_learned(rival, sizes, n_features):
-    X, y, new = task(19, sizes=sizes, n_features=n_features)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", SROSRWarning)
-        clf = rival(random_state=0).fit(X, y)
-        scores = clf.unknown_score(new)
-    assert np.isfinite(scores).all()
-    assert np.isfinite(clf.class_scores(new)).all()
-    assert set(clf.predict(new)) <= {*np.unique(y).tolist(), -1}
-
-
-@pytest.mark.parametrize("rival", ALL)
-def test_samples_under_two_labels_constant_features_and_equal_rows_are_learned(rival):
-    X, y, new = task(20, n_features=5)
-    X[:, 1], new[:, 1] = 7.0, 8.0
-    X, y = np.concatenate([X, X]), np.concatenate([y, np.roll(y, 1)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", SROSRWarning)
-        clf = rival(random_state=0).fit(X, y)
-        assert np.isfinite(clf.unknown_score(new)).all()
-        for rows in (np.ones((12, 3)), np.zeros((12, 3))):
-            clf = rival(random_state=0).fit(rows, np.repeat([0, 1, 2], 4))
-            assert np.isfinite(clf.unknown_score(np.array([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [5.0, -3.0, 0.0]]))).all()
-
-
-@pytest.mark.parametrize("rival", ALL)
-@pytest.mark.parametrize("size", [1e-150, 1e150])
-def test_features_whose_squares_overflow_are_an_error_unless_they_are_normalized(rival, size):
-    X, y, new = task(21)
-    with pytest.raises(ValueError, match="overflow or underflow"):
-        rival(random_state=0).fit(size * X, y)
-    clf = rival(normalize=True, random_state=0).fit(size * X, y)
-    assert np.isfinite(clf.unknown_score(size * new)).all()
-    assert clf.unknown_score(size * new) == pytest.approx(clf.unknown_score(new), rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize("rival", ALL)
-def test_a_model_file_and_an_explanation_tell_the_same_as_the_model(rival, tmp_path):
-    X, y, new = task(22)
-    clf = rival(random_state=0).fit(X, y)
-    clf.save(tmp_path / "model")
-    again = srosr.load(tmp_path / "model")
-    assert again.tuned_ == clf.tuned_
-    assert np.array_equal(again.unknown_score(new), clf.unknown_score(new))
-    told = explain_rival(again, new[:1])
-    assert told.method == rival.__name__ and told.candidate == clf.candidate(new[:1])[0]
-    assert told.unknown_score == clf.unknown_score(new[:1])[0]
-    assert "score at least as high" in told.text and "Best class scores" in told.text
-
-
-@pytest.mark.parametrize(
-    ("clf", "message"),
-    [
-        (RelativeMahalanobis(threshold=np.nan), "threshold must be"),
-        (RelativeMahalanobis(threshold="original"), "original"),
-        (ViM(0), "n_components must be a positive integer or None, got 0"),
-        (ViM(alpha=-1.0), "alpha must be a non-negative finite number"),
-        (ViM(C=0.0), "C must be a positive finite number"),
-        (NNGuide(0), "n_neighbors must be a positive integer, got 0"),
-        (NNGuide(threshold="original"), "original"),
-        (GEN(1.0), "gamma must be a number between 0 and 1"),
-        (GEN(n_top=0), "n_top must be a positive integer"),
-        (GEN(threshold=-1.0), "threshold must be"),
-    ],
-)
-def test_invalid_parameters_raise_by_name(clf, message):
-    with pytest.raises(ValueError, match=message):
-        clf.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])

@@ -20,6 +20,7 @@ from srosr._support.atomic_files import write_atomically
 from srosr._support.unknown_label import format_label
 from srosr.classifiers.base import Decisions
 from srosr.cli.app import main
+from srosr.evaluation import metric_table
 from srosr.evaluation.evaluation import TARGETS, EvaluationCollector, UnexpectedLabel, evaluate
 from srosr.evaluation.metric_table import MEASURES, bootstrap, compute_values, wilson
 from srosr.reports.evaluation_figures import MOST_CLASSES, PANELS, choose_classes, draw_evaluation
@@ -41,6 +42,16 @@ HAND = [
     ("fox", "dog", 0.8),  # rejected
     ("elk", "dog", 0.9),  # rejected
 ]
+
+
+RESAMPLES = metric_table._RESAMPLES
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Draw few resamples for intervals, which take nearly all of the time: only their width depends on the number."""
+    monkeypatch.setattr(metric_table, "_RESAMPLES", 25)
+    monkeypatch.setattr(metric_table, "_FEWEST", 25)
 
 
 def decided(candidate, score, threshold=0.5, unknown="?"):
@@ -178,7 +189,8 @@ def test_shares_have_wilsons_interval():
     assert share.way == "Wilson" and share.interval.low < share.value < share.interval.high
 
 
-def test_bootstrap_intervals_are_as_wide_as_values_of_other_samples_scatter():
+def test_bootstrap_intervals_are_as_wide_as_values_of_other_samples_scatter(monkeypatch):
+    monkeypatch.setattr(metric_table, "_RESAMPLES", RESAMPLES)
     others = []
     for seed in range(1, 101):
         truth, _, score = random_case(seed, n=300)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,8 +65,21 @@ def command(folder: Path, out: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "srosr", "reproduce", protocol, "--out", to, *options]
 
 
-def run(folder: Path, out: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(folder, out, *options), capture_output=True, text=True, timeout=300)
+def run(folder: Path, out: str, *options: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(folder, out, *options), capture_output=True, text=True, timeout=300, **more)
+
+
+@pytest.fixture(scope="module")
+def without_report(tmp_path_factory):
+    """Return an environment in which no report is drawn, which takes half of a run: for tests of tables."""
+    where = tmp_path_factory.mktemp("stand-in")
+    (where / "sitecustomize.py").write_text(
+        "import sys, types\n"
+        "name = 'srosr.reports.experiment_page'\n"
+        "sys.modules[name] = types.ModuleType(name)\n"
+        "sys.modules[name].write_report = lambda path, **_: None\n"
+    )
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(where), os.environ.get("PYTHONPATH", "")])}
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +109,17 @@ def test_a_run_ends_in_tables_and_a_report(undisturbed):
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, undisturbed):
+def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, undisturbed, without_report):
     _, expected = undisturbed
     where = folder / "killed" / "some"
     rng = np.random.default_rng(0)
     kills = 0
     for attempt in range(30):
         process = subprocess.Popen(
-            command(folder, "killed", "--jobs", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command(folder, "killed", "--jobs", "2"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=without_report,
         )
         before = len(list(where.glob("trials/*/*.json")))
         deadline = time.monotonic() + 120
@@ -127,17 +144,17 @@ def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, 
 
 
 @pytest.mark.slow
-def test_two_processes_find_the_same_as_one_and_so_do_dask_workers(folder, undisturbed):
+def test_two_processes_find_the_same_as_one_and_so_do_dask_workers(folder, undisturbed, without_report):
     pytest.importorskip("distributed", reason="the extra cluster is not installed")
     _, expected = undisturbed
     for out, options in (("two", ("--jobs", "2")), ("dask", ("--cluster", "local:2"))):
-        done = run(folder, out, *options)
+        done = run(folder, out, *options, env=without_report)
         assert done.returncode == 0, done.stderr
         assert tables(folder / out / "some") == tables(expected)
 
 
 @pytest.mark.slow
-def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
+def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed, without_report):
     _, expected = undisturbed
     few = run(folder, "grown", "--trials", "2", "--methods", "knn", "--jobs", "1")
     assert few.returncode == 0, few.stderr
@@ -145,17 +162,17 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed):
     assert ": means" in few.stdout and "95 %" not in few.stdout and "The folder has" not in few.stdout
     page = (folder / "grown" / "some" / "report.html").read_text()
     assert "threshold = rejects 5 % of known samples (default)" in page
-    fewer = run(folder, "grown", "--trials", "1", "--methods", "knn", "--jobs", "1")
+    fewer = run(folder, "grown", "--trials", "1", "--methods", "knn", "--jobs", "1", env=without_report)
     assert fewer.returncode == 0, fewer.stderr
     assert "1 of 1 trials are done already" in fewer.stderr
     assert "The folder has 2 trials; all are reported." in fewer.stdout
-    done = run(folder, "grown", "--jobs", "1")
+    done = run(folder, "grown", "--jobs", "1", env=without_report)
     assert done.returncode == 0, done.stderr
     assert tables(folder / "grown" / "some") == tables(expected)
 
 
 @pytest.mark.slow
-def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed, tmp_path):
+def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed, without_report, tmp_path):
     _, expected = undisturbed
     (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
     call = [sys.executable, "-m", "srosr", "reproduce", str(tmp_path / "some.toml"), "--out", str(tmp_path / "out")]
@@ -163,10 +180,10 @@ def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed,
         'file = "digits.npz"', f'file = "{folder / "digits.npz"}"'
     )
     (tmp_path / "some.toml").write_text(text)
-    assert subprocess.run(call, capture_output=True, timeout=200).returncode == 0
+    assert subprocess.run(call, capture_output=True, timeout=200, env=without_report).returncode == 0
     joined = text.replace('"knn"]', '"knn", "strict"]') + '[method.strict]\nmethod = "calibrated"\nn_repeats = 3\n'
     (tmp_path / "some.toml").write_text(joined)
-    done = subprocess.run(call, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=200, env=without_report)
     assert done.returncode == 0, done.stderr
     results = read_results(tmp_path / "out" / "some" / "results.parquet")
     assert set(results["method"]) == {"calibrated", "naive", "knn", "strict"}

@@ -94,8 +94,7 @@ def quality_of(y, test, absent, candidate, unknown_score):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
-@pytest.mark.parametrize("score_by", ["decision", "platt"])
-def test_chosen_parameters_classify_and_reject_best_of_scikit_learns_machines(n_classes, score_by):
+def test_chosen_parameters_classify_and_reject_best_of_scikit_learns_machines(n_classes):
     """All points of the grid fitted on features, in the splits drawn from the same random state."""
     X, y, _ = blobs(3, n_classes, spread=3.0 if n_classes == 2 else 1.6)
     scale = 1 / X.var(axis=0).sum()
@@ -109,8 +108,9 @@ def test_chosen_parameters_classify_and_reject_best_of_scikit_learns_machines(n_
         found[C, factor] = (round(total, 9), -C, -abs(np.log(factor)), -factor)
     C, factor = max(found, key=found.get)
     assert len(set(v[0] for v in found.values())) > 3  # there was something to choose
-    tuned = OneVsRestSVM(score_by=score_by, random_state=7).fit(X, y).tuned_
-    assert tuned == {"C": C, "gamma": pytest.approx(scale * factor)}
+    for score_by in ("decision", "platt"):
+        tuned = OneVsRestSVM(score_by=score_by, cv=2, random_state=7).fit(X, y).tuned_
+        assert tuned == {"C": C, "gamma": pytest.approx(scale * factor)}
 
 
 @pytest.mark.parametrize("method", [WSVM, PISVM])
@@ -151,7 +151,7 @@ def test_the_cost_of_one_vs_set_is_the_best_by_its_score():
         clf = quiet(OneVsSet(C=C, cv=2), X[train], y[train])
         found[C] += quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
     assert len(set(found.values())) > 1  # there was something to choose
-    assert OneVsSet(random_state=3).fit(X, y).tuned_ == {"C": max(found, key=found.get)}
+    assert OneVsSet(cv=2, random_state=3).fit(X, y).tuned_ == {"C": max(found, key=found.get)}
 
 
 def test_pairs_are_chosen_by_coupled_probabilities_without_sigmoids_of_their_own():
@@ -173,12 +173,12 @@ def test_pairs_are_chosen_by_coupled_probabilities_without_sigmoids_of_their_own
     values = sorted(found.values())
     assert values[-1] > values[-2] + 1e-6
     C, factor = max(found, key=found.get)
-    assert PairwiseSVM(random_state=4).fit(X, y).tuned_ == {"C": C, "gamma": pytest.approx(scale * factor)}
+    assert PairwiseSVM(cv=2, random_state=4).fit(X, y).tuned_ == {"C": C, "gamma": pytest.approx(scale * factor)}
 
 
-@pytest.mark.parametrize("method", KERNEL)
-def test_where_every_choice_classifies_all_samples_the_one_that_rejects_is_taken(method):
-    """Classes on four spokes, which any machine tells apart; wide kernels are sure of what lies beyond the last."""
+@pytest.fixture(scope="module")
+def on_spokes():
+    """Return samples of classes on four spokes, which any machine tells apart, and test samples, the last unknown."""
     rng = np.random.default_rng(0)
     spokes = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
     centers = np.concatenate([radius * spokes for radius in (1, 2, 3, 4)])
@@ -186,7 +186,14 @@ def test_where_every_choice_classifies_all_samples_the_one_that_rejects_is_taken
     scale = 1 / X.var(axis=0).sum()
     for C, factor in product(COSTS, (0.25, 1.0, 4.0)):
         assert cross_val_score(SVC(C=C, gamma=scale * factor), X, y, cv=3).min() == 1.0
-    samples, is_unknown = np.concatenate([rng.normal(c, 0.1, (30, 2)) for c in centers]), np.arange(480) >= 360
+    return X, y, np.concatenate([rng.normal(c, 0.1, (30, 2)) for c in centers]), np.arange(480) >= 360
+
+
+@pytest.mark.parametrize("method", KERNEL)
+def test_where_every_choice_classifies_all_samples_the_one_that_rejects_is_taken(method, on_spokes):
+    """Wide kernels are sure of what lies beyond the last class of a spoke."""
+    X, y, samples, is_unknown = on_spokes
+    scale = 1 / X.var(axis=0).sum()
 
     def rejects(clf):
         return roc_auc_score(is_unknown, quiet(clf, X, y).unknown_score(samples))
@@ -267,13 +274,13 @@ def test_the_choice_does_not_depend_on_the_order_of_samples_or_the_names_of_clas
 @pytest.mark.parametrize("method", KERNEL)
 def test_parameters_given_are_kept(method):
     X, y, _ = blobs()
-    tuned = quiet(method(C=3.0, gamma=0.7, random_state=0), X, y).tuned_
+    tuned = quiet(method(C=3.0, gamma=0.7, cv=2, random_state=0), X, y).tuned_
     assert tuned["C"] == 3.0 and tuned["gamma"] == 0.7
-    tuned = quiet(method(C=3.0, gamma="scale", random_state=0), X, y).tuned_
+    tuned = quiet(method(C=3.0, gamma="scale", cv=2, random_state=0), X, y).tuned_
     assert tuned["gamma"] == pytest.approx(1 / X.var(axis=0).sum())
-    tuned = quiet(method(gamma=0.7, random_state=0), X, y).tuned_
+    tuned = quiet(method(gamma=0.7, cv=2, random_state=0), X, y).tuned_
     assert tuned["C"] in COSTS and tuned["gamma"] == 0.7
-    assert quiet(OneVsSet(C=3.0), X, y).tuned_ == {"C": 3.0}
+    assert quiet(OneVsSet(C=3.0, cv=2), X, y).tuned_ == {"C": 3.0}
 
 
 @pytest.mark.parametrize("method", KERNEL)
@@ -645,7 +652,7 @@ def test_one_vs_set_machines_are_scikit_learns_on_scaled_samples():
 @pytest.mark.parametrize("method", ALL)
 def test_scores_do_not_change_with_unit_and_origin_of_the_features(method):
     X, y, samples = blobs(7)
-    first, second = method(random_state=0), method(random_state=0)
+    first, second = method(cv=2, random_state=0), method(cv=2, random_state=0)
     quiet(first, X, y), quiet(second, 64.0 * X + 32.0, y)
     np.testing.assert_allclose(first.unknown_score(samples), second.unknown_score(64.0 * samples + 32.0), atol=5e-3)
 
@@ -685,7 +692,7 @@ def test_one_class_raises(method):
 def test_text_labels_and_models_of_plain_arrays(method):
     X, y, samples = blobs(8)
     names = np.array(["x", "y", "z"])[y]
-    clf = quiet(method(random_state=0), X, names)
+    clf = quiet(method(cv=2, random_state=0), X, names)
     assert (clf.predict(X) == names).mean() > 0.8
     assert isinstance(clf.model_, clf.model_type) and clf.model_.is_sound(3)
     for field in fields(clf.model_):

@@ -36,3 +36,11 @@ class World:
     def unknowns(self, n):
         """Return ``n`` samples of the unknown classes."""
         return self.of(self.n_known + self.rng.integers(0, self.n_unknown, n))
+
+
+def draw_task(seed, sizes=(12, 9, 15), n_features=4, n_new=25):
+    """Return training samples, labels, and new samples of known and unknown classes."""
+    world = World(seed, n_known=len(sizes), n_unknown=2, n_features=n_features, n_directions=2)
+    X, y = world.known(list(sizes))
+    order = world.rng.permutation(len(y))
+    return X[order], y[order], np.concatenate([world.fresh(n_new)[0], world.unknowns(n_new)])

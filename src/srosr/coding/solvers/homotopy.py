@@ -140,6 +140,10 @@ def follow_paths(
     doubt : float
         BPDN: the level, relative to the first, below which a path ends as DOUBTFUL.
     """
+    # As a matrix that cannot be written, whether it can or not: Numba would compile all of this again for a model that
+    # is a memory map.
+    gram = gram.view()
+    gram.flags.writeable = False
     n_samples, n = corr.shape
     path, ws = make_path(), make_workspace(n)
     # By item: attributes of a record take Python microseconds.
