@@ -590,6 +590,8 @@ def test_the_comparison_prints_means_marks_the_best_and_says_who_is_ahead(tmp_pa
     assert "| osnn | **.9600** | .9700 | 2.0 |" in lines
     assert [line for line in lines if "ahead" in line] == ["toy: osnn ahead by 0.0500 ±0.0000"]
     assert picture.stat().st_size > 1000
+    lines = CliRunner().invoke(comparison.main, [str(path), "--paired"]).output.splitlines()
+    assert "| osnn | **−.0500 ±.0000** | +.0200 ±.0000 |" in lines
     empty = tmp_path / "empty.json"
     empty.write_text(json.dumps({"records": []}))
     assert "no records" in CliRunner().invoke(comparison.main, [str(empty)]).output
