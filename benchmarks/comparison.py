@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def markdown(records: Sequence[Record], metric: str) -> str:
     return "\n".join(lines)
 
 
-def paired(records: Sequence[Record], metric: str, ours: str = "calibrated") -> str:
+def tabulate_differences(records: Sequence[Record], metric: str, ours: str = "calibrated") -> str:
     """Return a table of how far ours is ahead of every method on every set, paired, ± half of the 95 % interval.
 
     Where ours is behind and the interval does not contain zero, the entry is bold.
@@ -64,7 +65,8 @@ def paired(records: Sequence[Record], metric: str, ours: str = "calibrated") -> 
             if gap is None:
                 texts.append("–")
                 continue
-            text = f"{sign * gap.mean:+.{digits}f} ±{gap.half:.{digits}f}".replace("0.", ".").replace("-", "−")
+            half = "" if math.isnan(gap.half) else f" ±{gap.half:.{digits}f}"
+            text = re.sub(r"(?<!\d)0\.", ".", f"{sign * gap.mean:+.{digits}f}{half}").replace("-", "−")
             texts.append(f"**{text}**" if sign * gap.mean < -gap.half else text)
         if method != ours:
             lines.append(f"| {method} | {' | '.join(texts)} |")
@@ -142,8 +144,8 @@ def main(path: Path, metric: str, picture: Path | None, is_paired: bool) -> None
     click.echo(
         f"{METRICS[metric]}, mean over {len({r['seed'] for r in records})} trials\n\n{markdown(records, metric)}\n"
     )
-    if is_paired:
-        click.echo(f"{paired(records, metric)}\n")
+    if is_paired and metric != "false_rejection":
+        click.echo(f"{tabulate_differences(records, metric)}\n")
     for line in behind(records, metric) if metric != "false_rejection" else []:
         click.echo(line)
     if picture is not None:

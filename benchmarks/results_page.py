@@ -34,6 +34,7 @@ FIGURES = {
     "target": "thresholds for target rates",
     "coverage": "known samples rejected against the target",
 }
+OURS = "calibrated"
 SHOWN = {"f": "F", "accuracy": "accuracy", "auroc": "AUROC", "oscr": "OSCR", "known_rejected": "known rejected"}
 BEST_MARKED = ("f", "accuracy", "auroc", "oscr")
 ALWAYS_SHOWN = ("openness-f", "openness-accuracy")
@@ -82,23 +83,34 @@ def copy_experiment(folder: Path, there: Path) -> None:
     there.mkdir(parents=True, exist_ok=True)
     for table in ("results.parquet", "times.parquet"):
         shutil.copyfile(folder / table, there / table)
+    copy_figures(folder, there)
+
+
+def copy_figures(folder: Path, there: Path) -> None:
+    """Copy the figures of one experiment."""
     for figure in FIGURES:
         source = folder / "figures" / f"{figure}.png"
         if source.exists():
             shutil.copyfile(source, there / f"{figure}.png")
 
 
-def merge_experiment(name: str, folder: Path, there: Path) -> None:
-    """Replace the rows of the methods of one experiment in ``folder``, and draw the figures of all methods again.
+def merge_experiment(name: str, folder: Path, there: Path) -> list[str]:
+    """Replace the rows of the methods that ``folder`` has, and draw the figures of all methods again.
 
-    Figures of one method or of thresholds for target rates need more than the tables: they are those of ``folder``.
+    Figures of one method or of thresholds for target rates need more than the tables: they are copied if ours has run.
+    Returns which methods have fewer trials than before.
     """
     merged = {}
     for table in ("results", "times"):
         read = read_experiment if table == "results" else lambda path: read_table(path, "times")
         old, new = (read(place / f"{table}.parquet") for place in (there, folder))
         merged[table] = merge_rows(name, old, new)
-    copy_experiment(folder, there)
+    before, after = (
+        t.groupby("method")["trial"].nunique() for t in (read_table(there / "times.parquet", "times"), merged["times"])
+    )
+    lost = [f"{name}: {m} has {after[m]} trials, {n} before" for m, n in before.items() if after[m] < n]
+    if OURS in set(read_table(folder / "times.parquet", "times")["method"]):
+        copy_figures(folder, there)
     for table, rows in merged.items():
         write_table(there / f"{table}.parquet", table, rows)
     results = merged["results"]
@@ -107,6 +119,7 @@ def merge_experiment(name: str, folder: Path, there: Path) -> None:
         for drawing in section.drawings:
             if (figure := drawing.name.removeprefix("figure-")) in FIGURES:
                 (there / f"{figure}.png").write_bytes(drawing.png)
+    return lost
 
 
 def merge_rows(name: str, old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
@@ -159,7 +172,8 @@ def main(folder: Path, out: Path, merge: bool) -> None:
         raise click.ClickException(f"{folder} has no results of {', '.join(EXPERIMENTS)}.")
     for name in names:
         if merge and (out / name / "results.parquet").exists():
-            merge_experiment(name, folder / name, out / name)
+            for line in merge_experiment(name, folder / name, out / name):
+                click.echo(line)
         else:
             copy_experiment(folder / name, out / name)
     shown = [name for name in EXPERIMENTS if name in names or (merge and (out / name / "results.parquet").exists())]

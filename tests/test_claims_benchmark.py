@@ -170,6 +170,10 @@ def test_merged_methods_replace_theirs_and_leave_the_others_as_a_run_of_all_woul
         line[: line.index("|", 1) + 1] for line in page.read_text().splitlines() if "|" in line[1:]
     }
     assert "![F-measure against openness](uiuc/openness-f.png)" in page.read_text()
+    assert "trials, " not in done.output
+    write_uiuc(tmp_path / "fewer", n_trials=2, methods=("svm",))
+    done = CliRunner().invoke(results_page.main, [str(tmp_path / "fewer"), "--out", str(out), "--merge"])
+    assert "uiuc: svm has 2 trials, 3 before" in done.output
 
 
 def test_codes_are_compared_on_the_same_trials_and_ours_with_the_best_of_the_others(tmp_path):

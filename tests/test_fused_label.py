@@ -474,3 +474,4 @@ def test_where_the_residual_prefers_another_class_the_text_names_it_and_what_it_
         for label in (e.candidate, e.residual_candidate):
             assert f"{100 * e.residuals[label] / e.length:.0f} %" in paragraph
         assert re.search(rf"class {e.residual_candidate}\b", paragraph)
+        assert "in the class that leaves least." in e.text  # by which known samples are compared

@@ -119,7 +119,7 @@ def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, 
             command(folder, "killed", "--jobs", "2"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=without_report,
+            env=without_report if attempt < 2 else None,
         )
         before = len(list(where.glob("trials/*/*.json")))
         deadline = time.monotonic() + 120

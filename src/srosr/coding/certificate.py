@@ -47,8 +47,9 @@ class Certificate:
         """Return this certificate with some rows from another one."""
         merged = []
         for field in fields(self):
-            merged.append(getattr(self, field.name).copy())
-            merged[-1][rows] = getattr(other, field.name)[chosen]
+            values = getattr(self, field.name).copy()
+            values[rows] = getattr(other, field.name)[chosen]
+            merged.append(values)
         return Certificate(*merged)
 
 

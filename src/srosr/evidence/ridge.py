@@ -124,7 +124,7 @@ def invert_positive(matrix: Array) -> Array:
 
 def solve_positive(matrix: Array, right: Array) -> Array:
     """Solve a positive definite system; for small ones scipy's own checks would take most of the time."""
-    # Symmetric: its transpose is the order of LAPACK, which then needs no other copy.
+    # Symmetric: its transpose is in the order of LAPACK, and need not be turned.
     _, solution, info = linalg.lapack.dposv(matrix.T, right, lower=1)
     if info != 0:
         return linalg.lstsq(matrix, right, check_finite=False)[0]

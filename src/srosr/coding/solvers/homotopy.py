@@ -140,8 +140,8 @@ def follow_paths(
     doubt : float
         BPDN: the level, relative to the first, below which a path ends as DOUBTFUL.
     """
-    # As a matrix that cannot be written, whether it can or not: Numba would compile all of this again for a model that
-    # is a memory map.
+    # As a matrix that cannot be written, whether it can or not: Numba would compile all of this again for one that
+    # cannot, such as a memory map of joblib's.
     gram = gram.view()
     gram.flags.writeable = False
     n_samples, n = corr.shape
