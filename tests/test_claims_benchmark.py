@@ -150,6 +150,7 @@ def test_the_page_has_its_tables_beside_it_and_the_claims_can_be_read_there(tmp_
     assert "63.0 minutes on one core" in CliRunner().invoke(main, [str(out)]).output
 
 
+@pytest.mark.slow
 def test_merged_methods_replace_theirs_and_leave_the_others_as_a_run_of_all_would_have_written_them(tmp_path):
     write_uiuc(tmp_path / "all")
     write_uiuc(tmp_path / "some", methods=("matched", "svm", "calibrated"), seed=1)

@@ -50,7 +50,7 @@ WHERE = [(name, trial) for name in TABLES for trial in range(1 if name == "mnist
 def test_every_committed_table_is_of_methods_that_the_experiment_has():
     for name in TABLES:
         there = {setting.name for setting in load_protocol(name).methods}
-        methods = set(read_experiment(DOCS / name / "results.parquet")["method"])
+        methods = set(pd.read_parquet(DOCS / name / "times.parquet", columns=["method"])["method"])
         assert methods <= there and set(LONG.get(name, ())) <= there
 
 
