@@ -16,7 +16,7 @@ It has three parts, each computed only where it is needed:
 2. Else null vectors N of the distinct atoms come from a pivoted Cholesky factor of their Gram matrix, and the code
    loses its part along them, :math:`z_0 = z - NN^Tz`.
 3. If :math:`z_0` has negative entries, :math:`\min\|u\|^2` subject to :math:`z_0 + Nu \ge 0` is a problem of least
-   distance, solved by nonnegative least squares.
+   distance: a division for one null vector, else solved by nonnegative least squares.
 
 A code that replaces another one gets its certificate in the same way, and replaces it only if that holds as well. Atoms
 closer to each other than Gram quantities resolve, about 1e-7 of their length, count as copies.
@@ -223,6 +223,8 @@ def _minimize_dependent(inner: Array, weights: Array, z: Array) -> Array:
     shortest = z - null @ (null.T @ z)
     if shortest.min() >= -_ZERO * size:
         return shortest
+    if n - rank == 1:
+        return size * _move_least(null[:, 0], shortest / size)
     found = _find_least_distance(null, shortest / size)
     return z if found is None else found * size
 
@@ -232,6 +234,18 @@ def _orthonormalize(columns: Array) -> Array:
     if columns.shape[1] == 1:
         return columns / np.linalg.norm(columns)
     return np.linalg.qr(columns)[0]
+
+
+def _move_least(null: Array, start: Array) -> Array:
+    """Return start + u null >= 0 with the least |u|, the common case of a single null vector in closed form."""
+    involved = null != 0.0
+    limits = -start[involved] / null[involved]
+    upward = null[involved] > 0.0
+    least, most = limits[upward].max(initial=-np.inf), limits[~upward].min(initial=np.inf)
+    step = least if least > 0.0 else min(most, 0.0)
+    out = start + step * null
+    out[np.flatnonzero(involved)[limits == step]] = 0.0
+    return out
 
 
 def _find_least_distance(null: Array, start: Array) -> Array | None:
