@@ -50,7 +50,7 @@ def _draw(figure: Figure, result: DemoResult) -> None:
     _draw_heading(figure, 0.978, "a", "Unknown scores of known and of unknown digits")
     _draw_scores(figure.add_subplot(_make_grid(figure, 0.948, 0.85, [1])[0]), result)
 
-    _draw_heading(figure, 0.795, "b", "Typical samples; in color, the candidate class")
+    _draw_heading(figure, 0.795, "b", "Typical samples; in color, the candidate class by all class scores")
     _draw_examples(figure, result, 0.756, 0.485)
 
     _draw_heading(
