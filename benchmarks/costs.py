@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import click
 
 from benchmarks import report
+from benchmarks.accuracy import _chosen
 from benchmarks.methods import TARGET_REJECTION
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, Trial
@@ -73,10 +74,7 @@ def main(name: str, seed: int, methods: str | None, repeat: int) -> None:
     out = report.console()
     table = report.new_table(out, "method", "fit s", "predict s", "memory / kernel matrix", "file MB")
     costs = {}
-    chosen = list(open_set_methods()) if methods is None else methods.split(",")
-    if unknown := set(chosen) - set(open_set_methods()):
-        raise click.BadParameter(f"{', '.join(sorted(unknown))} is not among: {', '.join(open_set_methods())}")
-    for method in chosen:
+    for method in _chosen(methods, open_set_methods(), "--methods"):
         found = [measure_cost(method, trial, seed) for _ in range(repeat)]
         fit, predict = min(c.fit for c in found), min(c.predict for c in found)
         costs[method] = c = replace(found[0], fit=fit, predict=predict)

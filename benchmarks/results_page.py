@@ -100,20 +100,15 @@ def merge_experiment(name: str, folder: Path, there: Path) -> list[str]:
     Figures of one method or of thresholds for target rates need more than the tables: they are copied if ours has run.
     Returns which methods have fewer trials than before.
     """
-    merged = {}
-    for table in ("results", "times"):
-        read = read_experiment if table == "results" else lambda path: read_table(path, "times")
-        old, new = (read(place / f"{table}.parquet") for place in (there, folder))
-        merged[table] = merge_rows(name, old, new)
-    before, after = (
-        t.groupby("method")["trial"].nunique() for t in (read_table(there / "times.parquet", "times"), merged["times"])
-    )
+    results = merge_rows(name, *(read_experiment(place / "results.parquet") for place in (there, folder)))
+    old, new = (read_table(place / "times.parquet", "times") for place in (there, folder))
+    times = merge_rows(name, old, new)
+    before, after = (table.groupby("method")["trial"].nunique() for table in (old, times))
     lost = [f"{name}: {m} has {after[m]} trials, {n} before" for m, n in before.items() if after[m] < n]
-    if OURS in set(read_table(folder / "times.parquet", "times")["method"]):
+    if OURS in set(new["method"]):
         copy_figures(folder, there)
-    for table, rows in merged.items():
-        write_table(there / f"{table}.parquet", table, rows)
-    results = merged["results"]
+    write_table(there / "results.parquet", "results", results)
+    write_table(there / "times.parquet", "times", times)
     coverage, methods = pd.DataFrame(columns=list(TABLES["coverage"])), list(dict.fromkeys(results["method"]))
     for section in draw_sections(results, coverage, {}, methods=methods):
         for drawing in section.drawings:

@@ -35,7 +35,7 @@ TRIALS = 2
 LARGEST = 3e-3
 
 
-def find_committed(name: str) -> pd.DataFrame:
+def find_committed(name: str) -> pd.Series:
     """Return the committed rows of the first trials, by trial, number of unknown classes, method and metric."""
     table = read_experiment(DOCS / name / "results.parquet")
     table = table[(table["trial"] < TRIALS) & ~table["method"].isin(LEFT_OUT.get(name, ()))]
