@@ -20,10 +20,13 @@ PACKAGE = Path(__file__).parent.parent / "src" / "srosr"
 ORDER = (
     "exceptions",
     "_support",
-    # X → dictionary → codes → evidence → tails → score → threshold → label
+    # work on other machines
+    "distributed",
+    # X → dictionary → codes → evidence (→ fewer atoms) → tails → score → threshold → label
     "dictionary",
     "coding",
     "evidence",
+    "atoms",
     "tails",
     "scoring",
     "thresholds",

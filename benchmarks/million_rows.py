@@ -88,7 +88,7 @@ def time_reading(table: Path) -> float:
     """Return the seconds to read all rows as predict does."""
     start = time.perf_counter()
     source = open_rows(table, labels="no", features=N_FEATURES)
-    n = sum(len(rows.X) for rows in source.batches(8388))
+    n = sum(len(rows.X) for rows in source.batches(4160))
     assert n > 0
     return time.perf_counter() - start
 

@@ -21,7 +21,7 @@ from srosr.evidence.table import (
 from srosr.scoring.calibration import calibrate
 from srosr.scoring.cross_test import CrossTester
 from srosr.scoring.fusion import STRENGTHS, choose_strength, find_prior, fit_fusion
-from srosr.scoring.splits import draw_cross_splits, draw_folds, draw_left_out_classes
+from srosr.scoring.splits import add_only_samples, draw_cross_splits, draw_folds, draw_left_out_classes
 
 SIGNS = np.array([DIRECTION[name] for name in EVIDENCE])
 SIZES = (12, 1, 7, 2, 40, 25)
@@ -346,8 +346,8 @@ def test_the_passes_equal_dictionaries_built_without_the_held_out_samples(kernel
 def test_if_every_class_has_one_sample_all_samples_of_left_out_classes_are_simulated_unknowns():
     X, y = World(2, n_known=6).known(1)
     tester = CrossTester(Dictionary(X, y, normalize=True), Lasso(0.05))
-    none = [np.empty(0, np.int64)] * 2
-    simulated = tester.test_simulated(none, [np.array([0, 3]), np.array([1, 2])])
+    none, left_out = [np.empty(0, np.int64)] * 2, [np.array([0, 3]), np.array([1, 2])]
+    simulated = tester.test_simulated(add_only_samples(none, left_out, tester.class_of), left_out)
     np.testing.assert_array_equal(simulated.sample, [0, 3, 1, 2])
     assert simulated.unknown.all()
     assert len(tester.test_known(none)) == 0

@@ -17,18 +17,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_runner import IDENTITY, METHODS, InThisProcess, Run, all_gone, run, tables, tasks_of, unix
-from work_for_runner import square, threads
+from work_for_runner import add_shared, count_shared, square, threads
 
 from srosr import __version__
-from srosr.experiments import dask_cluster
-from srosr.experiments.dask_cluster import ClusterError, DaskCluster
+from srosr.distributed import ClusterError, DaskCluster, ExecutorError, dask_cluster
 from srosr.experiments.local_processes import LocalProcesses
 from srosr.experiments.protocol import Source
 from srosr.experiments.protocol_file import parse_protocol
 from srosr.experiments.results_folder import ResultsFolder
-from srosr.experiments.runner import Failure, Summary
+from srosr.experiments.runner import Failure, Summary, make_executor
 from srosr.experiments.trial import RunSettings, run_trial
-from srosr.experiments.worker_task import ExecutorError
 from srosr.reports.reproduction import run_trial_task
 
 pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
@@ -137,7 +135,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, undisturbed, m
 
     other = tmp_path / "other"
     with pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ was lost\. Finished trials are kept"):
-        run(other, DaskCluster(cluster.address), tasks_of(N_TRIALS, {"seconds": 0.1}), progress=kill_at_two)
+        run(other, make_executor(cluster=cluster.address), tasks_of(N_TRIALS, {"seconds": 0.1}), progress=kill_at_two)
     n_kept = len(list(ResultsFolder.open_existing(other).records(METHODS)))
     assert n_kept >= 6
     assert run(other, InThisProcess(), tasks_of(N_TRIALS)) == Summary(30 - n_kept, n_kept, ())
@@ -191,7 +189,7 @@ def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, mach
         r"the worker (tcp://\S+) on \S+ cannot run the trials: the data set samples\.npz is not that of the run .*same"
     )
     with pytest.raises(ClusterError, match=message) as caught:
-        run(out, DaskCluster(cluster.address), tasks, run_trial_task)
+        run(out, make_executor(cluster=cluster.address), tasks, run_trial_task)
     address = re.search(message, str(caught.value))[1]
     log = (cluster.folder / "scheduler-0.log").read_text()
     assert re.search(rf"Register worker addr: {address} name: other\b", log)
@@ -220,7 +218,7 @@ def test_workers_that_are_missing_unsuitable_or_gone_are_reported(tmp_path, mach
         with pytest.raises(ClusterError, match=message):
             DaskCluster(cluster.address).__enter__()
     levels = logging.getLogger("distributed.client").level
-    with DaskCluster(cluster.address) as executor:
+    with make_executor(cluster=cluster.address) as executor:
         # A worker that joins later and has another version.
         with monkeypatch.context() as patch:
             patch.setattr(dask_cluster, "__version__", "9.9")
@@ -237,6 +235,15 @@ def test_workers_that_are_missing_unsuitable_or_gone_are_reported(tmp_path, mach
         with pytest.raises(ClusterError, match=r"no worker of tcp://\S+ is left\. Finished trials are kept"):
             list(executor.run(square, [1]))
     assert logging.getLogger("distributed.client").level == levels
+
+
+def test_workers_forget_what_tasks_share_when_the_run_ends():
+    with DaskCluster("local:2") as cluster:
+        answers = cluster.run(add_shared, range(6), shared=10)
+        index, result = next(answers)
+        assert result == index + 10 and max(cluster._client.run(count_shared).values()) == 1
+        assert len(list(answers)) == 5
+        assert set(cluster._client.run(count_shared).values()) == {0}
 
 
 def test_a_cluster_of_this_machine_gives_the_same_tables_and_leaves_no_orphans(tmp_path, undisturbed):

@@ -1,11 +1,21 @@
 """A dictionary's inner products are those of plain loops, computed once and never again."""
 
+import copy
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 import reference
 from reference import kernel_matrix, unit_rows
 
 from srosr import Dictionary, Lasso, Queries, sparse_encode
+from srosr._support.threads import ThreadPool
+from srosr.coding import batch as batch_module
+from srosr.dictionary import dictionary as module
+from srosr.evidence import map_coded_blocks
 
 GAMMA, DEGREE, COEF0 = 0.7, 2, 1.3
 KERNELS = {
@@ -191,6 +201,29 @@ def test_gram_is_computed_once(normalize):
     sparse_encode(QUERIES, dictionary, Lasso(0.1))
     queries = {row.tobytes() for row in QUERIES}
     assert all(a in queries or b in queries for a, b in kernel.pairs)
+
+
+@pytest.mark.parametrize("normalize", [False, True, "feature"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_scaled_features_are_those_of_queries_to_the_bit(kernel, normalize):
+    rng = np.random.default_rng(3)
+    dictionary = Dictionary(rng.normal(size=(5, 4)), kernel=kernel, normalize=normalize)
+    samples = np.vstack([rng.normal(size=(600, 4)), np.zeros((1, 4))])
+    queries = dictionary.query(samples)
+    rows, squares = dictionary.scale_features(samples)
+    np.testing.assert_array_equal(rows, queries.rows)
+    np.testing.assert_array_equal(squares, queries.squared_norms)
+
+
+def test_a_large_subset_has_its_part_of_the_gram_matrix():
+    rng = np.random.default_rng(4)
+    dictionary = Dictionary(rng.normal(size=(700, 5)), np.arange(700) % 3)
+    kept = rng.permutation(700)[:600]
+    part = dictionary.subset(kept)
+    assert not part.has_gram
+    gram = dictionary.gram
+    kept = kept[np.argsort(dictionary.labels[kept], kind="stable")]
+    np.testing.assert_array_equal(dictionary.subset(kept).gram, gram[np.ix_(kept, kept)])
 
 
 def test_self_similarities_of_queries_do_not_need_all_pairs_of_queries():
@@ -574,3 +607,120 @@ def test_text_and_numbers_in_one_list_of_labels_raise():
 def test_a_negative_definite_function_raises_when_the_dictionary_is_made():
     with pytest.raises(ValueError, match="kernel"):
         Dictionary(ATOMS, kernel=lambda A, B: -(A @ B.T), normalize=True)
+
+
+# --- what is computed once and kept -----------------------------------------------------
+
+
+def count_squares(monkeypatch):
+    """Return a list that grows with each computation of squared lengths, which takes a while."""
+    calls, compute = [], module.compare_to_self
+
+    def compare_to_self(kernel, rows):
+        calls.append(len(rows))
+        time.sleep(0.02)
+        return compute(kernel, rows)
+
+    monkeypatch.setattr(module, "compare_to_self", compare_to_self)
+    return calls
+
+
+def run_at_once(work, n=4):
+    """Return what several threads get that start together."""
+    start = Barrier(n)
+
+    def wait_and_work(_):
+        start.wait()
+        return work()
+
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(wait_and_work, range(n)))
+
+
+def test_squared_lengths_are_computed_once_until_there_is_a_gram_matrix(monkeypatch):
+    dictionary = build("rbf", normalize=False)
+    calls = count_squares(monkeypatch)
+    first, *others = run_at_once(lambda: dictionary.squared_norms)
+    assert calls == [len(ATOMS)]
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+    first[:] = -1.0
+    np.testing.assert_array_equal(dictionary.squared_norms, others[0])
+    part = dictionary.subset([0, 3])
+    np.testing.assert_array_equal(part.squared_norms, others[0][[0, 3]])
+    gram = dictionary.gram
+    gram[0, 0] = 7.0
+    assert dictionary.squared_norms[0] == 7.0, "the diagonal of the Gram matrix, to the bit"
+
+
+def test_blocks_of_samples_share_the_squared_lengths_of_the_atoms(monkeypatch):
+    monkeypatch.setattr(batch_module, "_GRAM_BYTES", 0)
+    dictionary, samples = build(), [build().query(QUERIES[:1]) for _ in range(3)]
+    calls = count_squares(monkeypatch)
+    for queries in samples:
+        sparse_encode(queries, dictionary, Lasso(0.1))
+    assert not dictionary.has_gram and calls == [len(ATOMS)]
+
+
+@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_of_a_dictionary_works_with_a_lock_of_its_own(clone):
+    dictionary = build()
+    squares = dictionary.squared_norms
+    twin = clone(dictionary)
+    np.testing.assert_array_equal(twin.squared_norms, squares)
+    np.testing.assert_array_equal(twin.gram, dictionary.gram)
+    assert twin._lock is not dictionary._lock
+
+
+class SlowRows(np.ndarray):
+    """Rows that count how often some of them are copied, which takes a while."""
+
+    copies = 0
+
+    def __getitem__(self, index):
+        if isinstance(index, np.ndarray):
+            type(self).copies += 1
+            time.sleep(0.02)
+        return super().__getitem__(index)
+
+
+def test_threads_copy_the_rows_of_a_subset_once(monkeypatch):
+    monkeypatch.setattr(SlowRows, "copies", 0)
+    part = build().subset(np.arange(2, 9))
+    expected = part.subset([1, 2]).rows
+    part._rows = (part._rows[0].view(SlowRows), part._rows[1])
+    first, *others = run_at_once(lambda: part.rows)
+    assert SlowRows.copies == 1 and all(rows is first for rows in others)
+    np.testing.assert_array_equal(first[1:3], expected)
+
+
+def test_threads_with_a_batch_each_compute_what_the_dictionary_keeps_once(monkeypatch):
+    dictionary, pool, calls = build(), ThreadPool(0), []
+
+    def make_batch():
+        return batch_module.Batch(dictionary, Lasso(0.1), 1e-6, None, 1, pool)
+
+    def compute(*_, **options):
+        calls.append(options)
+        time.sleep(0.02)
+        return object()
+
+    monkeypatch.setattr(batch_module, "Spectrum", compute)
+    for work in (lambda: make_batch().keep("single", compute), lambda: make_batch().spectrum):
+        calls.clear()
+        first, *others = run_at_once(work)
+        assert len(calls) == 1 and all(other is first for other in others)
+
+
+def test_threads_over_blocks_of_samples_compute_the_gram_matrix_once(monkeypatch):
+    dictionary, calls, compute = build(), [], Dictionary._gram_work
+
+    def start_gram(self):
+        calls.append(len(self))
+        time.sleep(0.05)
+        return compute(self)
+
+    monkeypatch.setattr(Dictionary, "_gram_work", start_gram)
+    samples = np.abs(RNG.standard_normal((4 * 256, 5)))
+    parts = map_coded_blocks(lambda queries, codes: len(codes), samples, dictionary, Lasso(0.1), n_jobs=4)
+    assert parts == [256] * 4 and calls == [len(ATOMS)]

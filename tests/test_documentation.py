@@ -17,7 +17,7 @@ from benchmarks import house
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-SUBPACKAGES = ("datasets", "metrics", "rivals", "features", "experiments", "model_selection")
+SUBPACKAGES = ("datasets", "metrics", "rivals", "features", "distributed", "experiments", "model_selection")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 PAGES = [page for page in PAGES if not {"_build", "auto_examples"} & set(page.relative_to(ROOT).parts)]
 

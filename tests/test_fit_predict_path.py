@@ -77,6 +77,14 @@ def test_the_documented_call_path_of_fit_is_the_one_taken(world):
     assert find_missing_step(steps, calls) is None
 
 
+def test_the_documented_call_path_of_fit_with_atoms_is_the_one_taken(world):
+    X, y, _ = world
+    calls = trace_calls(lambda: SROSRClassifier(atoms=0.5, random_state=0).fit(X, y))
+    steps = documented_steps("The call path of `fit` with `atoms`")
+    assert len(steps) > 10
+    assert find_missing_step(steps, calls) is None
+
+
 def test_the_documented_call_path_of_predict_is_the_one_taken(world, fitted):
     steps = documented_steps("The call path of `predict`")
     assert len(steps) > 10

@@ -126,6 +126,23 @@ def test_weights_that_generated_the_classes_are_found():
     np.testing.assert_allclose(fusion.weights / fusion.scale, right, atol=0.06)
 
 
+def test_weights_of_very_many_numbers_are_fitted_to_evenly_spaced_samples_of_every_batch(monkeypatch):
+    kinds, batches, truth = draw_scores(6, n=600)
+    n_numbers = sum(map(len, truth)) * batches[0][kinds[0]].shape[1] * len(kinds)
+    every = fit_class_fusion(kinds, batches, truth)
+    monkeypatch.setattr("srosr.scoring.class_weights.MOST_NUMBERS", n_numbers)
+    np.testing.assert_array_equal(fit_class_fusion(kinds, batches, truth).weights, every.weights)
+    monkeypatch.setattr("srosr.scoring.class_weights.MOST_NUMBERS", n_numbers // 3)
+    fewer = fit_class_fusion(kinds, batches, truth)
+    np.testing.assert_array_equal(fewer.scale, every.scale)
+    third = [{kind: scores[::3] for kind, scores in batch.items()} for batch in batches]
+    monkeypatch.undo()
+    scales = iter(every.scale)  # these come from all samples
+    monkeypatch.setattr("srosr.scoring.class_weights._measure_spread", lambda batches: next(scales))
+    expected = fit_class_fusion(kinds, third, [classes[::3] for classes in truth])
+    np.testing.assert_array_equal(fewer.weights, expected.weights)
+
+
 def find_prior(kinds):
     return np.array([FAVORED_PRIOR if kind in FAVORED else PRIOR for kind in kinds])
 

@@ -113,15 +113,14 @@ def test_our_rule_after_the_papers_is_fitted_on_its_own(monkeypatch):
 
 
 @pytest.mark.parametrize(("kernel", "problem"), [("rbf", Ridge(0.1)), ("chi2", None), ("rbf", None)])
-def test_other_kernels_have_their_gram_matrix_whatever_its_size(kernel, problem, monkeypatch):
-    """It is what checks a kernel, and ridge regression takes it."""
+def test_other_kernels_need_no_gram_matrix_but_for_ridge_regression(kernel, problem, monkeypatch):
     options = {"kernel": kernel, "problem": problem, "n_repeats": 2, "random_state": 0}
     methods = [SROSRClassifier(rule="paper", threshold=0.01, **options), SCIRejection(**options)]
     expected = [_fitted(clf).unknown_score(NEW) for clf in methods]
     monkeypatch.setattr(batch, "_GRAM_BYTES", 0)
     for clf, scores in zip(methods, expected, strict=True):
         large = _fitted(clf)
-        assert large.dictionary_.has_gram
+        assert large.dictionary_.has_gram == isinstance(problem, Ridge)
         np.testing.assert_allclose(large.unknown_score(NEW), scores, atol=1e-9)
 
 

@@ -39,7 +39,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["open-set-recognition", "how-it-works", "questions"])
+@pytest.mark.parametrize("page", ["open-set-recognition", "how-it-works", "small-dictionaries", "questions"])
 def test_the_sessions_of_the_guide_run_as_printed(page):
     path = Path(__file__).resolve().parents[1] / "docs" / "guide" / f"{page}.md"
     failed, tried = doctest.testfile(str(path), module_relative=False, encoding="utf-8")

@@ -77,7 +77,14 @@ WRONG = {
     "large": BOUNDED | {"model/near"},
 }
 SCORES = {"held_out/scores", "held_out/simulated", "threshold/value", "threshold/per_class"}
-OF_ANY_TYPE = {"classes", "dictionary/labels", "threshold/value", "threshold/per_class", "unknown_label"}
+OF_ANY_TYPE = {
+    "classes",
+    "dictionary/labels",
+    "dictionary/values",
+    "threshold/value",
+    "threshold/per_class",
+    "unknown_label",
+}
 
 
 def cannot_be_right(key, how, score_range):
@@ -173,6 +180,8 @@ def cannot_be_a_setting(path, bad, settings):
         return not empty if group in ("choice", "parameters", "tuned") else True
     if group in ("choice", "tuned"):
         return False  # kept to be read, not to compute with
+    if group == "threshold" and inside[0] == "standard_error":
+        return bad is not MISSING and bad is not None and not isinstance(bad, float)
     if group == "threshold":
         return bad is MISSING
     if group == "parameters":

@@ -16,12 +16,11 @@ import pytest
 import work_for_runner
 from work_for_runner import METHODS, METRICS, record, square, threads, times, unpicklable, work
 
-from srosr.experiments.dask_cluster import DaskCluster
+from srosr.distributed import DaskCluster, ExecutorError, LostTask, call_task
 from srosr.experiments.local_processes import LocalProcesses
 from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
 from srosr.experiments.runner import Failure, Summary, TrialTask, make_executor, run_trials
-from srosr.experiments.worker_task import ExecutorError, LostTask, call_task
 
 IDENTITY = {"experiment": "letters", "protocol": {"seed": 0}}
 SAME = ("results.parquet", "results.csv", "coverage.csv", "failures.csv")

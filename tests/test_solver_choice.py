@@ -16,6 +16,7 @@ from srosr.coding.solvers.least_squares import RidgeSolver
 from srosr.coding.solvers.omp import OnDemandPursuit, Pursuit
 from srosr.coding.solvers.on_demand import OnDemandPath
 from srosr.coding.solvers.reverse_path import FactoredPath, ReversePath
+from srosr.coding.solvers.screened_path import ScreenedPath
 from srosr.coding.solvers.solver import Solution, Solver
 from srosr.coding.sparse_rows import to_sparse_rows
 
@@ -42,7 +43,7 @@ def test_the_cheapest_solver_that_supports_the_batch_is_chosen(problem, size, ex
 
 
 @pytest.mark.parametrize(
-    ("problem", "expected"), [(Lasso(0.1), OnDemandPath), (BPDN(0.1), OnDemandPath), (OMP(3), OnDemandPursuit)]
+    ("problem", "expected"), [(Lasso(0.1), ScreenedPath), (BPDN(0.1), OnDemandPath), (OMP(3), OnDemandPursuit)]
 )
 def test_without_a_gram_matrix_columns_are_computed_on_demand(problem, expected, monkeypatch):
     monkeypatch.setattr(batch_module, "_GRAM_BYTES", 0)

@@ -15,12 +15,12 @@ import pytest
 
 from srosr import CalibrationWarning, SROSRClassifier, openness
 from srosr.datasets import load_dataset
+from srosr.distributed import UnfitWorkerError
 from srosr.experiments import trial as trials
 from srosr.experiments.protocol import UNKNOWN, MethodSetting, Source
 from srosr.experiments.protocol_file import parse_protocol
 from srosr.experiments.trial import METRICS, TARGETS, RunSettings, compute_metrics, run_trial
 from srosr.experiments.trial_methods import MethodPredictions
-from srosr.experiments.worker_task import UnfitWorkerError
 
 SMALL = """
 methods = ["calibrated", "paper", "naive", "knn", "w-svm-original"]

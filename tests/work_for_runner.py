@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from srosr.experiments import ExecutorError, make_executor
+from srosr.distributed import ExecutorError, UnfitWorkerError
+from srosr.experiments import make_executor
 from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
 from srosr.experiments.runner import TrialTask, run_trials
-from srosr.experiments.worker_task import UnfitWorkerError
 
 METHODS = ("calibrated", "w-svm", "osnn")
 METRICS = ("f", "accuracy", "auroc")
@@ -120,3 +120,14 @@ def main():
     except (ResultsFolderError, ExecutorError) as error:
         sys.exit(f"Error: {error}")
     print("done", summary.n_done, summary.n_skipped, len(summary.failures))
+
+
+def add_shared(number, *, shared):
+    return number + shared
+
+
+def count_shared():
+    """Return of how many runs this worker holds what their tasks share."""
+    from srosr.distributed import dask_cluster
+
+    return len(dask_cluster._SHARED)

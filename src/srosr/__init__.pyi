@@ -1,3 +1,10 @@
+from .atoms import CondensedAtoms as CondensedAtoms
+from .atoms import DictionaryLearningAtoms as DictionaryLearningAtoms
+from .atoms import KMeansAtoms as KMeansAtoms
+from .atoms import KMedoidsAtoms as KMedoidsAtoms
+from .atoms import LearnAtoms as LearnAtoms
+from .atoms import RandomAtoms as RandomAtoms
+from .atoms import SelectAtoms as SelectAtoms
 from .classifiers import Decisions as Decisions
 from .classifiers import OpenSetClassifier as OpenSetClassifier
 from .classifiers import SRCClassifier as SRCClassifier

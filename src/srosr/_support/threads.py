@@ -1,14 +1,15 @@
-"""Threads over samples: a pool that Ctrl-C can stop, and one BLAS thread while it works."""
+"""Threads over samples: a pool that Ctrl-C can stop, one BLAS thread while it works, several items at a time."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -16,6 +17,9 @@ from threadpoolctl import ThreadpoolController
 # Seconds between checks for Ctrl-C where the system does not break a wait, and how long threads may take to notice it.
 _CHECK_INTERVAL = 0.2
 _PATIENCE = 0.3
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Job:
@@ -58,6 +62,11 @@ class ThreadPool:
         self.stop = np.zeros(1, np.uint8)
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads = [Thread(target=self._work, daemon=True, name=f"srosr-{i}") for i in range(n_threads)]
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads, 0 if jobs run in the calling thread."""
+        return len(self._threads)
 
     def __enter__(self) -> ThreadPool:
         for thread in self._threads:
@@ -103,10 +112,47 @@ class ThreadPool:
                 job.run()
 
 
+def map_ahead(function: Callable[[T], R], items: Iterator[T], pool: ThreadPool) -> Iterator[R]:
+    """Yield ``function(item)`` of every item in order, of as many at a time as the pool has threads.
+
+    The calling thread fetches items, one more than there are threads at work. What fetching an item raises is raised
+    after the results of the items before it.
+    """
+    jobs: deque[Job] = deque()
+    error: Exception | None = None
+    while error is None:
+        try:
+            jobs.append(pool.submit(function, next(items)))
+        except StopIteration:
+            break
+        except Exception as raised:
+            error = raised
+            break
+        if len(jobs) > pool.n_threads:
+            yield jobs.popleft().result()
+    while jobs:
+        yield jobs.popleft().result()
+    if error is not None:
+        raise error
+
+
 @cache
 def _blas_libraries() -> list[Any]:
     """Return the loaded BLAS libraries; finding them takes milliseconds, so it is done once."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def _set_blas_threads(library: Any, n_threads: int) -> None:
+    """Set the number of threads of a BLAS library, from any thread.
+
+    Newer versions of threadpoolctl let only one thread do so, the first that did, until its control is cleared.
+    """
+    clear_control = getattr(library, "clear_controlling_thread", None)
+    if clear_control is not None:
+        clear_control(force=True)
+    library.set_num_threads(n_threads)
+    if clear_control is not None:
+        clear_control(force=True)
 
 
 _lock = Lock()
@@ -127,7 +173,7 @@ def one_blas_thread() -> Iterator[None]:
             if _n_users == 0:
                 _threads_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
                 for library, _ in _threads_before:
-                    library.set_num_threads(1)
+                    _set_blas_threads(library, 1)
             _n_users += 1
             counted = True
         yield
@@ -136,7 +182,7 @@ def one_blas_thread() -> Iterator[None]:
             _n_users -= counted
             if counted and _n_users == 0:
                 for library, n_threads in _threads_before:
-                    library.set_num_threads(n_threads)
+                    _set_blas_threads(library, n_threads)
 
 
 @contextmanager

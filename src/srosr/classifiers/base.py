@@ -191,7 +191,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_positive("risk_weight", self.risk_weight)
         self._check_threshold(self.threshold)
 
-    def _check_training_set(self, X: Any, y: Any) -> tuple[Array, AnyArray]:
+    def _check_training_set(self, X: Any, y: Any) -> tuple[AnyArray, AnyArray]:
         """Check samples and labels, set ``classes_`` and ``unknown_label_``, and return both as arrays."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         try:
@@ -201,7 +201,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 check_classification_targets(y)
         except TypeError as error:
             raise ValueError(f"y must hold one kind of label, numbers or text: {error}") from None
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
+        X, y = self._store(X), np.asarray(y)
         if y.dtype.kind not in "biufUO":
             raise ValueError(f"y holds labels of type {y.dtype}; use numbers or text.")
         classes = np.unique(y)
@@ -209,6 +209,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(f"y has one class, {classes.tolist()[0]!r}; at least two classes are needed.")
         self.classes_, self.unknown_label_ = classes, resolve_unknown_label(self.unknown_label, classes)
         return X, y
+
+    def _store(self, X: Any) -> AnyArray:
+        """Return training samples that have been checked as they are stored."""
+        return np.asarray(X, dtype=np.float64)
 
     # -- thresholds --------------------------------------------------------------------------------------
 
@@ -349,11 +353,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return self._predict_raw(self._check_queries(X)).class_scores
 
     def _check_queries(self, X: Any) -> Any:
-        """Check samples and return them as an array."""
+        """Check samples and return them as an array, row after row: how they lay in memory decides no last bit."""
         check_is_fitted(self, "classes_")
         if is_plain_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
-            return X
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+            return np.ascontiguousarray(X)
+        return validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
 
     # -- files and classes -------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from ..scoring import (
     CalibratedRule,
     Calibration,
     CrossTest,
-    count_atoms,
     fit_calibrated_rule,
     fit_tails,
     rescale_fusion,
@@ -66,10 +65,13 @@ def append_class(dictionary: Dictionary, X: Array, label: Any) -> tuple[Dictiona
     return dictionary, number
 
 
-def move_cross_tests(calibration: Calibration, old: Dictionary, new: Dictionary) -> CrossTests:
+def move_cross_tests(
+    calibration: Calibration, old: Dictionary, new: Dictionary, *, of_atoms: bool = True
+) -> CrossTests:
     """Return the cross-tests with the class and atom numbers of another dictionary, without rows it does not have.
 
-    A sum of residuals over the other classes grows with their number, so the non-matched sums are scaled by it.
+    If the samples are not the atoms (``of_atoms`` is False) they keep their numbers. A sum of residuals over the other
+    classes grows with their number, so the non-matched sums are scaled by it.
     """
     old_classes, new_classes = np.asarray(old.classes_), np.asarray(new.classes_)
     classes = _find_places(old_classes.tolist(), new_classes.tolist())
@@ -81,7 +83,7 @@ def move_cross_tests(calibration: Calibration, old: Dictionary, new: Dictionary)
         rows = rows[stay]
         return replace(
             rows,
-            sample=atoms[rows.sample],
+            sample=atoms[rows.sample] if of_atoms else rows.sample,
             truth=classes[rows.truth],
             candidate=classes[rows.candidate],
             residual_candidate=classes[rows.residual_candidate],
@@ -98,11 +100,13 @@ def _find_places(old: list[Any], new: list[Any]) -> IntArray:
 
 
 def update_calibration(
-    old: Calibration, cross_tests: CrossTests, dictionary: Dictionary, tail_size: float | str
+    old: Calibration, cross_tests: CrossTests, sizes: IntArray, tail_size: float | str
 ) -> Calibration:
-    """Fit tails and distribution to new cross-tests; the weights of evidence and class scores stay."""
+    """Fit tails and distribution to new cross-tests; the weights of evidence and class scores stay.
+
+    ``sizes`` counts the samples of each class.
+    """
     known, simulated, held_out = cross_tests
-    sizes = count_atoms(dictionary)
     weight = 0.0 if old.tails is None else old.tails.weight
     tails = fit_tails(known, sizes, tail_size, weight) if len(known) else None
     pooled = np.array([n < MIN_SAMPLES for n in sizes] if tails is None else tails.pooled)

@@ -7,18 +7,25 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import AnyArray, Array
 from .._support.parameter_checks import check_n_jobs
-from .._support.threads import one_blas_thread
+from .._support.threads import ThreadPool, one_blas_thread
 from ..coding import Codes, Lasso, Problem, gram_wanted, problem_names, sparse_encode
 from ..dictionary import Dictionary, Queries
-from ..evidence import Evidence, build_evidence, measure_codes
+from ..evidence import Evidence, build_evidence, map_blocks, map_coded_blocks, measure_codes
 from .base import OpenSetClassifier, RawPrediction
 
 #: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.02)
+# Atoms on which a user's kernel is checked where the Gram matrix of all is too large.
+_CHECKED = 2048
+# From so many samples on, those in single precision stay so.
+_MANY = 4096
+# Samples for which it is worth starting a thread that computes their similarities.
+_SPREAD_ROWS = 512
 # Similarities to the atoms held at once during prediction, in bytes.
 _BLOCK_BYTES = 256 * 2**20
 
@@ -66,19 +73,32 @@ class DictionaryClassifier(OpenSetClassifier):
     def _problem(self) -> Problem:
         return DEFAULT_PROBLEM if self.problem is None else self.problem
 
-    def _build_dictionary(self, X: Array, y: AnyArray) -> Dictionary:
-        """Build the dictionary of training samples, with its Gram matrix if that is small."""
-        dictionary = Dictionary(
-            X, y, kernel=self.kernel, normalize=self.normalize, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
+    def _store(self, X: Any) -> AnyArray:
+        """Return training samples as they are stored: many in single precision stay so."""
+        return np.asarray(X, dtype=np.float32 if X.dtype == np.float32 and len(X) > _MANY else np.float64)
+
+    def _make_dictionary(self, X: AnyArray, y: AnyArray) -> Dictionary:
+        """Make the dictionary of samples, without its Gram matrix."""
+        return Dictionary(
+            X, y, kernel=self.kernel, normalize=self.normalize, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+            dtype=str(X.dtype) if X.dtype == np.float32 else "float64",
+        )  # fmt: skip
+
+    def _build_dictionary(self, X: AnyArray, y: AnyArray) -> Dictionary:
+        """Build the dictionary of atoms, with its Gram matrix if that is small."""
+        dictionary = self._make_dictionary(X, y)
         squares = dictionary.squared_norms
         for label, part in zip(np.asarray(dictionary.classes_), dictionary.class_slices, strict=True):
             if not (squares[part] > 0).any():
                 raise ValueError(f"X: all samples of class {label} are zero; give one that is not.")
         # Every later step starts from these products: they must not depend on the number of BLAS threads.
-        if gram_wanted(dictionary):
-            with one_blas_thread():
+        with one_blas_thread():
+            if gram_wanted(dictionary, self._problem):
                 _ = dictionary.gram
+            elif callable(self.kernel):
+                # The Gram matrix of some atoms checks whether a kernel may be one.
+                some = np.unique(np.arange(_CHECKED) * dictionary.n_atoms // _CHECKED)
+                _ = dictionary.subset(some).gram
         return dictionary
 
     # -- prediction --------------------------------------------------------------------------------------
@@ -90,9 +110,11 @@ class DictionaryClassifier(OpenSetClassifier):
         return super()._check_queries(X)
 
     def _predict_raw(self, X: Any) -> RawPrediction:
-        evidence = self._gather_evidence(X)
-        scores = self._select_class_scores(evidence)
-        return RawPrediction(scores.argmax(axis=1), self._score_evidence(evidence), scores, evidence.empty)
+        # One BLAS thread for all of it: no answer depends on the machine, or on what else predicts in this process.
+        with one_blas_thread():
+            evidence = self._gather_evidence(X)
+            scores = self._select_class_scores(evidence)
+            return RawPrediction(scores.argmax(axis=1), self._score_evidence(evidence), scores, evidence.empty)
 
     def _select_class_scores(self, evidence: Evidence) -> Array:
         """Return the class scores by which samples are labeled."""
@@ -102,9 +124,13 @@ class DictionaryClassifier(OpenSetClassifier):
         """Code samples that have been checked and build their evidence table."""
         # Among copies of a sample the last bit decides which scores higher: one thread, whatever the machine.
         with one_blas_thread():
-            return Evidence.concatenate(
-                [self._build_evidence(queries, codes) for queries, codes in self._encode_blocks(X)]
-            )
+            if isinstance(X, Queries) or gram_wanted(self.dictionary_, self.problem_):
+                parts = []
+                for queries, codes in self._encode_blocks(X):
+                    parts += map_blocks(self._build_evidence, queries, codes, self.n_jobs)
+            else:
+                parts = map_coded_blocks(self._build_evidence, X, self.dictionary_, self.problem_, self.n_jobs)
+            return Evidence.concatenate(parts)
 
     def _encode_blocks(self, X: Any) -> Iterator[tuple[Queries, Codes]]:
         """Code samples that have been checked, one block at a time."""
@@ -115,8 +141,15 @@ class DictionaryClassifier(OpenSetClassifier):
         for start in range(0, len(X), n_rows):
             block = X[start : start + n_rows]
             if not isinstance(block, Queries):
-                block = dictionary.query_features(np.ascontiguousarray(block, dtype=np.float64))
+                block = self._query_features(np.ascontiguousarray(block, dtype=np.float64))
             yield block, sparse_encode(block, dictionary, self.problem_, n_jobs=self.n_jobs)
+
+    def _query_features(self, block: Array) -> Queries:
+        """Compute the similarities of samples, many of them in threads, but for a kernel of the user's."""
+        if len(block) < 2 * _SPREAD_ROWS or callable(self.kernel):
+            return self.dictionary_.query_features(block)
+        with ThreadPool(min(int(effective_n_jobs(self.n_jobs)), len(block) // _SPREAD_ROWS)) as pool:
+            return self.dictionary_.query_features(block, spread=pool.map)
 
     def _build_evidence(self, queries: Queries, codes: Codes) -> Evidence:
         """Build the evidence of the codes alone."""

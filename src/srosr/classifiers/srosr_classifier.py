@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._support.array_types import AnyArray, Array
+from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import (
     check_choice,
     check_count,
@@ -21,34 +22,50 @@ from .._support.parameter_checks import (
 )
 from .._support.threads import one_blas_thread
 from ..coding import Codes, Problem, gram_wanted
-from ..dictionary import Dictionary, Queries
+from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, Queries
 from ..evidence import (
     EVIDENCE,
     FIRST_EVIDENCE,
     LEAST_SQUARES,
     ClassScorer,
     Evidence,
+    HoldOut,
+    LandmarkScorer,
+    RegressionSamples,
     build_evidence,
     find_class_scores,
     list_class_scores,
     list_evidence,
+    make_class_scorer,
     measure_codes,
 )
 from ..scoring import (
     CalibratedRule,
     Calibration,
+    CodedHoldOut,
     CrossTest,
     CrossTester,
     HeldOutScores,
     TailRule,
+    build_cross_test,
     calibrate,
-    draw_cross_splits,
-    draw_folds,
+    count_atoms,
+    cross_fit,
+    draw_class_passes,
     split_off_calibration,
 )
 from ..thresholds import CalibrationSplit
 from .class_changes import append_class, append_labels, check_new_label, move_cross_tests, update_calibration
 from .dictionary_classifier import DictionaryClassifier
+from .small_dictionary import (
+    AtomFinder,
+    NewClass,
+    check_atoms,
+    check_small_recalibration,
+    find_nearest_samples,
+    make_sampler,
+    stand_in,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -80,10 +97,18 @@ class SROSRClassifier(DictionaryClassifier):
         Parameters of the named kernels.
     normalize : bool or {"feature", "kernel"}, default True
         Scale samples to unit length, see :class:`Dictionary`.
+    atoms : float, int or object with fit_resample, optional
+        A small dictionary: a share of each class, a number of atoms a class (both stand for :class:`LearnAtoms`), or an
+        object such as :class:`SelectAtoms`. None: all training samples are atoms. Class scores and calibration use all
+        samples in any case, those that are no atoms too: samples are held out by five folds, whatever ``n_repeats`` and
+        ``holdout``. The sampler's ``normalize`` is set to what this classifier does.
     n_repeats : int, default 50
         Number of splits of the training samples into cross-train and cross-test samples (the paper's L).
     holdout : float, default 0.2
         Share of each class that a split holds out.
+    max_codings : int, optional
+        The most held-out samples that each of the three passes of a fit codes, drawn evenly from all classes. None is
+        10,000, and 20,000 in the first pass, to which tails are fitted. More lower ``threshold_info_.standard_error``.
     tail_size : float or "auto", default 0.1
         Share of the errors that make a tail (the paper's :math:`\rho`); "auto" chooses it by goodness of fit.
     rule : {"calibrated", "paper", "matched"}, default "calibrated"
@@ -145,7 +170,8 @@ class SROSRClassifier(DictionaryClassifier):
         Names of the class scores and their weights in the fused class score; only "residual" where candidates are those
         of the smallest residual and no evidence needs the others.
     training_rows_ : ndarray of int
-        Rows of the training samples that are atoms: atom i is row ``training_rows_[dictionary_.order[i]]``.
+        Rows of the training samples that are atoms: atom i is row ``training_rows_[dictionary_.order[i]]``. Of learned
+        atoms (``learned_atoms_``), which are no samples, it is the nearest sample of the same class.
     pooled_ : ndarray of bool (n_classes,)
         Classes of fewer than ten samples, which share the tails of all classes. (All classes share the fused score and
         its distribution.)
@@ -174,8 +200,10 @@ class SROSRClassifier(DictionaryClassifier):
     degree: float = 3
     coef0: float = 1.0
     normalize: bool | str = True
+    atoms: Any = None
     n_repeats: int = 50
     holdout: float = 0.2
+    max_codings: int | None = None
     tail_size: float | str = 0.1
     rule: str = "calibrated"
     label_by: str = "fused"
@@ -195,7 +223,7 @@ class SROSRClassifier(DictionaryClassifier):
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> SROSRClassifier:
+    def fit(self, X: Any, y: Any, *, cluster: str | None = None) -> SROSRClassifier:
         """Learn the known classes and, from them alone, when a sample is unknown.
 
         Parameters
@@ -205,22 +233,44 @@ class SROSRClassifier(DictionaryClassifier):
         y : array-like (n_samples,)
             Their classes, at least two. With three or more the weights of the evidence are learned, with two they are
             those of a prior. A class may have a single sample; from ten samples on it has tails of its own.
+        cluster : str, optional
+            A Dask cluster whose workers code the held-out samples: the address of a scheduler, such as
+            "tcp://127.0.0.1:8786", or "local:2" for two processes on this machine. The model is the same, to the bit if
+            the workers have the same libraries and the same kind of processor.
 
         Warns
         -----
         CalibrationWarning
             Where there are too few held-out samples for the target rate of false rejection.
+
+        Raises
+        ------
+        srosr.distributed.ClusterError
+            If the cluster cannot be reached, has workers of another version, or is lost; the classifier is as before.
         """
-        return super().fit(X, y)
+        if cluster is None:
+            return super().fit(X, y)
+        from ..distributed import DaskCluster
+
+        with DaskCluster(cluster, work="code held-out samples", after_loss="Nothing was fitted.") as workers:
+            self._workers = workers
+            try:
+                return super().fit(X, y)
+            finally:
+                del self._workers
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("rule", self.rule, RULES)
         check_choice("label_by", self.label_by, LABELS)
         self._check_evidence_kinds()
+        check_atoms(self.atoms)
+        if self.atoms is not None and isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError('atoms needs features, which kernel="precomputed" has not: leave it out.')
         check_choice("calibration", self.calibration, ("cross", "split"))
         check_count("n_repeats", self.n_repeats)
         check_rate("holdout", self.holdout)
+        check_count("max_codings", self.max_codings, none=True)
         check_rate("calibration_size", self.calibration_size)
         check_tail_size(self.tail_size)
         check_share("openness", self.openness)
@@ -233,14 +283,68 @@ class SROSRClassifier(DictionaryClassifier):
         if self.calibration == "split":
             usable: AnyArray = np.asarray(np.diagonal(X) > 0 if is_gram else X.any(axis=1))
             kept, split = split_off_calibration(y, usable, self.calibration_size, check_random_state(self.random_state))
-        dictionary = self._build_dictionary(X[np.ix_(kept, kept)] if is_gram else X[kept], y[kept])
         self._calibration_samples = None
         if len(split):
             self._calibration_samples = Queries(X[np.ix_(split, kept)], np.diagonal(X)[split]) if is_gram else X[split]
         self._calibration_labels = y[split]
         self.problem_ = self._problem
         self.training_rows_, self._n_rows, self._grown = kept, len(y), False
-        self._calibrate(dictionary)
+        self.learned_atoms_ = False
+        self._n_samples: int | None = None  # those that calibrate, where they are not the atoms
+        if len(split):
+            X, y = X[np.ix_(kept, kept)] if is_gram else X[kept], y[kept]
+        if self.atoms is None:
+            self._calibrate(self._build_dictionary(X, y))
+        else:
+            self._calibrate_small(X, y)
+
+    def _calibrate_small(self, X: AnyArray, y: AnyArray) -> None:
+        """Find atoms among the samples, and learn everything else from all of them."""
+        never_negative = isinstance(self.kernel, str) and self.kernel in NONNEGATIVE_KERNELS
+        finder = AtomFinder(self._make_sampler(), X, y, self._build_dictionary, never_negative=never_negative)
+        dictionary, rows = finder.find()
+        if rows is not None and len(rows) == len(X):  # all samples are atoms
+            self._calibrate(self._build_dictionary(X, y))
+            return
+        whole = self._make_dictionary(X, y)
+        evidence, class_scores = self._choose_kinds(dictionary)
+        calibration = cross_fit(
+            whole,
+            lambda numbers: finder.find_among(np.sort(whole.order[numbers])),
+            self.problem_,
+            rule=self.rule,
+            evidence=evidence,
+            class_scores=class_scores,
+            by_residual=self.label_by == "residual" or self.rule != "calibrated",
+            tail_size=self.tail_size,
+            weight=self._get_weight(),
+            max_codings=self.max_codings,
+            rng=check_random_state(self.random_state),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+            cluster=getattr(self, "_workers", None),
+        )
+        scorer = None
+        if len(class_scores) > 1:
+            assert whole.rows is not None
+            with one_blas_thread():
+                scorer = LandmarkScorer.fit(
+                    dictionary, class_scores, samples=RegressionSamples(whole.rows, whole.class_of),
+                    n_threads=int(effective_n_jobs(self.n_jobs)),
+                )  # fmt: skip
+        if rows is None:
+            self.learned_atoms_ = True
+            places = np.empty(dictionary.n_atoms, np.int64)
+            places[dictionary.order] = whole.order[find_nearest_samples(dictionary, whole)]
+            rows = places
+        self.training_rows_, self._n_samples = self.training_rows_[rows], len(X)
+        self.rule_, self.label_by_ = self.rule, self.label_by if self.rule == "calibrated" else "residual"
+        self._adopt(dictionary, calibration, class_scores, scorer)
+
+    def _make_sampler(self) -> Any:
+        """Return what finds atoms among samples as the kernel sees them."""
+        scales = self.normalize == "feature" or (self.normalize is True and self.kernel == "linear")
+        return make_sampler(self.atoms, self.random_state, normalize=bool(scales))
 
     def _check_evidence_kinds(self) -> None:
         """Raise a ValueError for evidence that does not exist, or that needs features where there are none."""
@@ -260,7 +364,7 @@ class SROSRClassifier(DictionaryClassifier):
         has_features = not dictionary.is_precomputed
         if self.rule != "calibrated":
             # The paper's rules do not use least squares, and over many atoms it is expensive: it takes the Gram matrix.
-            shown = FIRST_EVIDENCE if gram_wanted(dictionary) else ()
+            shown = FIRST_EVIDENCE if gram_wanted(dictionary, self.problem_) else ()
             return FIRST_EVIDENCE, find_class_scores(shown, has_features=has_features)
         kinds = self.evidence_kinds
         wanted = list_evidence(has_features=has_features) if isinstance(kinds, str) and kinds == "auto" else kinds
@@ -271,7 +375,6 @@ class SROSRClassifier(DictionaryClassifier):
 
     def _calibrate(self, dictionary: Dictionary) -> None:
         """Learn tails, fusions and distribution over a dictionary, by the rule of the constructor."""
-        weight = (1.0 - self.openness) / 3.0 if self.weight is None else self.weight
         evidence, class_scores = self._choose_kinds(dictionary)
         calibration, scorer = calibrate(
             dictionary,
@@ -283,25 +386,33 @@ class SROSRClassifier(DictionaryClassifier):
             n_repeats=self.n_repeats,
             holdout=self.holdout,
             tail_size=self.tail_size,
-            weight=0.0 if self.rule == "matched" else weight,
+            weight=self._get_weight(),
+            max_codings=self.max_codings,
             rng=check_random_state(self.random_state),
             n_jobs=self.n_jobs,
             progress=bool(self.verbose),
+            cluster=getattr(self, "_workers", None),
         )
         self.rule_, self.label_by_ = self.rule, self.label_by if self.rule == "calibrated" else "residual"
         self._adopt(dictionary, calibration, class_scores, scorer)
+
+    def _get_weight(self) -> float:
+        """Return the weight of the second tail."""
+        if self.rule == "matched":
+            return 0.0
+        return (1.0 - self.openness) / 3.0 if self.weight is None else float(self.weight)
 
     def _adopt(
         self,
         dictionary: Dictionary,
         calibration: Calibration,
         class_scores: tuple[str, ...],
-        scorer: ClassScorer | None = None,
+        scorer: ClassScorer | LandmarkScorer | None = None,
     ) -> None:
         """Set the attributes that follow from a dictionary and its calibration, and from class scores over it."""
         if scorer is None and len(class_scores) > 1:
             with one_blas_thread():
-                scorer = ClassScorer(dictionary, class_scores)
+                scorer = make_class_scorer(dictionary, class_scores, n_jobs=self.n_jobs)
         self.dictionary_ = dictionary
         self.classes_ = np.asarray(dictionary.classes_)
         self.calibration_ = calibration
@@ -478,7 +589,7 @@ class SROSRClassifier(DictionaryClassifier):
         recalibrate : {"new", "all"}, default "new"
             "new": held-out samples of the new class are coded and added to the others; the rest of the calibration
             stays, with the non-matched tails scaled to the new number of classes. "all": all held-out samples are coded
-            again, as a fit on all samples would.
+            again, as a fit on all samples would; a small dictionary, which has not kept them, cannot.
         """
         check_is_fitted(self, "calibration_")
         check_choice("recalibrate", recalibrate, ("new", "all"))
@@ -490,16 +601,25 @@ class SROSRClassifier(DictionaryClassifier):
         if self._calibration_samples is not None:
             rng = check_random_state(self.random_state)
             rows, split = split_off_calibration(np.zeros(len(X)), X.any(axis=1), self.calibration_size, rng)
-        dictionary, number = append_class(self.dictionary_, X[rows], label)
+        if self._n_samples is not None:
+            check_small_recalibration(recalibrate, "new")
+            sampler = None if self.atoms is None else self._make_sampler()
+            new = NewClass(self.dictionary_, sampler, X[rows], label)
+            atom_rows = rows[new.picked]
+        else:
+            dictionary, number = append_class(self.dictionary_, X[rows], label)
+            atom_rows = rows
         with self._restore_on_error():
             if self._calibration_samples is not None:
                 self._calibration_samples = np.concatenate([self._calibration_samples, X[split]])
                 self._calibration_labels = append_labels(self._calibration_labels, label, len(split))
             # The new samples are numbered after all earlier ones, in the dictionary after its last atom.
             last = int(self.dictionary_.order.max()) + 1
-            self.training_rows_ = np.concatenate([self.training_rows_[:last], self._n_rows + rows])
+            self.training_rows_ = np.concatenate([self.training_rows_[:last], self._n_rows + atom_rows])
             self._n_rows, self._grown = self._n_rows + len(X), True
-            if recalibrate == "all":
+            if self._n_samples is not None:
+                self._add_to_small(new)
+            elif recalibrate == "all":
                 self._calibrate(dictionary)
             else:
                 self._calibrate_class(dictionary, number)
@@ -522,30 +642,71 @@ class SROSRClassifier(DictionaryClassifier):
         if len(self.classes_) == 2:
             raise ValueError(f"class {label!r} cannot be removed: at least two classes must remain.")
         dictionary = self.dictionary_.drop(label)
+        if self._n_samples is not None:
+            check_small_recalibration(recalibrate, "none")
         with self._restore_on_error():
             self._drop_calibration_samples(dictionary, label)
             self._grown = True
             if recalibrate == "all":
                 self._calibrate(dictionary)
             else:
-                cross_tests = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
-                calibration = update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size)
-                self._adopt(dictionary, calibration, self._class_scores)
+                is_small, stays = self._n_samples is not None, self.classes_ != label
+                cross_tests = move_cross_tests(self.calibration_, self.dictionary_, dictionary, of_atoms=not is_small)
+                sizes = self._count_samples()[stays]
+                calibration = update_calibration(self.calibration_, cross_tests, sizes, self.tail_size)
+                scorer = None
+                if is_small and isinstance(self._scorer, LandmarkScorer):
+                    with one_blas_thread():
+                        samples, view = stand_in(dictionary, sizes), self._scorer.view
+                        scorer = LandmarkScorer.fit(dictionary, self._class_scores, samples=samples, like=view)
+                self._adopt(dictionary, calibration, self._class_scores, scorer)
             self.set_threshold(**self._threshold_arguments)
         return self
 
+    def _count_samples(self) -> IntArray:
+        """Return the number of samples of each class."""
+        if self._n_samples is not None and isinstance(self._scorer, LandmarkScorer):
+            return self._scorer.sizes
+        return count_atoms(self.dictionary_)
+
+    def _add_to_small(self, new: NewClass) -> None:
+        """Add a class to a small dictionary, and its samples to the calibration."""
+        assert self._n_samples is not None
+        scorer, old = self._scorer if isinstance(self._scorer, LandmarkScorer) else None, self.calibration_
+        sizes, rng = self._count_samples(), check_random_state(self.random_state)
+        with one_blas_thread():
+            grown, parts = new.assess(scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs)
+        present = np.arange(len(sizes) + 1)
+        coded = [
+            CodedHoldOut(HoldOut(self._n_samples + fold, fold, present), i, measures)
+            for i, (fold, measures, _) in enumerate(parts)
+        ]
+        class_of = np.full(self._n_samples + len(new.rows), new.number)
+        scores = None if grown is None else [part[2] for part in parts]
+        by_residual = self.label_by_ == "residual"
+        added = build_cross_test(coded, class_of, scores, old.class_fusion, by_residual=by_residual)
+        known, simulated, held_out = move_cross_tests(old, self.dictionary_, new.dictionary, of_atoms=False)
+        cross_tests = (CrossTest.concatenate([known, added]), simulated, CrossTest.concatenate([held_out, added]))
+        sizes = np.insert(sizes, new.number, len(new.rows))
+        calibration = update_calibration(old, cross_tests, sizes, self.tail_size)
+        self._n_samples += len(new.rows)
+        self._adopt(new.dictionary, calibration, self._class_scores, grown)
+
     def _calibrate_class(self, dictionary: Dictionary, number: int) -> None:
         """Add held-out samples of one class of a larger dictionary to the calibration."""
-        rng, slices = check_random_state(self.random_state), dictionary.class_slices
         scorer, calibration = None, self.calibration_
+        splits, folds = draw_class_passes(
+            dictionary, self.rule_, self.n_repeats, self.holdout, self.max_codings,
+            check_random_state(self.random_state),
+        )  # fmt: skip
         with one_blas_thread():
-            if isinstance(calibration.rule, CalibratedRule):
-                _ = dictionary.gram
             tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs)
-            new_known = tester.test_known(draw_cross_splits(slices, self.n_repeats, self.holdout, rng), only=number)
-            plan = tester.hold_out_known(draw_folds(slices, rng), only=number)
+            new_known = tester.test_known(splits, only=number)
+            plan = tester.hold_out_known(folds, only=number)
             if isinstance(calibration.rule, CalibratedRule):
-                scorer = ClassScorer(dictionary, self._class_scores, [held for _, held in plan])
+                scorer = make_class_scorer(
+                    dictionary, self._class_scores, [held for _, held in plan], n_jobs=self.n_jobs
+                )
             new_held_out = tester.build(
                 tester.encode(plan),
                 None if scorer is None else scorer.held_out,
@@ -554,11 +715,11 @@ class SROSRClassifier(DictionaryClassifier):
             )
         known, simulated, old_held_out = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
         cross_tests = (
-            CrossTest.concatenate([known, new_known]),
+            CrossTest.concatenate([known, new_known if splits else new_held_out]),
             simulated,
             CrossTest.concatenate([old_held_out, new_held_out]),
         )
-        calibration = update_calibration(self.calibration_, cross_tests, dictionary, self.tail_size)
+        calibration = update_calibration(self.calibration_, cross_tests, count_atoms(dictionary), self.tail_size)
         self._adopt(dictionary, calibration, self._class_scores, scorer)
 
     def _drop_calibration_samples(self, dictionary: Dictionary, label: Any) -> None:

@@ -118,7 +118,8 @@ def compare(
       srosr compare train.csv --json | jq .recommendation.method
     """
     from ..datasets import DatasetError
-    from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, plan_comparison
+    from ..distributed import ExecutorError
+    from ..experiments import ProtocolError, ResultsFolderError, plan_comparison
 
     out = out or Path("srosr-compare-standardized" if features.standardize else "srosr-compare")
     wanted = _parse_methods(methods)

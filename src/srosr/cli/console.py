@@ -9,13 +9,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
 
 # Names, paths and labels are printed as they are, brackets included.
@@ -23,6 +21,13 @@ PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
 #: The largest seed that scikit-learn's random_state takes.
 _LARGEST_SEED = 2**32 - 1
+
+
+class Progress(Protocol):
+    """A function that shows how far a command is."""
+
+    def __call__(self, done: int, share: float | None, before: str = "") -> None: ...
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -91,9 +96,13 @@ def format_percent(share: float) -> str:
 
 
 @contextmanager
-def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[Callable[[int, float | None], None]]:
-    """Show a bar on a terminal; yield a function that takes the number done and the share of all, if known."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[Progress]:
+    """Show a bar on a terminal; yield a function that takes the number done and the share of all, if known.
+
+    A third argument is a text to show before the number.
+    """
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     console = err()
     columns = (
@@ -103,12 +112,12 @@ def progress(what: str, *, unit: str = "rows", shown: bool = True) -> Iterator[C
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    bar = Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+    bar = Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
     task = bar.add_task(what, total=None, done="")
 
-    def update(done: int, share: float | None) -> None:
+    def update(done: int, share: float | None, before: str = "") -> None:
         known: dict[str, Any] = {} if share is None else {"completed": share, "total": 1.0}
-        bar.update(task, done=f"{done:,} {unit}", **known)
+        bar.update(task, done=f"{before}{done:,} {unit}", **known)
 
     with nullcontext() if bar.disable else bar:  # rich before 14.3 ends a line even where it draws nothing
         yield update

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,16 +66,34 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 @click.option("--kernel", type=click.Choice(KERNELS), help="Compare samples by a kernel.  [linear]")
 @click.option("--gamma", type=float, metavar="G", help="Parameter of the kernel.  [1 / number of features]")
 @click.option(
+    "--atoms-per-class",
+    "atoms",
+    metavar="N | SHARE",
+    help="Keep a small dictionary: so many atoms of each class (50), or a share of them (0.1, 10%).  [all samples]",
+)
+@click.option(
+    "--max-codings",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Code at most so many held-out samples in each pass of the calibration.  [10000]",
+)
+@click.option(
     "--target-rejection", type=SHARE, metavar="SHARE", help="Share of known samples that may be rejected.  [0.05]"
 )
 @click.option("--unknown-label", metavar="TEXT", help='Label of rejected samples.  ["unknown"]')
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Code held-out samples on a Dask cluster: tcp://HOST:PORT of its scheduler, or local:N for N workers here.",
+)
 @seed_option("Seed of the splits.")
 @jobs_option()
 @json_option
 @quiet_option
 def fit(
-    data: str, output: Path, options: ReadOptions, features: FeatureOptions, as_json: bool, quiet: bool, **settings: Any
-) -> None:
+    data: str, output: Path, options: ReadOptions, features: FeatureOptions, cluster: str | None, as_json: bool,
+    quiet: bool, **settings: Any,
+) -> None:  # fmt: skip
     """Learn known classes from labeled samples and write a model file.
 
     DATA is a table (.csv, .tsv, .parquet) with a column of classes, arrays (.npz with X and y; .npy with --labels;
@@ -91,13 +111,16 @@ def fit(
       srosr fit train.parquet -o model.srosr --ignore id --standardize
       srosr fit embeddings.npy --labels names.txt --target-rejection 0.01
       srosr fit arrays.npz --method w-svm
+      srosr fit many.parquet --atoms-per-class 0.1           a tenth of the atoms: a smaller, faster model
       srosr fit photos/ --features pyramid
       srosr fit faces/ --features pixels --size 48x42
     """
+    from ..distributed import ExecutorError
     from ..inspection import summarize_model
 
     check_model_path(output, data)
     clf = _make_classifier(settings)
+    _check_cluster(cluster, clf)
     speaks = not (quiet or as_json)
     check_options(data, options)
     features.check(data)
@@ -110,8 +133,8 @@ def fit(
         _print_data(training)
     _check_classes(data, training)
     status = err().status("Fitting (the first run also compiles the solver) …")
-    with show_warnings(speaks), status, name_errors(data):
-        clf.fit(training.X, training.labels)
+    with show_warnings(speaks), status, name_errors(data), name_errors("--cluster", ExecutorError), _name_atoms():
+        clf.fit(training.X, training.labels, **({} if cluster is None else {"cluster": cluster}))
     recipe = training.recipe
     clf.feature_recipe_ = recipe if hasattr(clf, "training_rows_") else replace(recipe, rows=None)
     with convert_errors():
@@ -164,14 +187,17 @@ def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
             chosen["problem"] = Lasso(settings["alpha"])
         if settings["epsilon"] is not None:
             chosen["problem"] = BPDN(settings["epsilon"])
-    for key in ("kernel", "gamma", "target_rejection", "unknown_label"):
+    for key in ("kernel", "gamma", "max_codings", "target_rejection", "unknown_label"):
         if settings[key] is not None:
             chosen[key] = settings[key]
+    if settings["atoms"] is not None:
+        chosen["atoms"] = _parse_atoms(settings["atoms"])
     if "n_jobs" in there:
         chosen["n_jobs"] = settings["jobs"] or -1
     for key in chosen:
         if key not in there:
-            option = "--alpha and --epsilon" if key == "problem" else f"--{key.replace('_', '-')}"
+            renamed = {"problem": "--alpha and --epsilon", "atoms": "--atoms-per-class"}
+            option = renamed.get(key, f"--{key.replace('_', '-')}")
             raise InputError(f"{option}: --method {name} has no such parameter.")
     clf.set_params(**chosen)
     try:
@@ -179,6 +205,46 @@ def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
     except ValueError as error:
         raise InputError(end_sentence(error)) from None
     return clf
+
+
+@contextmanager
+def _name_atoms() -> Iterator[None]:
+    """Call the parameter ``atoms`` in the message of a ValueError by the name of its option."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        if not text.startswith("atoms "):
+            raise
+        raise ValueError(f"--atoms-per-class{text.removeprefix('atoms')}") from None
+
+
+def _parse_atoms(text: str) -> int | float:
+    """Return a number of atoms a class, or a share: a number with a point, or with a percent sign."""
+    try:
+        number = float(text[:-1]) / 100 if text.endswith("%") else float(text) if "." in text else int(text)
+    except ValueError:
+        number = 0
+    if not (0 < number < 1 or (isinstance(number, int) and number >= 1) or (number == 1 and "%" in text)):
+        raise InputError(
+            f"--atoms-per-class {text}: give a number of atoms such as 50, or a share below 1 such as 0.25 or 25%."
+        )
+    return number
+
+
+def _check_cluster(cluster: str | None, clf: OpenSetClassifier) -> None:
+    """Raise for an address that is none, and for a method that codes nothing."""
+    if cluster is None:
+        return
+    from ..classifiers import SROSRClassifier
+    from ..distributed import DaskCluster
+
+    if not isinstance(clf, SROSRClassifier):
+        raise InputError(
+            "--cluster: only the methods calibrated, paper and matched code held-out samples on a cluster."
+        )
+    with name_errors("--cluster"):
+        DaskCluster(cluster)
 
 
 # -- the data ----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def info(model: Path, as_json: bool) -> None:
     if as_json:
         print_json({"model": str(model), "bytes": size, **summary.to_dict()})
         return
-    coding = [("coding", f"{summary.problem}, kernel {summary.kernel}")] if summary.problem is not None else []
+    coding = [("coding", _describe_coding(summary))] if summary.problem is not None else []
     weighed = [
         (name, _describe_weights(weights))
         for name, weights in (("label by", summary.class_weights), ("unknown by", summary.evidence_weights))
@@ -49,6 +49,11 @@ def info(model: Path, as_json: bool) -> None:
         ("file", f"{size / 1e6:.1f} MB"),
         *held_out_facts(summary),
     ])  # fmt: skip
+
+
+def _describe_coding(summary: ModelSummary) -> str:
+    text, n = f"{summary.problem}, kernel {summary.kernel}", sum((summary.class_sizes or {}).values())
+    return text if summary.atoms == n else f"{text}, {summary.atoms:,} atoms for {n:,} samples"
 
 
 def _describe_weights(weights: dict[str, float]) -> str:

@@ -191,24 +191,33 @@ def open_for_model(
 
     recipe = clf.feature_recipe_
     check_options(data, options)
-    if getattr(clf, "kernel", None) == "precomputed":
-        raise InputError(f"{data} cannot be used: the model was fitted to a Gram matrix, which only Python can pass.")
-    of_pictures = recipe is not None and recipe.of_pictures
+    check_takes_files(clf, data)
     if is_picture_data(data):
-        if recipe is None or not of_pictures:
+        if recipe is None or not recipe.of_pictures:
             raise InputError(
                 f"{data} holds pictures, but the model was fitted to a table of {clf.n_features_in_} features."
             )
         return PictureSource(data, recipe.compute_features, clf.n_features_in_, replace(options, labels=labels))
-    if of_pictures:
-        raise InputError(
-            f"{data} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."
-        )
+    check_takes_tables(clf, data)
     names = getattr(clf, "feature_names_in_", None)
     label, ignored = (None, ()) if recipe is None else (recipe.label, recipe.ignored)
     features = clf.n_features_in_ if names is None else names.tolist()
     ignored = ignored if label is None else (*ignored, label)
     return open_rows(data, options, labels=labels, usual_label=label, features=features, ignore_if_present=ignored)
+
+
+def check_takes_files(clf: OpenSetClassifier, data: str) -> None:
+    """Raise if the samples of a model cannot come from files."""
+    if getattr(clf, "kernel", None) == "precomputed":
+        raise InputError(f"{data} cannot be used: the model was fitted to a Gram matrix, which only Python can pass.")
+
+
+def check_takes_tables(clf: OpenSetClassifier, data: str) -> None:
+    """Raise if a model was fitted to pictures."""
+    if clf.feature_recipe_ is not None and clf.feature_recipe_.of_pictures:
+        raise InputError(
+            f"{data} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."
+        )
 
 
 def format_notes(source: RowSource) -> list[str]:
@@ -229,7 +238,10 @@ def compute_column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
 
 
 def choose_batch_size(clf: OpenSetClassifier) -> int:
-    """Return how many rows to predict at a time, so that what is computed for them stays within some 100 MB."""
+    """Return how many rows to predict at a time, so that what is computed for them stays within some 50 MB.
+
+    It is a multiple of the rows that BLAS multiplies at a time, on which last bits depend.
+    """
     from ..rivals import PairwiseSVM
 
     dictionary = getattr(clf, "dictionary_", None)
@@ -237,7 +249,7 @@ def choose_batch_size(clf: OpenSetClassifier) -> int:
     pairs = len(clf.classes_) ** 2 // 2 if isinstance(clf, PairwiseSVM) else 0
     n_related = max(0 if held is None else len(held) for held in (getattr(dictionary, "labels", None), related))
     columns = max(clf.n_features_in_, n_related, pairs)
-    return int(min(max(2**22 // columns, 64), 16384))
+    return int(min(max(2**21 // columns // 64 * 64, 64), 16384))
 
 
 def read_batches(clf: OpenSetClassifier, source: RowSource) -> Iterator[tuple[Rows, Any]]:

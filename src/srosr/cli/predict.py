@@ -1,7 +1,8 @@
-"""``srosr predict``: decide on every row of a file of any length."""
+"""``srosr predict``: decide on every row of a file of any length, or of many files."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,26 +14,49 @@ import click
 from .._support.atomic_files import open_atomically
 from .._support.messages import count_of
 from .console import err, jobs_option, progress, quiet_option
+from .decision_output import set_threads, write_decisions
 from .errors import InputError, convert_errors
-from .input_data import data_options, open_for_model, read_batches
+from .input_data import data_options, open_for_model
 from .models import load_model
 from .output_paths import check_output_path
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions, RowSource
+    from ..tables import ReadOptions
 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", metavar="DATA")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file.  [standard output, as CSV]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Output file, or folder for a table in parts.  [standard output, as CSV]",
+)
 @data_options(labels=False, model=True, keep=True)
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object per row instead of CSV.")
 @jobs_option()
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Decide on the parts of a table on a Dask cluster: tcp://HOST:PORT of its scheduler, or local:N for N workers "
+    "on this machine. Workers read the parts and the model and write the decisions themselves, so they must see the "
+    "same files under the same paths.",
+)
+@click.option(
+    "--overwrite", is_flag=True, help="Replace files in the folder that are not the decisions of this command."
+)
 @quiet_option
 def predict(
-    model: Path, data: str, output: Path | None, options: ReadOptions, as_json: bool, jobs: int | None, quiet: bool
+    model: Path,
+    data: str,
+    output: Path | None,
+    options: ReadOptions,
+    as_json: bool,
+    jobs: int | None,
+    cluster: str | None,
+    overwrite: bool,
+    quiet: bool,
 ) -> None:
     """Predict the class of every row of DATA, or "unknown".
 
@@ -44,6 +68,11 @@ def predict(
     class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected). The suffix of -o
     chooses the format: .csv, .jsonl or .parquet. A file is written completely or not at all.
 
+    A table may be in parts: DATA is then a folder of .parquet, .csv or .tsv files (also with .gz), or a pattern in
+    quotes, and -o a folder that gets a Parquet file for each part. If the command is interrupted, the same command
+    continues with the parts that are missing. A part that cannot be used is reported, the others are done, and the exit
+    status is 1.
+
     \b
     Examples:
       srosr predict model.srosr new.csv                          print the decisions
@@ -51,9 +80,24 @@ def predict(
       srosr predict model.srosr new.csv --keep id -o decisions.csv
       zcat big.csv.gz | srosr predict model.srosr - | grep rejected
       srosr predict model.srosr photos/ --json
+      srosr predict model.srosr days/ -o decisions/              a folder of tables
+      srosr predict model.srosr 'days/2026-*.csv.gz' -o decisions/ --cluster tcp://10.0.0.5:8786
     """
     from ..tables import find_format
 
+    parts = _find_parts(data, model)
+    if parts:
+        if as_json:
+            raise InputError("--json is for one file: the decisions on a table in parts are Parquet files.")
+        if cluster is not None and jobs is not None:
+            raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
+        from .predict_parts import predict_parts
+
+        predict_parts(model, data, parts, output, options, jobs=jobs, cluster=cluster, overwrite=overwrite, quiet=quiet)
+        return
+    if cluster is not None or overwrite:
+        option = "--overwrite" if cluster is None else "--cluster"
+        raise InputError(f"{option} is for a table in parts, a folder or a pattern, and {data} is not.")
     kind = "jsonl" if as_json else "csv"
     if output is not None:
         found = find_format(output.suffix)
@@ -64,17 +108,38 @@ def predict(
         kind = found or kind
         check_output_path(output, "decisions", "-o", data, model)
     clf = load_model(model)
-    if hasattr(clf, "n_jobs"):
-        clf.n_jobs = jobs or -1
+    set_threads(clf, jobs)
     with convert_errors():
         source = open_for_model(clf, data, options)
-        with _open_output(output) as stream:
-            n, rejected = _write_decisions(clf, source, stream, kind, shown=not quiet)
+        # On a terminal the decisions themselves show the progress.
+        with _open_output(output) as stream, progress("Predicting", shown=output is not None and not quiet) as update:
+            n, rejected = write_decisions(clf, source, stream, kind, update)
     if output is not None and not quiet:
         left_out = f"; {count_of(source.dropped, 'row')} left out" if source.dropped else ""
         err().print(
             f"{count_of(n, 'row')}: {n - rejected:,} recognized, {rejected:,} rejected{left_out}. Decisions: {output}"
         )
+
+
+def _find_parts(data: str, model: Path) -> list[str]:
+    """Return the parts of a table in a folder or behind a pattern; none if DATA is one file, or pictures."""
+    from ..tables import find_parts, holds_pictures, is_pattern
+
+    with convert_errors():
+        if data == "-" or not (os.path.isdir(data) or is_pattern(data)):
+            return []
+        parts = find_parts(data)
+        if is_pattern(data) or bool(parts) != holds_pictures(data):
+            return parts
+    # A folder with both tables and pictures, or neither: the model says which of them are meant.
+    recipe = load_model(model).feature_recipe_
+    if recipe is not None and recipe.of_pictures:
+        return []
+    if not parts:
+        raise InputError(
+            f"{data} has no tables: give a folder with .parquet, .csv or .tsv files, or a pattern in quotes."
+        )
+    return parts
 
 
 @contextmanager
@@ -87,25 +152,3 @@ def _open_output(output: Path | None) -> Iterator[BinaryIO]:
     else:
         with open_atomically(output) as file:
             yield file
-
-
-def _write_decisions(
-    clf: OpenSetClassifier, source: RowSource, stream: BinaryIO, kind: str, shown: bool
-) -> tuple[int, int]:
-    """Write decisions batch by batch; return the numbers of rows and of rejected rows."""
-    from ..tables import DecisionWriter
-
-    writer = None
-    n = rejected = 0
-    # On a terminal the decisions themselves show the progress.
-    with progress("Predicting", shown=shown and not (sys.stdout is not None and stream is sys.stdout.buffer)) as update:
-        for rows, X in read_batches(clf, source):
-            decisions = clf.decide(X)
-            if writer is None:
-                writer = DecisionWriter(stream, kind, list(rows.kept))
-            writer.write(rows.numbers, decisions, rows.kept)
-            n, rejected = n + len(decisions), rejected + int(decisions.rejected.sum())
-            update(n, source.fraction)
-        if writer is not None:
-            writer.close()
-    return n, rejected

@@ -144,7 +144,8 @@ def _run_experiment(
     from rich.text import Text
 
     from ..datasets import DatasetError, DatasetNotFound
-    from ..experiments import ExecutorError, ProtocolError, ResultsFolderError, make_executor
+    from ..distributed import ExecutorError
+    from ..experiments import ProtocolError, ResultsFolderError, make_executor
     from ..reports import reproduce as run
 
     folder = out / protocol.name

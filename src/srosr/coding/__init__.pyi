@@ -1,4 +1,5 @@
 from .batch import gram_wanted as gram_wanted
+from .batch import prepare_dictionary as prepare_dictionary
 from .clock import coding_seconds as coding_seconds
 from .encode import Codes as Codes
 from .encode import sparse_encode as sparse_encode

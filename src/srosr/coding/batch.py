@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from .._support.array_types import Array
 from .._support.threads import Job, ThreadPool
-from ..dictionary import Dictionary
-from .problems import Problem
+from ..dictionary import Dictionary, widen
+from .problems import Problem, Ridge
 from .products import OnDemandGram, StoredGram
 from .spectrum import Spectrum
 
@@ -55,7 +54,6 @@ class Batch:
         self.gram: Array | None = None
         self.products: Any = None  # Products, once the Gram matrix is there
         self._filling: list[Job] = []
-        self._lock = Lock()
         if dictionary.has_gram:
             self.gram = np.ascontiguousarray(dictionary.gram)
         elif _gram_pays(dictionary, n_samples):
@@ -76,32 +74,28 @@ class Batch:
     def spectrum(self) -> Spectrum | None:
         """The span of the atoms, computed by the first thread that needs it; None if that takes too long."""
         dictionary = self.dictionary
-        with self._lock:
+        with dictionary._lock:
             if dictionary._spectrum is None:
                 n, m = dictionary.n_atoms, dictionary.n_features
                 atoms = dictionary.linear_atoms
                 if n > _CHEAP_SPECTRUM if atoms is None else n * m * min(n, m) > _CHEAP_SVD:
                     return None
                 gram = dictionary.gram if atoms is None else None
-                dictionary._spectrum = Spectrum(dictionary.squared_norms, gram=gram, atoms=atoms)
+                dictionary._spectrum = Spectrum(
+                    dictionary.squared_norms, gram=gram, atoms=None if atoms is None else widen(atoms)
+                )
             return dictionary._spectrum
 
     def span_gram(self, spectrum: Spectrum) -> Array | None:
         """Return the Gram matrix in the span's coordinates, computed by the first thread that needs it, if it fits."""
         if self.gram is None and not gram_fits(self.dictionary):
             return None
-        with self._lock:
+        with self.dictionary._lock:
             return spectrum.gram
 
-    def keep(self, name: str, compute: Any) -> Any:
-        """Return what the dictionary keeps under a name, computed by the first thread that needs it.
-
-        It saves time alone. No choice may depend on it, else a second call would return other bits than the first.
-        """
-        with self._lock:
-            if name not in self.dictionary._kept:
-                self.dictionary._kept[name] = compute()
-            return self.dictionary._kept[name]
+    def keep(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return what the dictionary keeps under a name, computed by the first thread that needs it."""
+        return self.dictionary._keep(name, compute)
 
 
 def gram_fits(dictionary: Dictionary) -> bool:
@@ -109,12 +103,20 @@ def gram_fits(dictionary: Dictionary) -> bool:
     return 8 * dictionary.n_atoms**2 <= _GRAM_BYTES
 
 
-def gram_wanted(dictionary: Dictionary) -> bool:
+def gram_wanted(dictionary: Dictionary, problem: Problem | None = None) -> bool:
     """Return whether a classifier computes the Gram matrix of all its atoms.
 
-    It does if the matrix is small, or if the kernel is not linear, where the matrix also checks the kernel.
+    It does if the matrix is small or was given, and for problems that take it: Ridge, where the kernel is not linear.
     """
-    return gram_fits(dictionary) or dictionary.linear_atoms is None
+    needed = isinstance(problem, Ridge) and dictionary.linear_atoms is None
+    return gram_fits(dictionary) or dictionary.is_precomputed or needed
+
+
+def prepare_dictionary(dictionary: Dictionary, n_samples: int) -> None:
+    """Compute what batches of so many samples share, before threads with a batch each do so all at once."""
+    _ = dictionary.rows  # a subset copies its rows at the first use
+    if _gram_pays(dictionary, n_samples):
+        _ = dictionary.gram
 
 
 def _gram_pays(dictionary: Dictionary, n_samples: int) -> bool:

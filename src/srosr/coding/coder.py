@@ -47,6 +47,8 @@ class Coder:
         self.repair = None if problem.path_end is None else Repair(self.batch)
         self.least_norm = LeastNorm(self.batch)
         solver = choose_solver(self.batch)
+        #: Samples coded together, and those of which similarities should be there at a time.
+        self.chunk, self.n_held = solver.count_chunk(self.batch)
         self._solver: Solver | None = None
         self._factoring: Job | None = None
         if solver.factors:

@@ -25,8 +25,6 @@ from .sparse_rows import stack_rows
 
 # Similarities between samples and atoms held at once, in bytes.
 _HELD_BYTES = 64 * 2**20
-# Samples coded together: fewer spread more evenly over threads, and let Ctrl-C and the progress bar in earlier.
-_CHUNK = 64
 # A number of threads above this and above the number of cores is a mistake.
 _MAX_THREADS = 64
 # Up to this many samples times atoms squared (one sample over 1024 atoms) the calling thread codes on its own: it takes
@@ -152,8 +150,6 @@ def sparse_encode(
     samples: Any = dictionary.query(X) if are_queries else dictionary.check_features(X)
     n_samples = len(samples)
     parts: list[Part] = []
-    # The same tiles and chunks whatever the number of threads: that number does not change a bit of the result.
-    held = max(_CHUNK, _HELD_BYTES // (8 * dictionary.n_atoms))
     with (
         coding_time(),
         one_blas_thread(),
@@ -161,10 +157,12 @@ def sparse_encode(
         ThreadPool(_count_threads(n_jobs, n_samples, dictionary.n_atoms)) as pool,
     ):
         coder = Coder(dictionary, problem, tol, max_iter, n_samples, pool)
+        # The same tiles and chunks whatever the number of threads: that number does not change a bit of the result.
+        held = max(coder.n_held, _HELD_BYTES // (8 * dictionary.n_atoms))
         for rows in split_range(0, n_samples, held):
             queries = samples[rows] if are_queries else dictionary.query_features(samples[rows], spread=pool.map)
             coder.wait()
-            parts += pool.map(partial(coder.encode, queries), split_range(0, len(queries), _CHUNK), done)
+            parts += pool.map(partial(coder.encode, queries), split_range(0, len(queries), coder.chunk), done)
     return _assemble_codes(parts, problem, tol, sparse_output)
 
 

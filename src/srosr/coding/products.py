@@ -12,11 +12,13 @@ from scipy import sparse
 
 from .._support.array_types import Array, IntArray
 from .._support.compiled import loop
-from ..dictionary import Dictionary
+from ..dictionary import Dictionary, split_range, widen
 from .sparse_rows import SparseRows
 
 # Bytes one block of Gram columns may take.
 _BLOCK_BYTES = 128 * 2**20
+# Atoms that are multiplied at a time.
+_TILE = 2048
 
 
 class Products(Protocol):
@@ -92,11 +94,14 @@ class OnDemandGram:
     def times(self, codes: SparseRows) -> Array:
         """Return ``codes @ G``."""
         atoms = self.dictionary.linear_atoms
-        if atoms is not None:
-            return np.asarray((codes.csr() @ atoms) @ atoms.T)
         columns = sparse.csc_array(codes.csr())
         used = np.flatnonzero(np.diff(columns.indptr))
         out = np.zeros(codes.shape)
+        if atoms is not None:
+            images = codes.csr() @ atoms if len(used) == len(atoms) else columns[:, used] @ widen(atoms[used])
+            for tile in split_range(0, len(atoms), _TILE):
+                np.matmul(images, widen(atoms[tile]).T, out=out[:, tile])
+            return out
         size = max(1, _BLOCK_BYTES // (8 * self.dictionary.n_atoms))
         for start in range(0, len(used), size):
             part = used[start : start + size]

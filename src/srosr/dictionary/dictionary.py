@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ _ASYMMETRIC = 1e-6
 # atoms smaller ones leave enough tiles to share.
 _ROWS = 256
 _TILE, _SMALL_TILE = 512, 256
+# Rows whose lengths are computed at a time.
+_NORM_ROWS = 8192
 
 #: A map that may use threads: ``spread(work, parts)``.
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -89,6 +92,11 @@ def normalize_rows(values: Array) -> Array:
     return values
 
 
+def widen(rows: AnyArray) -> Array:
+    """Return rows in double precision, as they are if they are."""
+    return np.asarray(rows, dtype=np.float64)
+
+
 def wrap_queries(cross: Array, squared_norms: Array, *, scaled: bool = True, rows: Array | None = None) -> Queries:
     """Wrap similarities that are already in the atoms' order and scaling, without checking them."""
     queries = object.__new__(Queries)
@@ -105,8 +113,11 @@ def _map_in_turn(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
     return [work(part) for part in parts]
 
 
-def _check_array(X: Any, name: str, **options: Any) -> Array:
-    """Return numbers as a two-dimensional float64 array, or raise a ValueError that names the argument."""
+def _check_array(X: Any, name: str, *, single: bool = False, **options: Any) -> Array:
+    """Return numbers as a two-dimensional float64 array, or raise a ValueError that names the argument.
+
+    Numbers in single precision stay so if ``single``.
+    """
     if is_plain_matrix(X):
         return np.ascontiguousarray(X) if options.get("order") == "C" else X
     from sklearn.utils import check_array
@@ -114,7 +125,7 @@ def _check_array(X: Any, name: str, **options: Any) -> Array:
     try:
         if getattr(X, "dtype", None) == np.dtype(object):
             raise ValueError(f"an array of objects; convert it to numbers first, e.g. {name}.astype(float).")
-        return check_array(X, dtype=np.float64, input_name=name, **options)
+        return check_array(X, dtype=[np.float64, np.float32] if single else np.float64, input_name=name, **options)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -147,6 +158,9 @@ class Dictionary:
         Parameter of "rbf", "poly" and "chi2"; None is 1 / n_features, for "chi2" 1.
     degree, coef0 :
         Parameters of "poly".
+    dtype : {"float64", "float32"}, default "float64"
+        How features of atoms are stored. In single precision they take half the memory; inner products of the stored
+        numbers are computed in double precision all the same.
 
     Attributes
     ----------
@@ -171,7 +185,7 @@ class Dictionary:
            [0. , 0.6, 1. ]])
     """
 
-    _rows: tuple[Array, IntArray | None]  # rows as the kernel sees them, and which of them for a subset
+    _rows: tuple[AnyArray, IntArray | None]  # rows as the kernel sees them, and which of them for a subset
     _scale: Array  # factors that give unit length in the kernel's space
     _gram: Array | None
 
@@ -185,10 +199,14 @@ class Dictionary:
         gamma: float | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        dtype: str = "float64",
     ) -> None:
+        if dtype not in ("float64", "float32"):
+            raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}.')
         if not (isinstance(normalize, (bool, np.bool_)) or normalize in ("feature", "kernel")):
             raise ValueError(f'normalize must be True, False, "feature" or "kernel", got {normalize!r}.')
-        values = _check_array(atoms, "atoms", order="C")
+        # Single precision is checked as it is: a copy in double precision would take twice the memory again.
+        values: Any = _check_array(atoms, "atoms", order="C", single=dtype == "float32")
         self.kernel = kernel
         self.normalize = normalize
         self.gamma, self.degree, self.coef0 = gamma, degree, coef0
@@ -209,7 +227,7 @@ class Dictionary:
             gram = gram * scale * scale[:, None]
             values = np.empty((len(gram), 0))
         else:
-            values, scale = self._scale_rows(values.copy() if known is None else values[order], "atoms")
+            values, scale = self._scale_atoms(values.copy() if known is None else values[order], dtype)
         self._set(values, scale, None if known is None else known[order], order, gram)
 
     # -- properties -----------------------------------------------------------------------------------
@@ -240,20 +258,25 @@ class Dictionary:
 
     @property
     def linear_atoms(self) -> Array | None:
-        """The atoms as scaled feature rows where the kernel is linear, else None."""
+        """The atoms as scaled feature rows where the kernel is linear, else None; perhaps in single precision."""
         return self._values if self._is_linear_kernel else None
 
     @property
     def rows(self) -> Array | None:
-        """The atoms as the kernel sees them, one a row; None with ``kernel="precomputed"``."""
+        """The atoms as the kernel sees them, one a row, perhaps in single precision; None if it is precomputed."""
         return None if self.is_precomputed else self._values
 
     @property
     def squared_norms(self) -> Array:
-        """Squared lengths of the atoms: the diagonal of the Gram matrix."""
+        """Squared lengths of the atoms: the diagonal of the Gram matrix, or computed at the first use and kept."""
         if self._gram is not None:
             return np.diagonal(self._gram).copy()
-        return compare_to_self(self._kernel, self._values) * self._scale**2
+        return self._keep("squared_norms", self._compute_squared_norms).copy()
+
+    def _compute_squared_norms(self) -> Array:
+        blocks = split_range(0, self.n_atoms, _NORM_ROWS if isinstance(self._kernel, NamedKernel) else self.n_atoms)
+        squares = [compare_to_self(self._kernel, widen(self._values[block])) for block in blocks]
+        return np.concatenate(squares) * self._scale**2
 
     def columns(self, atoms: Any) -> Array:
         """Return columns of the Gram matrix, (n_atoms, len(atoms)), without computing the rest of it."""
@@ -263,10 +286,13 @@ class Dictionary:
         """Return ``gram[rows][:, columns]``, without computing the rest of the Gram matrix."""
         if self._gram is not None:
             return self._gram[rows][:, columns]
-        left = self._values[rows]
-        same = isinstance(rows, slice) and isinstance(columns, slice) and rows == columns
-        out = evaluate(self._kernel, left, left if same else self._values[columns])
-        return out if (self._scale == 1.0).all() else out * self._scale[rows][:, None] * self._scale[columns]
+        left = widen(self._values[rows])
+        # The product of an array with itself costs half of one with a copy.
+        same = rows is columns or (isinstance(rows, slice) and isinstance(columns, slice) and rows == columns)
+        out = evaluate(self._kernel, left, left if same else widen(self._values[columns]))
+        factors = self._scale[rows], self._scale[columns]
+        is_scaled = all((factor == 1.0).all() for factor in factors)
+        return out if is_scaled else out * factors[0][:, None] * factors[1]
 
     def query(self, X: Any, *, name: str = "X") -> Queries:
         """Compute the similarities of samples to the atoms, scaled like the atoms.
@@ -333,15 +359,15 @@ class Dictionary:
             raise ValueError(f"indices must lie between 0 and {self.n_atoms - 1}.")
         if self.labels is not None:
             index = index[np.argsort(self.labels[index], kind="stable")]
-        # Whole rows first: many times faster than picking both at once.
-        gram = None if self._gram is None else self._gram.take(index, axis=0).take(index, axis=1)
+        gram = None if self._gram is None else _pick_block(self._gram, index)
+        rows, picked = self._rows  # at once: another thread may be copying the rows of this subset
         return self._derive(
-            self._rows[0],
+            rows,
             self._scale[index],
             None if self.labels is None else self.labels[index],
             self.order[index],
             gram,
-            index if self._rows[1] is None else self._rows[1][index],
+            index if picked is None else picked[index],
         )
 
     def append(self, X: Any, y: Any = None) -> Dictionary:
@@ -371,7 +397,7 @@ class Dictionary:
         gram = None
         if self._gram is not None:
             factor = self._scale[:, None] * new_scale
-            cross = evaluate(self._kernel, self._values, new) * factor
+            cross = evaluate(self._kernel, widen(self._values), new) * factor
             own = evaluate(self._kernel, new, new) * new_scale * new_scale[:, None]
             gram = np.block([[self._gram, cross], [cross.T, 0.5 * (own + own.T)]])
             if not isinstance(self._kernel, NamedKernel):
@@ -380,7 +406,7 @@ class Dictionary:
         order = np.concatenate([self.order, self.order.max() + 1 + np.arange(len(new))])
         sort = np.arange(len(order)) if labels is None else np.argsort(labels, kind="stable")
         return self._derive(
-            np.concatenate([self._values, new])[sort],
+            np.concatenate([self._values, new.astype(self._values.dtype, copy=False)])[sort],
             np.concatenate([self._scale, new_scale])[sort],
             None if labels is None else labels[sort],
             order[sort],
@@ -410,6 +436,22 @@ class Dictionary:
 
     # -- internals ------------------------------------------------------------------------------------------
 
+    def _keep(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return what is kept under a name, computed by the first thread that needs it while the others wait.
+
+        It saves time alone. No choice may depend on it, else a second call would return other bits than the first.
+        """
+        with self._lock:
+            if name not in self._kept:
+                self._kept[name] = compute()
+            return self._kept[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=RLock())
+
     def _gram_work(self) -> tuple[Array, Callable[[tuple[slice, slice]], None], list[tuple[slice, slice]]]:
         """Return an empty Gram matrix, a function that fills one tile of it, and the tiles.
 
@@ -419,8 +461,8 @@ class Dictionary:
 
         def fill(tile: tuple[slice, slice]) -> None:
             rows, columns = tile
-            left, factor = self._values[rows], self._scale[rows]
-            right = left if rows is columns else self._values[columns]
+            left, factor = widen(self._values[rows]), self._scale[rows]
+            right = left if rows is columns else widen(self._values[columns])
             part = evaluate(self._kernel, left, right, out=gram[rows, columns])
             if not self._is_linear_kernel:
                 part = part * factor[:, None] * self._scale[columns]
@@ -436,6 +478,15 @@ class Dictionary:
         edges = split_range(0, self.n_atoms, _TILE if self.n_atoms > 2 * _TILE else _SMALL_TILE)
         pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
         return gram, fill, pairs + [(a, a) for a in edges]  # the long ones first
+
+    def _scale_atoms(self, values: AnyArray, dtype: str) -> tuple[AnyArray, Array]:
+        """Return :meth:`_scale_rows` of atoms, stored as ``dtype``; of many atoms block by block, in place."""
+        if dtype == "float64" and len(values) <= _NORM_ROWS:
+            return self._scale_rows(values, "atoms")
+        stored, scale = values.astype(dtype, copy=False), np.empty(len(values))
+        for block in split_range(0, len(values), _NORM_ROWS):
+            stored[block], scale[block] = self._scale_rows(widen(values[block]), "atoms")
+        return stored, scale
 
     def _scale_rows(self, values: Array, name: str) -> tuple[Array, Array]:
         """Return rows as the kernel is to see them, and the factors that give unit length in its space."""
@@ -467,18 +518,12 @@ class Dictionary:
         norms = np.empty(len(values))
 
         def prepare(block: slice) -> tuple[slice, Array, Array]:
-            rows, factor = self._scale_rows(values[block], name)
-            squares = compare_to_self(self._kernel, rows)
-            if not np.isfinite(squares).all() or (squares < 0).any():
-                raise ValueError(
-                    f"{name}: a squared length is negative or not finite; scale the features or check the kernel."
-                )
-            norms[block] = squares * factor**2
+            rows, factor, norms[block] = self._prepare_rows(values[block], name)
             return block, rows, factor
 
         def fill(tile: tuple[tuple[slice, Array, Array], slice]) -> None:
             (block, rows, factor), columns = tile
-            part = evaluate(self._kernel, rows, self._values[columns], out=cross[block, columns])
+            part = evaluate(self._kernel, rows, widen(self._values[columns]), out=cross[block, columns])
             if not self._is_linear_kernel:
                 cross[block, columns] = part * (factor[:, None] * self._scale[columns])
 
@@ -490,14 +535,31 @@ class Dictionary:
         rows = prepared[0][1] if len(prepared) == 1 else np.concatenate([rows for _, rows, _ in prepared])
         return wrap_queries(cross, norms, rows=rows)
 
+    def scale_features(self, values: Array, name: str = "X") -> tuple[Array, Array]:
+        """Return rows as the kernel sees them and their squared lengths, without comparing them with the atoms."""
+        blocks = split_range(0, len(values), _ROWS)
+        parts = [self._prepare_rows(values[block], name) for block in blocks]
+        return np.concatenate([rows for rows, _, _ in parts]), np.concatenate([norms for _, _, norms in parts])
+
+    def _prepare_rows(self, values: Array, name: str) -> tuple[Array, Array, Array]:
+        """Return rows as the kernel sees them, the factors that give unit length, and the squared lengths."""
+        rows, factor = self._scale_rows(values, name)
+        squares = compare_to_self(self._kernel, rows)
+        if not np.isfinite(squares).all() or (squares < 0).any():
+            raise ValueError(
+                f"{name}: a squared length is negative or not finite; scale the features or check the kernel."
+            )
+        return rows, factor, squares * factor**2
+
     @property
-    def _values(self) -> Array:
+    def _values(self) -> Any:
         """Rows as the kernel sees them; a subset copies its rows at the first use, since most never need them."""
-        rows, picked = self._rows
-        if picked is not None:
-            rows = rows[picked]
-            self._rows = (rows, None)  # a single assignment: several threads may get here
-        return rows
+        if self._rows[1] is not None:
+            with self._lock:  # threads that get here meanwhile wait, instead of copying the rows too
+                rows, picked = self._rows
+                if picked is not None:
+                    self._rows = (rows[picked], None)
+        return self._rows[0]
 
     def _set(
         self,
@@ -510,6 +572,8 @@ class Dictionary:
     ) -> None:
         self._rows = (np.ascontiguousarray(values), picked)
         self._scale, self._gram = scale, gram
+        # Held while one thread computes what all of them share.
+        self._lock = RLock()
         # Coders keep factorizations of the Gram matrix here.
         self._kept: dict[str, Any] = {}
         self._spectrum: Any = None
@@ -537,8 +601,9 @@ class Dictionary:
             raise ValueError("the dictionary's labels are not one for each atom, sorted.")
         if (gram is None and precomputed) or (gram is not None and gram.shape != (n, n)):
             raise ValueError("the dictionary's Gram matrix is missing or not square.")
-        arrays = [values, scale] if gram is None else [values, scale, gram]
-        if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays) or order.dtype != np.int64:
+        arrays = [scale] if gram is None else [scale, gram]
+        right = all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays) and order.dtype == np.int64
+        if not right or values.dtype not in (np.float64, np.float32) or not _are_finite(values):
             raise ValueError("the dictionary's numbers are not finite, or not of the right type.")
         if len(np.unique(order)) != n or order.min() < 0:
             raise ValueError("the dictionary's order does not name rows.")
@@ -558,6 +623,19 @@ class Dictionary:
         other = copy(self)
         other._set(*parts)
         return other
+
+
+def _pick_block(gram: Array, index: IntArray) -> Array:
+    """Return ``gram[index][:, index]``: whole rows first, many times faster than both at once, a few rows at a time."""
+    out = np.empty((len(index), len(index)))
+    for block in split_range(0, len(index), _ROWS):
+        out[block] = gram.take(index[block], axis=0).take(index, axis=1)
+    return out
+
+
+def _are_finite(values: AnyArray) -> bool:
+    """Return whether all numbers are finite, block by block: the array may be larger than memory."""
+    return all(bool(np.isfinite(values[block]).all()) for block in split_range(0, len(values), _NORM_ROWS))
 
 
 def _check_labels(labels: Any, n: int, name: str = "labels") -> AnyArray:

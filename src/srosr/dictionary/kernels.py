@@ -20,6 +20,9 @@ Kernel = Callable[[Array, Array], Array]
 #: Names that :class:`srosr.Dictionary` accepts besides a callable.
 KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection", "precomputed")
 
+#: Those that compare histograms: features must not be negative.
+NONNEGATIVE_KERNELS = ("chi2", "histogram_intersection")
+
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def _intersect_histograms(A: Array, B: Array) -> Array:  # scikit-learn has no such kernel
@@ -72,7 +75,7 @@ class NamedKernel:
 
     def check(self, A: Array, name: str) -> None:
         """Raise a ValueError for features for which this kernel is not defined."""
-        if self.name in ("chi2", "histogram_intersection") and A.size and A.min() < 0:
+        if self.name in NONNEGATIVE_KERNELS and A.size and A.min() < 0:
             raise ValueError(
                 f"{name} contains negative values, for which kernel={self.name!r} is not defined: "
                 "it compares histograms. Shift the features or choose another kernel."

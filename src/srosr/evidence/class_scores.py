@@ -28,7 +28,7 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary, Queries
-from .gaussian import GAUSSIAN_PENALTY, compute_class_distances
+from .gaussian import GAUSSIAN_PENALTY, GaussianClasses
 from .neighbors import measure_nearest, measure_nearest_without
 from .ridge import COLLABORATIVE_PENALTY, DecayingSimilarity, RidgeRegression, compute_squared_distances
 from .standardized import StandardizedColumns
@@ -56,6 +56,15 @@ class ClassScores:
     by_kind: dict[str, Array] = field(default_factory=dict)
     #: For ``gaussian``: squared distances to the background, (n_samples,).
     background: list[Array] = field(default_factory=list)
+
+    @staticmethod
+    def concatenate(parts: list[ClassScores]) -> ClassScores:
+        """Return several batches as one."""
+        if len(parts) == 1:
+            return parts[0]
+        by_kind = {kind: np.concatenate([part.by_kind[kind] for part in parts]) for kind in parts[0].by_kind}
+        background = [np.concatenate(arrays) for arrays in zip(*(part.background for part in parts), strict=True)]
+        return ClassScores(by_kind, background)
 
 
 class HoldOut(NamedTuple):
@@ -111,7 +120,7 @@ class ClassScorer:
         if "collaborative" in self.kinds:
             self.collaborative = self._regress("collaborative", self._compare_atoms(gram))
         if "local" in self.kinds:
-            self.local = self._regress("local", _sharpen(self._compare_atoms(gram)))
+            self.local = self._regress("local", sharpen(self._compare_atoms(gram)))
         if "gaussian" in self.kinds:
             self._prepare_gaussian(gram)
         if "subspace" in self.kinds:
@@ -128,6 +137,7 @@ class ClassScorer:
         # Relative to the mean square, so that very large or small features stay finite.
         self.unit = float(self.squares.mean()) or 1.0
         self.linear = RidgeRegression(gram / self.unit, self._membership, GAUSSIAN_PENALTY)
+        self.gaussian = GaussianClasses(self.linear.totals, GAUSSIAN_PENALTY, self.sizes)
         if not self._hold_outs:
             return
         ridge = self.linear.hold_out()
@@ -135,9 +145,8 @@ class ClassScorer:
             scores, totals = ridge.score(held.removed)
             rows, present = np.searchsorted(held.removed, held.test), held.present
             sizes = self.sizes - np.bincount(self.class_of[held.removed], minlength=len(self.sizes))
-            distances, background = compute_class_distances(
-                scores[rows][:, present], totals[np.ix_(present, present)], GAUSSIAN_PENALTY, sizes[present]
-            )
+            classes = GaussianClasses(totals[np.ix_(present, present)], GAUSSIAN_PENALTY, sizes[present])
+            distances, background = classes.measure(scores[rows][:, present])
             out.by_kind["gaussian"] = -distances
             out.background.append(background)
 
@@ -205,11 +214,9 @@ class ClassScorer:
                 if "collaborative" in self.kinds:
                     by_kind["collaborative"] = self.collaborative.score(similar)
                 if "local" in self.kinds:
-                    by_kind["local"] = self.local.score(_sharpen(similar))
+                    by_kind["local"] = self.local.score(sharpen(similar))
         if "gaussian" in self.kinds:
-            ridge = self.linear
-            scores = ridge.score(queries.cross) / self.unit
-            distances, background = compute_class_distances(scores, ridge.totals, ridge.penalty, self.sizes)
+            distances, background = self.gaussian.measure(self.linear.score(queries.cross) / self.unit)
             by_kind["gaussian"] = -distances
             out.background.append(background)
         if "subspace" in self.kinds:
@@ -230,7 +237,7 @@ class ClassScorer:
             out.by_kind["standardized"] = self.standardized.score(self.row_similarity.compare(distances))
 
 
-def _sharpen(similarities: Array) -> Array:
+def sharpen(similarities: Array) -> Array:
     """Return the similarities of half the width, their fourth power, in place."""
     np.multiply(similarities, similarities, out=similarities)
     return np.multiply(similarities, similarities, out=similarities)

@@ -28,20 +28,30 @@ from .ridge import invert_positive
 GAUSSIAN_PENALTY = 0.1
 
 
-def compute_class_distances(scores: Array, totals: Array, penalty: float, sizes: IntArray) -> tuple[Array, Array]:
-    """Return squared distances to the classes, (n_samples, n_classes), and to the background, both less b(y).
+class GaussianClasses:
+    """Squared distances to Gaussian classes and to the background, from ridge scores.
 
     Parameters
     ----------
-    scores, totals : ndarray
-        Ridge scores f of the samples and the matrix Q, of the same classes.
+    totals : ndarray (n_classes, n_classes)
+        The matrix Q.
     penalty : float
         c.
     sizes : ndarray of int (n_classes,)
-        Atoms of each class.
+        Samples of each class.
     """
-    inverse = invert_positive((0.5 * penalty) * (totals + totals.T))
-    image = scores @ inverse
-    squares = np.einsum("ij,ij->i", image, scores)[:, None] - 2.0 * image + np.diagonal(inverse) - 1.0 / sizes
-    background = (scores.sum(axis=1) - 1.0) ** 2 / (penalty * totals.sum()) - 1.0 / sizes.sum()
-    return squares, background
+
+    def __init__(self, totals: Array, penalty: float, sizes: IntArray) -> None:
+        self.inverse = invert_positive((0.5 * penalty) * (totals + totals.T))
+        self.scale, self.sizes = penalty * totals.sum(), sizes
+
+    def measure(self, scores: Array) -> tuple[Array, Array]:
+        """Return squared distances to the classes, (n_samples, n_classes), and to the background, both less b(y).
+
+        ``scores`` are the ridge scores f of the samples.
+        """
+        image = scores @ self.inverse
+        squares = np.einsum("ij,ij->i", image, scores)[:, None] - 2.0 * image
+        squares = squares + np.diagonal(self.inverse) - 1.0 / self.sizes
+        background = (scores.sum(axis=1) - 1.0) ** 2 / self.scale - 1.0 / self.sizes.sum()
+        return squares, background

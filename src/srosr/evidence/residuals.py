@@ -18,7 +18,7 @@ from scipy import sparse
 from .._support.array_types import Array
 from .._support.compiled import loop
 from ..coding import Codes
-from ..dictionary import Dictionary, Queries
+from ..dictionary import Dictionary, Queries, widen
 
 # Samples whose Gram blocks are computed together where the Gram matrix is not stored.
 _BLOCK_ROWS = 256
@@ -190,9 +190,16 @@ def _compute_quadratic(x: sparse.csr_array, dictionary: Dictionary) -> Array:
     if atoms is not None:
         for start in range(0, x.shape[0], _BLOCK_ROWS):
             part = x[start : start + _BLOCK_ROWS]
-            for k, columns in enumerate(dictionary.class_slices):
-                image = part[:, columns] @ atoms[columns]
-                out[start : start + _BLOCK_ROWS, k] = np.einsum("ij,ij->i", image, image)
+            # The reconstruction of each class with a part in a code, in the order of samples and classes.
+            cells = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)) * n_classes + class_of[part.indices]
+            order = np.argsort(cells, kind="stable")
+            found, first = np.unique(cells[order], return_index=True)
+            used, columns = np.unique(part.indices[order], return_inverse=True)
+            if len(found):
+                shape = (len(found), len(used))
+                by_class = sparse.csr_array((part.data[order], columns, np.append(first, len(order))), shape)
+                images = by_class @ widen(atoms[used])
+                out[start : start + _BLOCK_ROWS].flat[found] = np.einsum("ij,ij->i", images, images)
         return out
     for i in range(x.shape[0]):
         part = slice(x.indptr[i], x.indptr[i + 1])

@@ -26,6 +26,18 @@ from .._support.array_types import Array, IntArray
 COLLABORATIVE_PENALTY = 0.05
 
 
+def find_width(n: int, center: Array, squares: float) -> float:
+    """Return the mean squared distance between n samples from the sum of the samples and of their squares."""
+    mean = float(2.0 * (n * squares - center @ center)) / max(n * (n - 1), 1)
+    return mean if mean > 0 else 1.0
+
+
+def compare_at(squared_distances: Array, width: float) -> Array:
+    """Return similarities that decay with distance, at squared distances relative to a squared width."""
+    out = squared_distances * (-1.0 / width)
+    return np.exp(out, out=out)
+
+
 class DecayingSimilarity:
     r"""Similarities that decay with distance, :math:`\exp(-\|a_i - a_j\|^2/\bar d^2)`, from inner products.
 
@@ -40,8 +52,7 @@ class DecayingSimilarity:
 
     def compare(self, squared_distances: Array) -> Array:
         """Return the similarities at squared distances, as a new array."""
-        out = squared_distances * (-1.0 / self.width)
-        return np.exp(out, out=out)
+        return compare_at(squared_distances, self.width)
 
 
 def compute_squared_distances(products: Array, squares: Array, atom_squares: Array) -> Array:

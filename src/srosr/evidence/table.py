@@ -87,6 +87,13 @@ class CodeMeasures:
     residual: Array
     squares: Array
 
+    @staticmethod
+    def concatenate(parts: list[CodeMeasures]) -> CodeMeasures:
+        """Return several batches as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return CodeMeasures(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(CodeMeasures)))
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:

@@ -2,7 +2,7 @@
 
 The modules in the order of the data: ``protocol``, ``protocol_file`` and ``comparison_protocol`` (what an experiment
 is), ``trial_methods`` and ``trial`` (one trial), ``record_file``, ``run_identity``, ``results_folder`` and
-``result_tables`` (files), ``worker_task``, ``local_processes``, ``dask_cluster`` and ``runner`` (execution),
+``result_tables`` (files), ``local_processes`` and ``runner`` (execution, also through :mod:`srosr.distributed`),
 ``statistics`` (means, intervals, tests), and ``digits_demo`` (the demonstration of ``srosr demo``).
 
 Names are loaded at first use, so that worker processes start quickly.

@@ -43,4 +43,3 @@ from .trial import RunSettings as RunSettings
 from .trial import run_trial as run_trial
 from .trial_methods import group_by_fit as group_by_fit
 from .trial_methods import make_classifier as make_classifier
-from .worker_task import ExecutorError as ExecutorError

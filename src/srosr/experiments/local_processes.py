@@ -23,10 +23,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any, TypeAlias
 
-from .worker_task import (
+from ..distributed import (
     IMPORTABLE_HINT,
     ONE_THREAD,
-    RESUME_HINT,
     ExecutorError,
     LostTask,
     UnfitWorker,
@@ -34,6 +33,9 @@ from .worker_task import (
     describe_error,
     pickle_function,
 )
+
+#: What to do after an interruption.
+RESUME_HINT = "Finished trials are kept: run the same command again to resume."
 
 # Seconds between checks for Ctrl-C on systems where a signal does not interrupt a wait.
 _POLL = 0.5

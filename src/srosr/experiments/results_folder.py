@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from .._support.atomic_files import PathLike, make_folder, remove_leftovers, write_atomically
+from ..distributed import get_library_versions
 from .protocol import METHOD_NAME
 from .record_file import DamagedFile, decode, encode
 from .run_identity import (
     DamagedRun,
     ResultsFolderError,
     find_differences,
-    get_library_versions,
     merge_entries,
     name_file_in_errors,
     normalize_identity,

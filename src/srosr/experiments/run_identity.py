@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from .record_file import DamagedFile, decode, encode
 
 _MAX_DIFFERENCES = 5
@@ -39,13 +36,6 @@ def name_file_in_errors(path: Path, doing: str = "write", *, started: bool = Tru
         raise ResultsFolderError(
             f"could not {doing} {path}: {reason}. {kept if started else 'Fix this, or give another --out.'}"
         ) from error
-
-
-def get_library_versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute the results, and the machine type."""
-    libraries = {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")}
-    python = {"python": platform.python_version(), "machine": platform.machine()}
-    return {"srosr": __version__} | libraries | python
 
 
 def read_run(folder: Path) -> dict[str, Any] | None:

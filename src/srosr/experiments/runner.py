@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from .dask_cluster import DaskCluster
-from .local_processes import LocalProcesses
+from ..distributed import DaskCluster, LostTask, describe_error
+from .local_processes import RESUME_HINT, LocalProcesses
 from .results_folder import ResultsFolder
-from .worker_task import LostTask, describe_error
 
 
 class Executor(Protocol):
@@ -54,7 +53,9 @@ def make_executor(jobs: int = 1, cluster: str | None = None) -> Executor:
     >>> make_executor(jobs=4).jobs
     4
     """
-    return LocalProcesses(jobs) if cluster is None else DaskCluster(cluster)
+    if cluster is None:
+        return LocalProcesses(jobs)
+    return DaskCluster(cluster, work="run the trials", after_loss=RESUME_HINT)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def run_trials(
     function : callable
         Maps a task to a list of (record, times), one for each of its methods. The record of a method must not depend
         on the other methods of the task. If the function raises or its process dies, each of its methods fails with
-        that reason; only :class:`srosr.experiments.worker_task.UnfitWorkerError` ends the run.
+        that reason; only :class:`srosr.distributed.UnfitWorkerError` ends the run.
     tasks : sequence of TrialTask
         Each trial once, with all its methods.
     on_progress : callable, optional

@@ -19,6 +19,7 @@ from .._support.array_types import AnyArray, Array
 from ..classifiers import SROSRClassifier
 from ..coding import coding_seconds
 from ..datasets import Dataset
+from ..distributed import UnfitWorkerError, describe_error
 from ..exceptions import CalibrationWarning
 from ..metrics import (
     fpr_at_tpr,
@@ -32,7 +33,6 @@ from ..metrics import (
 )
 from .protocol import UNKNOWN, MethodSetting, Protocol, Source, Trial
 from .trial_methods import FittedMethod, MethodPredictions, TrialSamples, fit_group, group_by_fit
-from .worker_task import UnfitWorkerError, describe_error
 
 #: Metrics of the results, in the order of the tables.
 METRICS = (

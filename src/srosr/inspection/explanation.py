@@ -208,7 +208,7 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         nonmatched_probability=probabilities[1],
         concentration=float(evidence.values[0, _CONCENTRATION]),
         shares=dict(zip(classes, (mass / (mass.sum() or 1.0)).tolist(), strict=True)),
-        atoms=_find_atoms(code, dictionary, clf.training_rows_),
+        atoms=_find_atoms(code, dictionary, clf.training_rows_, clf.learned_atoms_),
         class_sizes={c: s.stop - s.start for c, s in zip(classes, dictionary.class_slices, strict=True)},
         compared_with=known.kind,
         n_compared=len(known.values),
@@ -341,13 +341,13 @@ def _find_reasons(
     return tuple(out), False
 
 
-def _find_atoms(code: Array, dictionary: Dictionary, rows: IntArray) -> tuple[UsedAtom, ...]:
+def _find_atoms(code: Array, dictionary: Dictionary, rows: IntArray, learned: bool) -> tuple[UsedAtom, ...]:
     support = np.flatnonzero(code)
     support = support[np.argsort(-np.abs(code[support]), kind="stable")]
     labels: list[Any] = np.asarray(dictionary.labels)[support].tolist()
     total = float(np.abs(code).sum())
     return tuple(
-        UsedAtom(int(rows[dictionary.order[i]]), int(i), label, float(code[i]), abs(float(code[i])) / total)
+        UsedAtom(int(rows[dictionary.order[i]]), int(i), label, float(code[i]), abs(float(code[i])) / total, learned)
         for i, label in zip(support, labels, strict=True)
     )
 
@@ -358,4 +358,4 @@ def _find_pictures(code: Array, dictionary: Dictionary) -> Array | None:
     if atoms is None:
         return None
     largest = np.argsort(-np.abs(code), kind="stable")[: min(N_PICTURES, np.count_nonzero(code))]
-    return np.array(atoms[largest])
+    return np.array(atoms[largest], dtype=np.float64)

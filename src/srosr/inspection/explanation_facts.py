@@ -64,18 +64,21 @@ class WeighedClassScore:
 
 @dataclass(frozen=True)
 class UsedAtom:
-    """A training sample that has a part in the code.
+    """An atom that has a part in the code: a training sample, or one learned from samples.
 
     Attributes
     ----------
     row : int
-        Row of the sample among the training samples; rows of samples added later follow.
+        Row of the sample among the training samples; rows of samples added later follow. For a learned atom it is that
+        of the nearest sample of its class.
     atom : int
         Its place in the dictionary, where samples are sorted by class.
     label : label
     coefficient : float
     share : float
         Share of the code, :math:`|x_i|/\\|x\\|_1`.
+    learned : bool
+        Whether the atom was learned, and is no sample itself.
     """
 
     row: int
@@ -83,6 +86,7 @@ class UsedAtom:
     label: Any
     coefficient: float
     share: float
+    learned: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -170,11 +170,12 @@ def _describe_code(e: ExplanationFacts) -> list[str]:
         shares += f", less than the {_format_share(e.shares[heaviest])} of class {heaviest}"
     if math.isfinite(e.usual_share):
         shares += f"; nine in ten {_name_compared(e)} have at least {_format_share(e.usual_share)} on one class"
-    rows = [f"row {a.row} (class {a.label}, {_format_signed(a.coefficient, 2)})" for a in e.atoms[:_NAMED]]
+    place, what = ("near row", "learned atom") if e.atoms[0].learned else ("row", "training sample")
+    rows = [f"{place} {a.row} (class {a.label}, {_format_signed(a.coefficient, 2)})" for a in e.atoms[:_NAMED]]
     if len(e.atoms) == 1:
-        return [f"{shares}.", f"It is reconstructed from one training sample: {rows[0]}."]
+        return [f"{shares}.", f"It is reconstructed from one {what}: {rows[0]}."]
     mainly = ", mainly" if len(e.atoms) > _NAMED else ":"
-    return [f"{shares}.", f"It is reconstructed from {len(e.atoms)} training samples{mainly} {join_names(rows)}."]
+    return [f"{shares}.", f"It is reconstructed from {len(e.atoms)} {what}s{mainly} {join_names(rows)}."]
 
 
 def _describe_reasons(e: ExplanationFacts) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from .._support.unknown_label import format_label
 from ..classifiers import DictionaryClassifier, OpenSetClassifier, SROSRClassifier
 from ..rivals import method_name
+from ..scoring import count_atoms
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class ModelSummary:
     method: str
     estimator: str
     classes: list[Any]
-    #: Number of training samples of each class, if the model keeps them.
+    #: Number of training samples of each class, of methods on sparse codes.
     class_sizes: dict[str, int] | None
+    #: Number of atoms, which are the training samples unless the dictionary is a small one.
+    atoms: int | None
     unknown_label: Any
     features: int
     feature_names: list[str] | None
@@ -63,13 +66,12 @@ class ModelSummary:
 
 def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
     """Summarize a fitted classifier."""
-    sizes = problem = kernel = evidence = class_scores = None
+    sizes = atoms = problem = kernel = evidence = class_scores = None
     if isinstance(clf, DictionaryClassifier):
         dictionary = clf.dictionary_
-        sizes = {
-            format_label(label): part.stop - part.start
-            for label, part in zip(clf.classes_.tolist(), dictionary.class_slices, strict=True)
-        }
+        atoms = dictionary.n_atoms
+        counts = clf._count_samples() if isinstance(clf, SROSRClassifier) else count_atoms(dictionary)
+        sizes = dict(zip(map(format_label, clf.classes_.tolist()), counts.tolist(), strict=True))
         problem, kernel = repr(clf.problem_), str(dictionary.kernel)
     if isinstance(clf, SROSRClassifier) and clf.rule_ == "calibrated":
         evidence = dict(zip(clf.evidence_names_, clf.evidence_weights_.tolist(), strict=True))
@@ -81,6 +83,7 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         estimator=type(clf).__name__,
         classes=clf.classes_.tolist(),
         class_sizes=sizes,
+        atoms=atoms,
         unknown_label=clf.unknown_label_,
         features=int(clf.n_features_in_),
         feature_names=None if names is None else [str(name) for name in names],

@@ -40,7 +40,8 @@ def get_settings(clf: OpenSetClassifier) -> dict[str, Any]:
     return {
         "parameters": {name: to_python(value) for name, value in parameters.items()},
         "n_features_in": int(clf.n_features_in_),
-        "threshold": {"kind": threshold.kind, "detail": threshold.detail},
+        "threshold": {"kind": threshold.kind, "detail": threshold.detail}
+        | ({} if threshold.standard_error is None else {"standard_error": float(threshold.standard_error)}),
         "choice": {name: to_python(value) for name, value in clf._threshold_arguments.items()},
     }
 
@@ -143,5 +144,7 @@ def restore_decision(
     lowest, highest = clf.score_range
     check(bool(((per_class >= lowest) & (per_class <= highest)).all() and lowest <= value <= highest), "thresholds")
     words = settings["threshold"]
-    clf.threshold_info_ = Threshold(float(value), per_class, str(words["kind"]), str(words["detail"]))
+    error = words.get("standard_error")
+    check(error is None or (isinstance(error, float) and 0.0 <= error < LARGEST), "standard error")
+    clf.threshold_info_ = Threshold(float(value), per_class, str(words["kind"]), str(words["detail"]), error)
     clf.threshold_, clf.thresholds_ = clf.threshold_info_.value, per_class

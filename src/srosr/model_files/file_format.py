@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import mmap
 import os
 import re
 import stat
@@ -54,7 +55,7 @@ from .encoding import (
 )
 
 #: The version of the format that is written. All versions up to it are read.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 _NO_DIGEST = b"0" * 64
 _BEGINNING = b'{"__metadata__":{"format":"srosr","sha256":"'
@@ -65,6 +66,8 @@ _METADATA = ("format", "sha256", "format_version", "written_by", "model")
 # made to allocate.
 _MAX_HEADER = 2**22
 _CHUNK = 2**24
+# Arrays of at least so many bytes stay in a file that is mapped.
+_MAPPED_BYTES = 2**20
 
 _ARRAY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}", re.ASCII)
 _KIND = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}", re.ASCII)
@@ -119,10 +122,20 @@ def _upgrade_2(state: ModelState) -> ModelState:
     return replace(state, settings=settings, arrays=arrays)
 
 
+def _upgrade_3(state: ModelState) -> ModelState:
+    """Say that class scores are exact and all samples atoms: there were neither landmarks nor small dictionaries."""
+    if state.kind != "SROSRClassifier":
+        return state
+    return replace(state, settings=state.settings | {
+        "landmarks": False, "n_samples": None, "learned_atoms": False, "tails_from": "known",
+    })  # fmt: skip
+
+
 #: From a version of the format to the next: ``UPGRADES[v]`` turns a state of version v into one of version v + 1.
 UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {
     1: lambda state: state,  # Version 2 can hold a feature recipe; models of version 1 were fitted to arrays.
     2: _upgrade_2,
+    3: _upgrade_3,
 }
 
 
@@ -159,15 +172,18 @@ def write_model(path: PathLike, state: ModelState) -> None:
         file.write(digest.hexdigest().encode("ascii"))
 
 
-def read_model(path: PathLike) -> ModelState:
+def read_model(path: PathLike, *, mapped: bool = False) -> ModelState:
     """Read a state from a file that :func:`write_model` wrote, of this or an older version of the format.
 
     The file is read once, into memory. Its size on the disk, never a number in it, decides how much is allocated: about
     twice that size, for a moment. Arrays are writable and belong to the caller. The state is of the current version of
     the format. A :class:`ModelFileError` says that the file is damaged, another program's, or of a newer version.
+
+    With ``mapped`` large arrays stay in the file: they are read-only, take memory only as far as they are used, and all
+    processes that map the file share it. Replacing the file, as :func:`write_model` does, leaves them as they were.
     """
     name = repr(os.fspath(path))
-    data = _read_bytes(path, name)
+    data = _read_bytes(path, name, mapped)
     digest = hashlib.sha256(data[:_DIGEST_AT])
     digest.update(_NO_DIGEST)
     digest.update(memoryview(data)[_DIGEST_AT + 64 :])
@@ -232,8 +248,8 @@ def _parts(header: bytes, tensors: list[AnyArray]) -> Iterator[Any]:
             yield flat[start : start + _CHUNK]
 
 
-def _read_bytes(path: PathLike, name: str) -> bytes:
-    """Read all bytes of a file that begins like a model file."""
+def _read_bytes(path: PathLike, name: str, mapped: bool) -> Any:
+    """Read or map all bytes of a file that begins like a model file."""
     # Opening a pipe without a writer would wait forever.
     no_wait = getattr(os, "O_NONBLOCK", 0)
     with open(path, "rb", opener=lambda file, flags: os.open(file, flags | no_wait)) as file:
@@ -243,7 +259,11 @@ def _read_bytes(path: PathLike, name: str) -> bytes:
         _check_beginning(file.read(_DIGEST_AT + 64), status.st_size, name)
         file.seek(0)
         try:
-            data = file.read(status.st_size)
+            data: Any
+            if mapped:
+                data = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+            else:
+                data = file.read(status.st_size)
         except (MemoryError, OverflowError):
             raise ModelFileError(
                 f"{name} has {status.st_size} bytes, more than there is memory for; is it a model that you saved?"
@@ -253,7 +273,7 @@ def _read_bytes(path: PathLike, name: str) -> bytes:
     return data
 
 
-def _check_beginning(data: bytes, size: int, name: str) -> None:
+def _check_beginning(data: Any, size: int, name: str) -> None:
     if not size:
         raise ModelFileError(f"{name} is empty; give the path of a file that srosr saved, or save the model again.")
     length = int.from_bytes(data[:8], "little")
@@ -336,7 +356,7 @@ def _encode(state: ModelState) -> tuple[bytes, list[AnyArray]]:
 # -- from bytes to a state -----------------------------------------------------------------------------------
 
 
-def _read_header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
+def _read_header(data: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the header, and the metadata in it, checked as far as it is the same in all versions."""
     header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")], "its header")
     if type(header) is not dict:
@@ -349,7 +369,7 @@ def _read_header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
     return header, metadata
 
 
-def _decode(data: bytes, header: dict[str, Any], metadata: dict[str, str], version: int) -> ModelState:
+def _decode(data: Any, header: dict[str, Any], metadata: dict[str, str], version: int) -> ModelState:
     if set(metadata) != set(_METADATA) or len(metadata["sha256"]) != len(_NO_DIGEST):
         raise InvalidContent(f"its metadata should be {', '.join(_METADATA)}")
     if not _WRITER.fullmatch(metadata["written_by"]):
@@ -371,7 +391,7 @@ def _decode(data: bytes, header: dict[str, Any], metadata: dict[str, str], versi
     return ModelState(kind, settings, arrays, version, metadata["written_by"])
 
 
-def _read_tensors(data: bytes, header: dict[str, Any]) -> dict[str, AnyArray]:
+def _read_tensors(data: Any, header: dict[str, Any]) -> dict[str, AnyArray]:
     """Return the arrays as they are stored, after checking that what the header says about them fits the file."""
     entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
     for name, entry in entries.items():
@@ -386,6 +406,8 @@ def _read_tensors(data: bytes, header: dict[str, Any]) -> dict[str, AnyArray]:
     available = len(data) - 8 - int.from_bytes(data[:8], "little")
     if at != available:
         raise InvalidContent(f"its arrays should take {at} bytes and there are {available}")
+    if isinstance(data, mmap.mmap):
+        return {name: _map_tensor(data, name, entry, len(data) - available) for name, entry in entries.items()}
     out = {}
     for name, view in safetensors.deserialize(data):
         entry = entries.pop(name)
@@ -400,6 +422,16 @@ def _read_tensors(data: bytes, header: dict[str, Any]) -> dict[str, AnyArray]:
     if entries:
         raise InvalidContent("some of its arrays cannot be read")
     return out
+
+
+def _map_tensor(data: mmap.mmap, name: str, entry: dict[str, Any], start: int) -> AnyArray:
+    """Return an array whose entry has been checked: a view of the file if it is large, else a copy."""
+    dtype, (begin, end) = DTYPES[entry["dtype"]], entry["data_offsets"]
+    array: AnyArray = np.ndarray(tuple(entry["shape"]), dtype, data, offset=start + begin)
+    if dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
+        raise InvalidContent(f"array {name!r} has truth values other than 0 and 1")
+    large = end - begin >= _MAPPED_BYTES and dtype.isnative and array.flags.aligned
+    return array if large else np.array(array, dtype=dtype.newbyteorder("="))
 
 
 def _check_entry(name: str, entry: Any) -> None:

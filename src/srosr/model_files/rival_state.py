@@ -70,7 +70,7 @@ def restore(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) ->
     if isinstance(clf, SparseRejection):
         clf.problem_ = shared.restore_problem(settings["problem"])
         clf.dictionary_ = shared.restore_dictionary(clf, arrays)
-        if gram_wanted(clf.dictionary_):
+        if gram_wanted(clf.dictionary_, clf.problem_):
             with one_blas_thread():
                 _ = clf.dictionary_.gram
         shared.restore_decision(clf, np.asarray(clf.dictionary_.classes_), settings, arrays)

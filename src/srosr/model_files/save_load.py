@@ -23,13 +23,17 @@ def save(clf: OpenSetClassifier, path: str | os.PathLike[str]) -> None:
     write_model(path, state)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, mmap_mode: str | None = None) -> Any:
     """Read a fitted open set classifier from a model file.
 
     Parameters
     ----------
     path : path-like
         Written by the method ``save`` of any open set classifier of srosr.
+    mmap_mode : {None, "r"}, default None
+        With "r" the atoms stay in the file and are read as they are needed; several processes share one copy. The file
+        may be replaced meanwhile, by ``save`` or another program that renames a new one over it, but not overwritten in
+        place.
 
     Returns
     -------
@@ -54,7 +58,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.unknown_score(X[90:120]) == clf.unknown_score(X[90:120])).all())
     True
     """
-    state = read_model(path)
+    if mmap_mode not in (None, "r"):
+        raise ValueError(f'mmap_mode must be None or "r", got {mmap_mode!r}.')
+    state = read_model(path, mapped=mmap_mode == "r")
     settings, arrays = state.settings, state.arrays
     with raise_as_model_file_error(path):
         clf: OpenSetClassifier

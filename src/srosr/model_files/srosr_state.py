@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
+from .. import atoms as samplers
 from .._support.array_types import AnyArray
 from .._support.parameter_checks import check_positive
+from .._support.threads import one_blas_thread
 from ..classifiers import SROSRClassifier
+from ..coding import gram_wanted
 from ..dictionary import Dictionary, Queries
 from ..evidence import (
     CLASS_SCORES,
     EVIDENCE,
     SPARSE_EVIDENCE,
     ClassFusion,
+    ClassScorer,
+    LandmarkScorer,
     find_class_scores,
     list_evidence,
 )
 from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
 from ..tails import GPDTail, SplicedDistribution
 from . import classifier_state as shared
+from . import landmark_state
 from .classifier_state import LARGEST, check
 from .file_format import ModelState
 
@@ -31,6 +38,16 @@ _SMALLEST = 1e-100
 _PASSES = ("known", "simulated", "held_out")
 # Names of the columns of a cross-test in files, which keep the word of format version 1.
 _CROSS_TEST_KEYS = {f.name: f.name for f in fields(CrossTest)} | {"unknown": "stranger"}
+# What may have found the atoms of a small dictionary.
+_SAMPLERS = (
+    "CondensedAtoms",
+    "DictionaryLearningAtoms",
+    "KMeansAtoms",
+    "KMedoidsAtoms",
+    "LearnAtoms",
+    "RandomAtoms",
+    "SelectAtoms",
+)
 _TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
 
 
@@ -47,6 +64,7 @@ def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
     out = shared.get_settings(clf)
     calibrated = isinstance(calibration.rule, CalibratedRule)
     out["parameters"]["rule"] = clf.rule_
+    out["parameters"]["atoms"] = _get_sampler_state(clf.atoms)
     if calibrated:
         out["parameters"]["label_by"] = clf.label_by_
     # As fitted, whatever the parameter has become since.
@@ -63,6 +81,10 @@ def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
         "has_tails": calibration.tails is not None,
         "weight": None if calibration.tails is None else float(calibration.tails.weight),
         "aside": None if held_out is None else "similarities" if isinstance(held_out, Queries) else "features",
+        "landmarks": isinstance(clf._scorer, LandmarkScorer),
+        "tails_from": "held_out" if calibration.known is calibration.held_out else "known",
+        "n_samples": clf._n_samples,
+        "learned_atoms": bool(clf.learned_atoms_),
         "grown": bool(clf._grown),
         "n_rows": int(clf._n_rows),
     }
@@ -83,6 +105,8 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
         out["aside/labels"] = clf._calibration_labels
     calibrated, used = isinstance(calibration.rule, CalibratedRule), np.isin(EVIDENCE, calibration.evidence)
     for name in _PASSES:
+        if name == "known" and calibration.known is calibration.held_out:
+            continue
         rows = getattr(calibration, name)
         out |= {f"{name}/{key}": getattr(rows, field) for field, key in _CROSS_TEST_KEYS.items()}
         out[f"{name}/values"] = rows.values[:, _find_columns(name, calibrated, calibration.evidence)]
@@ -92,13 +116,17 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
     if isinstance(calibration.rule, CalibratedRule):
         rule = calibration.rule
         for name, fusion in (("fusion", rule.fusion), ("simulated_fusion", rule.simulated)):
-            out |= {f"{name}/{f.name}": getattr(fusion, f.name)[used] for f in fields(Fusion)}
+            out |= {f"{name}/{part}": getattr(fusion, part)[used] for part in ("mean", "scale", "weights")}
+        if rule.fusion.errors is not None:
+            out["fusion/errors"] = rule.fusion.errors[used]
         out |= {
             "distribution/body": rule.distribution.body,
             "distribution/levels": rule.distribution.levels,
             "distribution/joint": np.asarray(rule.distribution.joint),
             **_get_tail_arrays("distribution/tail", (rule.distribution.tail,)),
         }
+    if isinstance(clf._scorer, LandmarkScorer):
+        out |= landmark_state.get_arrays(clf._scorer)
     if calibration.tails is not None:
         out |= _get_tail_arrays("tails/matched", calibration.tails.matched)
         out |= _get_tail_arrays("tails/nonmatched", calibration.tails.nonmatched)
@@ -119,18 +147,45 @@ def _get_tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArra
     }
 
 
+def _get_sampler_state(atoms: Any) -> Any:
+    """Return what found the atoms: a number, or the name and parameters of one of ours; None for any other object."""
+    if not hasattr(atoms, "fit_resample"):
+        return shared.to_python(atoms)
+    name = type(atoms).__name__
+    if name not in _SAMPLERS or getattr(samplers, name) is not type(atoms):
+        return None
+    parameters = {name: shared.to_python(value) for name, value in atoms.get_params(deep=False).items()}
+    if "random_state" in parameters and not isinstance(parameters["random_state"], int):
+        parameters["random_state"] = None  # the state of a random generator is not part of a fitted model
+    if isinstance(parameters.get("n_atoms"), Mapping):
+        return None  # its classes may be anything, and others may have come since
+    return {"name": type(atoms).__name__, **parameters}
+
+
+def _restore_sampler(state: Any) -> Any:
+    if not isinstance(state, dict):
+        return state
+    values = dict(state)
+    name = values.pop("name")
+    check(isinstance(name, str) and name in _SAMPLERS, "atoms")
+    return getattr(samplers, name)(**values)
+
+
 # -- to a recognizer --------------------------------------------------------------------------------------
 
 
 def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClassifier:
     """Rebuild the recognizer of a state."""
     clf = SROSRClassifier()
-    shared.restore_parameters(clf, settings, arrays)
+    parameters = settings["parameters"] | {"atoms": _restore_sampler(settings["parameters"].get("atoms"))}
+    shared.restore_parameters(clf, settings | {"parameters": parameters}, arrays)
     clf.problem_, clf.rule_ = shared.restore_problem(settings["problem"]), clf.rule
     dictionary = shared.restore_dictionary(clf, arrays)
     shared.restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
     clf.training_rows_ = arrays["training_rows"]
     clf._n_rows = shared.require_count(settings["n_rows"])
+    clf.learned_atoms_ = bool(settings["learned_atoms"])
+    clf._n_samples = None if settings["n_samples"] is None else shared.require_count(settings["n_samples"])
     rows = clf.training_rows_
     check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
@@ -150,7 +205,18 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
         plain = [name for name in calibration.evidence if not name.startswith("fused")]
         wanted |= set(find_class_scores(plain, has_features=not dictionary.is_precomputed))
         check(wanted <= set(class_scores), "class scores")
-    clf._adopt(dictionary, calibration, class_scores)
+    if gram_wanted(dictionary, clf.problem_):
+        with one_blas_thread():
+            _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it has been computed
+    if settings["landmarks"]:
+        scorer: Any = landmark_state.restore(arrays, dictionary, class_scores)
+    else:
+        # Exact whatever the number of atoms, as files of earlier versions have it.
+        with one_blas_thread():
+            scorer = ClassScorer(dictionary, class_scores) if len(class_scores) > 1 else None
+    clf._adopt(dictionary, calibration, class_scores, scorer)
+    if clf.threshold_info_.kind != "fixed":
+        clf.threshold_info_ = replace(clf.threshold_info_, weight_errors=calibration.weight_errors)
     return clf
 
 
@@ -177,9 +243,15 @@ def _restore_calibration_split(
 def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
     n_classes, calibrated = len(dictionary.class_slices), bool(settings["calibrated"])
     evidence = _restore_names(settings["evidence"], EVIDENCE)
-    known, simulated, held_out = (
-        _restore_cross_test(name, arrays, dictionary, _find_columns(name, calibrated, evidence)) for name in _PASSES
-    )
+    check(settings["tails_from"] in ("known", "held_out"), "held-out samples")
+    n_samples = settings["n_samples"] or dictionary.n_atoms
+    passes = {
+        name: _restore_cross_test(name, arrays, dictionary, n_samples, _find_columns(name, calibrated, evidence))
+        for name in _PASSES
+        if name != "known" or settings["tails_from"] == "known"
+    }
+    simulated, held_out = passes["simulated"], passes["held_out"]
+    known = passes.get("known", held_out)
     pooled = arrays["pooled"]
     check(pooled.shape == (n_classes,) and pooled.dtype == np.bool_, "pooled classes")
     tails = None
@@ -214,7 +286,14 @@ def _restore_fusion(name: str, arrays: dict[str, AnyArray], evidence: tuple[str,
         columns[-1][used] = numbers
     mean, scale, weights = columns
     check(bool((scale > _SMALLEST).all() and (weights >= 0).all()), "scales or weights")
-    return Fusion(mean, scale, weights)
+    errors = None
+    if f"{name}/errors" in arrays:
+        numbers = arrays[f"{name}/errors"]
+        check(numbers.shape == (len(evidence),) and numbers.dtype == np.float64, "numbers")
+        check(bool(((numbers >= 0) & (numbers < LARGEST)).all()), "standard errors")
+        errors = np.zeros(len(EVIDENCE))
+        errors[used] = numbers
+    return Fusion(mean, scale, weights, errors)
 
 
 def _restore_class_fusion(kinds: Any, available: list[str], arrays: dict[str, AnyArray]) -> ClassFusion | None:
@@ -232,7 +311,7 @@ def _restore_class_fusion(kinds: Any, available: list[str], arrays: dict[str, An
 
 
 def _restore_cross_test(
-    name: str, arrays: dict[str, AnyArray], dictionary: Dictionary, columns: list[int]
+    name: str, arrays: dict[str, AnyArray], dictionary: Dictionary, n_samples: int, columns: list[int]
 ) -> CrossTest:
     content = {field: arrays[f"{name}/{key}"] for field, key in _CROSS_TEST_KEYS.items()}
     n, n_classes, stored = len(content["sample"]), len(dictionary.class_slices), content["values"]
@@ -241,7 +320,7 @@ def _restore_cross_test(
     values[:, columns] = stored
     rows = CrossTest(**(content | {"values": values}))
     classes = ("truth", "candidate", "residual_candidate")
-    for field, most in (("sample", dictionary.n_atoms), *((name, n_classes) for name in classes)):
+    for field, most in (("sample", n_samples), *((name, n_classes) for name in classes)):
         numbers = getattr(rows, field)
         right = numbers.shape == (n,) and numbers.dtype == np.int64
         check(right and (n == 0 or (numbers.min() >= 0 and numbers.max() < most)), "held-out samples")

@@ -20,7 +20,15 @@ from ..classifiers import DictionaryClassifier
 from ..coding import Problem
 from ..dictionary import Dictionary
 from ..evidence import DIRECTION, EVIDENCE, Evidence
-from ..scoring import CrossTest, CrossTester, HeldOutScores, draw_cross_splits, draw_folds, draw_left_out_classes
+from ..scoring import (
+    CrossTest,
+    CrossTester,
+    HeldOutScores,
+    add_only_samples,
+    draw_cross_splits,
+    draw_folds,
+    draw_left_out_classes,
+)
 
 #: Share of each class that is held out in simulated openness.
 HOLDOUT = 0.2
@@ -85,6 +93,7 @@ class SparseRejection(DictionaryClassifier):
         folds = list(draw_folds(slices, rng))
         left_out = draw_left_out_classes(len(slices), self.n_repeats, rng)
         splits = list(draw_cross_splits(slices, len(left_out), HOLDOUT, rng))
+        splits = add_only_samples(splits, left_out, dictionary.class_of)
         with one_blas_thread():
             tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs)
             cross_tests = tester.test_known(folds), tester.test_simulated(splits, left_out)

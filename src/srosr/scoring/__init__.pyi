@@ -2,9 +2,14 @@ from .calibration import Calibration as Calibration
 from .calibration import calibrate as calibrate
 from .calibration import conclude as conclude
 from .calibration import count_atoms as count_atoms
+from .calibration import draw_class_passes as draw_class_passes
 from .calibration import fit_calibrated_rule as fit_calibrated_rule
+from .cross_fitting import assess_rows as assess_rows
+from .cross_fitting import cross_fit as cross_fit
+from .cross_test import CodedHoldOut as CodedHoldOut
 from .cross_test import CrossTest as CrossTest
 from .cross_test import CrossTester as CrossTester
+from .cross_test import build_cross_test as build_cross_test
 from .decision_rules import MIN_SAMPLES as MIN_SAMPLES
 from .decision_rules import CalibratedRule as CalibratedRule
 from .decision_rules import TailRule as TailRule
@@ -13,6 +18,7 @@ from .fusion import Fusion as Fusion
 from .fusion import rescale_fusion as rescale_fusion
 from .held_out_scores import HeldOutScores as HeldOutScores
 from .splits import SIMULATED_EVERY as SIMULATED_EVERY
+from .splits import add_only_samples as add_only_samples
 from .splits import draw_cross_splits as draw_cross_splits
 from .splits import draw_folds as draw_folds
 from .splits import draw_left_out_classes as draw_left_out_classes

@@ -13,7 +13,8 @@ from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread, progress_bar
 from ..coding import Problem
 from ..dictionary import Dictionary
-from ..evidence import EVIDENCE, ClassFusion, ClassScorer
+from ..distributed import DaskCluster
+from ..evidence import EVIDENCE, ClassFusion, ClassScorer, LandmarkScorer, make_class_scorer
 from ..exceptions import CalibrationWarning, warn
 from ..tails import SplicedDistribution
 from .class_weights import fit_class_fusion
@@ -21,7 +22,22 @@ from .cross_test import CodedHoldOut, CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .fusion import Fusion, fit_fusion
 from .held_out_scores import HeldOutScores
-from .splits import SIMULATED_EVERY, draw_cross_splits, draw_folds, draw_left_out_classes
+from .splits import (
+    LEAST_FOLDS,
+    LEAST_REPEATS,
+    LEAST_SIMULATED,
+    MAX_CODINGS,
+    MAX_FIRST_CODINGS,
+    N_FOLDS,
+    SIMULATED_EVERY,
+    add_only_samples,
+    count_held_out,
+    count_splits,
+    draw_cross_splits,
+    draw_folds,
+    draw_left_out_classes,
+    thin_splits,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +89,12 @@ class Calibration:
         return self.rule.fusion.weights[np.isin(EVIDENCE, self.evidence)]
 
     @property
+    def weight_errors(self) -> Array | None:
+        """Standard errors of ``weights``; None where the weights were not learned."""
+        errors = self.rule.fusion.errors if isinstance(self.rule, CalibratedRule) else None
+        return None if errors is None else errors[np.isin(EVIDENCE, self.evidence)]
+
+    @property
     def simulated_scores(self) -> Array:
         """Unknown scores of the samples of ``simulated``."""
         rows = self.simulated
@@ -86,8 +108,9 @@ class Calibration:
         rows, simulated, is_p_value = self.held_out, self.simulated, isinstance(self.rule, CalibratedRule)
         scores, elsewhere = self.rule.score(rows.values, rows.residual_candidate), self.simulated_scores
         return HeldOutScores(
-            scores, rows.candidate, rows.truth, elsewhere, simulated.unknown, simulated.right, is_p_value=is_p_value
-        )
+            scores, rows.candidate, rows.truth, elsewhere, simulated.unknown, simulated.right, is_p_value=is_p_value,
+            weight_errors=self.weight_errors,
+        )  # fmt: skip
 
 
 def _get_result(cross_test: CrossTest | DeferredCrossTest) -> CrossTest:
@@ -114,23 +137,24 @@ def calibrate(
     rng: Any,
     n_jobs: int | None,
     progress: bool,
-) -> tuple[Calibration, ClassScorer | None]:
+    max_codings: int | None = None,
+    cluster: DaskCluster | None = None,
+) -> tuple[Calibration, ClassScorer | LandmarkScorer | None]:
     """Run the three passes over a dictionary and fit tails, fusions and distribution.
 
-    ``class_scores`` are the kinds that ``evidence`` and the labels need, ``by_residual`` whether candidates are those
-    of the smallest residual. Also returns what computes these class scores of new samples, with the rule "calibrated".
+    A pass codes at most ``max_codings`` samples. If that is not enough for the first pass, which only serves the tails,
+    the rule "calibrated" fits these to the third pass instead. With a ``cluster`` its workers code. ``class_scores``
+    are the kinds that ``evidence`` and the labels need, ``by_residual`` whether candidates are those of the smallest
+    residual. Also returns what computes these class scores of new samples, with the rule "calibrated".
     """
-    slices, sizes = dictionary.class_slices, count_atoms(dictionary)
-    splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
-    folds = list(draw_folds(slices, rng))
-    left_out = draw_left_out_classes(len(slices), -(-n_repeats // SIMULATED_EVERY), rng)
-    simulated_splits = splits[: len(left_out)]
+    sizes = count_atoms(dictionary)
+    splits, simulated_splits, folds, left_out = _draw_passes(dictionary, rule, n_repeats, holdout, max_codings, rng)
     if (sizes == 1).all():
         _check_single_samples(rule, left_out)
     if rule != "calibrated":
         # The paper's rules need the second and the third pass only for thresholds that are not numbers.
         with one_blas_thread(), progress_bar(sum(map(len, splits)) if progress else None) as bar:
-            known = _make_tester(dictionary, problem, n_jobs, bar).test_known(splits)
+            known = _make_tester(dictionary, problem, n_jobs, bar, cluster).test_known(splits)
         later = partial(DeferredCrossTest, dictionary, problem, n_jobs)
         done = conclude(
             known, later(simulated_splits, left_out), later(folds), sizes, rule=rule, evidence=evidence,
@@ -139,12 +163,13 @@ def calibrate(
         return done, None
     total = sum(map(len, splits)) + sum(map(len, folds)) + sum(map(len, simulated_splits))
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
-        _ = dictionary.gram
-        tester = _make_tester(dictionary, problem, n_jobs, bar)
+        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster)
         known = tester.test_known(splits)
         plans = [tester.hold_out_simulated(simulated_splits, left_out), tester.hold_out_known(folds)]
-        scorer = ClassScorer(dictionary, class_scores, [held for plan in plans for _, held in plan])
-        coded = [tester.encode(plan) for plan in plans]
+        hold_outs = [held for plan in plans for _, held in plan]
+        scorer = make_class_scorer(dictionary, class_scores, hold_outs, n_jobs=n_jobs)
+        both = tester.encode([held for plan in plans for held in plan])
+        coded = [both[: len(plans[0])], both[len(plans[0]) :]]
         fusion = None
         if not by_residual or set(evidence) & {"fused", "fused_margin"}:
             fusion = _fuse_class_scores(scorer, coded, dictionary.class_of)
@@ -156,10 +181,54 @@ def calibrate(
         )
     scorer.held_out = []
     done = conclude(
-        known, simulated, held_out, sizes, rule=rule, evidence=evidence, tail_size=tail_size, weight=weight,
-        class_fusion=fusion,
+        known if splits else held_out, simulated, held_out, sizes, rule=rule, evidence=evidence,
+        tail_size=tail_size, weight=weight, class_fusion=fusion,
     )  # fmt: skip
     return done, scorer
+
+
+def _draw_passes(
+    dictionary: Dictionary, rule: str, n_repeats: int, holdout: float, max_codings: int | None, rng: Any
+) -> tuple[list[IntArray], list[IntArray], list[IntArray], list[IntArray]]:
+    """Draw the held-out samples of the three passes, and the classes that the second one leaves out.
+
+    The first list is empty if the rule "calibrated" fits its tails to the third pass.
+    """
+    slices, class_of = dictionary.class_slices, dictionary.class_of
+    budget, first_budget = max_codings or MAX_CODINGS, max_codings or MAX_FIRST_CODINGS
+    size, n_simulated = count_held_out(slices, holdout), -(-n_repeats // SIMULATED_EVERY)
+    n_simulated = count_splits(n_simulated, size, budget, LEAST_SIMULATED)
+    # All splits are drawn whatever the budget, so that what is drawn after them does not depend on it.
+    splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
+    folds = list(draw_folds(slices, rng))
+    left_out = draw_left_out_classes(len(slices), n_simulated, rng)
+    n_held = sum(map(len, folds))
+    if n_held > budget:
+        folds = folds[: count_splits(len(folds), max(n_held // N_FOLDS, 1), budget, LEAST_FOLDS)]
+    known = splits[: count_splits(n_repeats, size, first_budget, LEAST_REPEATS)]
+    if rule == "calibrated" and n_repeats * size > first_budget:
+        known = []
+    simulated = add_only_samples(splits[: len(left_out)], left_out, class_of)
+    simulated, folds, known = (
+        thin_splits(part, class_of, most, rng)
+        for part, most in ((simulated, budget), (folds, budget), (known, first_budget))
+    )
+    return known, simulated, folds, left_out
+
+
+def draw_class_passes(
+    dictionary: Dictionary, rule: str, n_repeats: int, holdout: float, max_codings: int | None, rng: Any
+) -> tuple[list[IntArray], list[IntArray]]:
+    """Draw the held-out samples of the first and the third pass, of which those of a new class are to be coded.
+
+    The first list is empty where a fit would leave the first pass out.
+    """
+    slices = dictionary.class_slices
+    splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
+    folds = list(draw_folds(slices, rng))
+    if rule == "calibrated" and n_repeats * count_held_out(slices, holdout) > (max_codings or MAX_FIRST_CODINGS):
+        splits = []
+    return splits, folds
 
 
 def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
@@ -176,12 +245,16 @@ def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
         )
 
 
-def _make_tester(dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any) -> CrossTester:
+def _make_tester(
+    dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any, cluster: DaskCluster | None
+) -> CrossTester:
     done = None if bar is None else lambda n: bar(slice(0, n))
-    return CrossTester(dictionary, problem, n_jobs=n_jobs, done=done)
+    return CrossTester(dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster)
 
 
-def _fuse_class_scores(scorer: ClassScorer, coded: list[list[CodedHoldOut]], class_of: IntArray) -> ClassFusion:
+def _fuse_class_scores(
+    scorer: ClassScorer | LandmarkScorer, coded: list[list[CodedHoldOut]], class_of: IntArray
+) -> ClassFusion:
     """Learn the fused class score on held-out samples; without any its scales come from simulated openness."""
     simulated, held_out = coded
     used, first = (held_out, len(simulated)) if held_out else (simulated, 0)
@@ -213,7 +286,9 @@ def conclude(
         return Calibration(known, simulated, held_out, tails, tails, pooled, evidence)
     simulated, held_out = _get_result(simulated), _get_result(held_out)
     with one_blas_thread():
-        fusions = fit_fusion(held_out.values, simulated.values, simulated.unknown, simulated.truth, evidence)
+        fusions = fit_fusion(
+            held_out.values, simulated.values, simulated.unknown, simulated.truth, evidence, simulated.sample
+        )
     calibrated = fit_calibrated_rule(fusions, held_out, simulated, tail_size)
     return Calibration(known, simulated, held_out, calibrated, tails, pooled, evidence, class_fusion)
 

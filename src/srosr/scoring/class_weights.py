@@ -30,6 +30,8 @@ FAVORED = ("residual", "collaborative", "standardized")
 FAVORED_PRIOR, PRIOR = 0.5, 0.05
 #: The least weight of the residual.
 LEAST = 0.05
+#: Samples × classes × kinds to which the weights are fitted, at most: half a gibibyte.
+MOST_NUMBERS = 2**26
 
 
 def fit_class_fusion(
@@ -49,12 +51,28 @@ def fit_class_fusion(
     prior = np.array([FAVORED_PRIOR if kind in FAVORED else PRIOR for kind in kinds])
     if truth is None:
         return ClassFusion(tuple(kinds), scale, prior)
-    stacked = np.concatenate([np.stack([batch[kind] for kind in kinds], axis=2) for batch in scores]) / scale
-    # Only differences between classes count: with those to the own class, a sample adds log(sum(exp(D w))).
-    classes = np.concatenate(truth)
-    stacked -= stacked[np.arange(len(stacked)), classes][:, None]
     least = np.array([LEAST if kind == "residual" else 0.0 for kind in kinds])
-    return ClassFusion(tuple(kinds), scale, _fit_multinomial(stacked, prior, least))
+    return ClassFusion(tuple(kinds), scale, _fit_multinomial(_stack(kinds, scores, truth, scale), prior, least))
+
+
+def _stack(kinds: Sequence[str], scores: Sequence[dict[str, Array]], truth: Sequence[IntArray], scale: Array) -> Array:
+    """Return the scaled differences between the scores of each class and the own one, (n_samples, n_classes, n_kinds).
+
+    Only differences between classes count: with those to the own class, a sample adds log(sum(exp(D w))). Where the
+    array would be very large it has evenly spaced samples of every batch.
+    """
+    n_classes = scores[0][kinds[0]].shape[1]
+    step = max(1, -(-sum(map(len, truth)) * n_classes * len(kinds) // MOST_NUMBERS))
+    own = [classes[::step] for classes in truth]
+    out = np.empty((sum(map(len, own)), n_classes, len(kinds)))
+    start = 0
+    for batch, classes in zip(scores, own, strict=True):
+        part = out[start : start + len(classes)]
+        for j, kind in enumerate(kinds):
+            np.divide(batch[kind][::step], scale[j], out=part[:, :, j])
+        part -= part[np.arange(len(part)), classes][:, None]
+        start += len(part)
+    return out
 
 
 def _measure_spread(batches: list[Array]) -> float:

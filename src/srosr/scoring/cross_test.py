@@ -13,6 +13,7 @@ Three passes over the training samples, all from one Gram matrix, into which a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,7 +24,17 @@ from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread
 from ..coding import Problem, gram_wanted, sparse_encode
 from ..dictionary import Dictionary, wrap_queries
-from ..evidence import EVIDENCE, ClassFusion, ClassScores, CodeMeasures, HoldOut, build_evidence, measure_codes
+from ..distributed import ClusterError, DaskCluster, LostTask
+from ..evidence import (
+    EVIDENCE,
+    ClassFusion,
+    ClassScores,
+    CodeMeasures,
+    HoldOut,
+    build_evidence,
+    map_coded_blocks,
+    measure_codes,
+)
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,38 @@ class CodedHoldOut(NamedTuple):
     measures: CodeMeasures
 
 
+def build_cross_test(
+    coded: Sequence[CodedHoldOut],
+    class_of: IntArray,
+    scores: Sequence[ClassScores] | None = None,
+    fusion: ClassFusion | None = None,
+    *,
+    by_residual: bool = True,
+) -> CrossTest:
+    """Build the evidence of coded samples, from class scores too if they are given, and find their candidates.
+
+    ``class_of`` numbers the classes of all samples.
+    """
+    parts = []
+    for i, (held, repeat, measures) in enumerate(coded):
+        evidence = build_evidence(measures, None if scores is None else scores[i], fusion)
+        test, present, truth = held.test, held.present, class_of[held.test]
+        unknown = ~np.isin(truth, present)
+        residuals = evidence.residuals
+        own = residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]
+        matched = np.where(unknown, np.nan, own)
+        nearest = present[evidence.residual_candidate]
+        candidate = nearest if by_residual else present[evidence.candidate]
+        nonmatched, repeats = residuals.sum(axis=1) - matched, np.full(len(test), repeat)
+        parts.append(CrossTest(test, repeats, truth, candidate, nearest, matched, nonmatched, evidence.values, unknown))
+    return CrossTest.concatenate(parts)
+
+
 class CrossTester:
     """Codes samples of a dictionary over parts of it. Samples of length zero are left out.
 
     A large dictionary needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
+    With a ``cluster`` its workers code them, to the same bits on the same kind of processor with the same libraries.
     """
 
     def __init__(
@@ -104,12 +143,13 @@ class CrossTester:
         *,
         n_jobs: int | None = None,
         done: Callable[[int], None] | None = None,
+        cluster: DaskCluster | None = None,
     ) -> None:
         self.dictionary, self.problem, self.n_jobs, self.done = dictionary, problem, n_jobs, done
+        self.cluster = cluster
         self.class_of = dictionary.class_of
         self.n_classes = len(dictionary.class_slices)
-        self.is_only_sample = np.bincount(self.class_of)[self.class_of] == 1
-        self.by_blocks = not dictionary.has_gram and not gram_wanted(dictionary)
+        self.by_blocks = not dictionary.has_gram and not gram_wanted(dictionary, problem)
         if not self.by_blocks:
             _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it has been computed
         self.squares = dictionary.squared_norms
@@ -127,15 +167,11 @@ class CrossTester:
         return out
 
     def hold_out_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> list[tuple[int, HoldOut]]:
-        """Return the number of each split and what it holds out, with classes left out altogether.
-
-        The only sample of a class is never held out, but is a simulated unknown where its class is left out.
-        """
+        """Return the number of each split and what it holds out, with classes left out altogether."""
         out = []
         for repeat, (held, absent) in enumerate(zip(splits, left_out, strict=True)):
             gone = np.flatnonzero(np.isin(self.class_of, absent))
-            test = np.union1d(held, gone[self.is_only_sample[gone]])
-            test = test[self.squares[test] > 0]
+            test = held[self.squares[held] > 0]
             if len(test):
                 present = np.delete(np.arange(self.n_classes), absent)
                 out.append((repeat, HoldOut(test, np.union1d(held, gone), present)))
@@ -145,20 +181,40 @@ class CrossTester:
 
     def encode(self, hold_outs: Sequence[tuple[int, HoldOut]]) -> list[CodedHoldOut]:
         """Code held-out samples over the atoms that are left."""
+        if self.cluster is not None:
+            measured = run_on_cluster(
+                self.cluster, measure_on_worker, [held for _, held in hold_outs], (self.dictionary, self.problem),
+                lambda held: len(held.test), self.done,
+            )  # fmt: skip
+            return [CodedHoldOut(held, i, measures) for (i, held), measures in zip(hold_outs, measured, strict=True)]
         out = []
         for repeat, held in hold_outs:
             train = np.delete(np.arange(self.dictionary.n_atoms), held.removed)
             part = self.dictionary.subset(train)
             if self.by_blocks:
-                cross = self.dictionary.block(held.test, train)
+                measures = self._measure_by_blocks(held.test, part)
             else:
-                cross = self.dictionary.gram[held.test].take(train, axis=1)
-            queries = wrap_queries(cross, self.squares[held.test])
-            codes = sparse_encode(queries, part, self.problem, n_jobs=self.n_jobs)
-            out.append(CodedHoldOut(held, repeat, measure_codes(queries, codes, part)))
-            if self.done is not None:
-                self.done(len(held.test))
+                queries = wrap_queries(self.dictionary.gram[held.test].take(train, axis=1), self.squares[held.test])
+                codes = sparse_encode(queries, part, self.problem, n_jobs=self.n_jobs)
+                measures = measure_codes(queries, codes, part)
+                if self.done is not None:
+                    self.done(len(held.test))
+            out.append(CodedHoldOut(held, repeat, measures))
+            del part  # with its Gram matrix, before there is another
         return out
+
+    def _measure_by_blocks(self, test: IntArray, part: Dictionary) -> CodeMeasures:
+        """Code atoms over a large part of the dictionary, of which similarities to a few samples fit into memory."""
+        assert self.dictionary.rows is not None
+        measured = map_coded_blocks(
+            lambda queries, codes: measure_codes(queries, codes, part),
+            self.dictionary.rows[test],
+            part,
+            self.problem,
+            self.n_jobs,
+            self.done,
+        )
+        return CodeMeasures.concatenate(measured)
 
     def build(
         self,
@@ -168,22 +224,8 @@ class CrossTester:
         *,
         by_residual: bool = True,
     ) -> CrossTest:
-        """Build the evidence of coded samples, from class scores too if they are given, and find their candidates."""
-        parts = []
-        for i, (held, repeat, measures) in enumerate(coded):
-            evidence = build_evidence(measures, None if scores is None else scores[i], fusion)
-            test, present, truth = held.test, held.present, self.class_of[held.test]
-            unknown = ~np.isin(truth, present)
-            residuals = evidence.residuals
-            own = residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]
-            matched = np.where(unknown, np.nan, own)
-            nearest = present[evidence.residual_candidate]
-            candidate = nearest if by_residual else present[evidence.candidate]
-            nonmatched, repeats = residuals.sum(axis=1) - matched, np.full(len(test), repeat)
-            parts.append(
-                CrossTest(test, repeats, truth, candidate, nearest, matched, nonmatched, evidence.values, unknown)
-            )
-        return CrossTest.concatenate(parts)
+        """Build the evidence of coded samples, see :func:`build_cross_test`."""
+        return build_cross_test(coded, self.class_of, scores, fusion, by_residual=by_residual)
 
     def test_known(self, splits: Iterable[IntArray], only: int | None = None) -> CrossTest:
         """Code the held-out samples of every split (of class ``only``, if given); only codes give evidence."""
@@ -192,6 +234,38 @@ class CrossTester:
     def test_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> CrossTest:
         """Code the held-out samples of every split over the classes that are not left out; only codes give evidence."""
         return self.build(self.encode(self.hold_out_simulated(splits, left_out)))
+
+
+def measure_on_worker(held: HoldOut, *, shared: tuple[Dictionary, Problem]) -> CodeMeasures:
+    """Code held-out samples in a worker of a cluster."""
+    with one_blas_thread():
+        return CrossTester(*shared, n_jobs=1).encode([(0, held)])[0].measures
+
+
+def run_on_cluster(
+    cluster: DaskCluster,
+    function: Callable[..., Any],
+    tasks: Sequence[Any],
+    shared: Any,
+    count: Callable[[Any], int],
+    done: Callable[[int], None] | None,
+) -> list[Any]:
+    """Return the results of tasks in order; ``done`` is called with the ``count`` of each as it ends.
+
+    Raises
+    ------
+    ClusterError
+        If a task cannot be done, or the cluster is lost.
+    """
+    results: list[Any] = [None] * len(tasks)
+    with closing(cluster.run(function, tasks, shared=shared)) as answers:  # at once, also if a task is lost
+        for index, result in answers:
+            if isinstance(result, LostTask):
+                raise ClusterError(f"a worker of {cluster.address} could not code held-out samples: {result.reason}.")
+            results[index] = result
+            if done is not None:
+                done(count(tasks[index]))
+    return results
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,11 +59,14 @@ class Fusion:
         values suggest an unknown sample.
     weights : ndarray (n_kinds,)
         Not negative; 0 for kinds that are not used.
+    errors : ndarray (n_kinds,) or None
+        Standard errors of the weights with their shrinkage given, 0 for weights of 0; None where none was learned.
     """
 
     mean: Array
     scale: Array
     weights: Array
+    errors: Array | None = None
 
     def standardize(self, values: Array) -> Array:
         """Return evidence in standard deviations of known samples; large values suggest an unknown sample."""
@@ -96,14 +99,15 @@ def _measure_moments(values: Array) -> tuple[Array, Array]:
 
 
 def fit_fusion(
-    known: Array, simulated: Array, unknown: Any, truth: IntArray, names: Sequence[str]
+    known: Array, simulated: Array, unknown: Any, truth: IntArray, names: Sequence[str], samples: IntArray | None = None
 ) -> tuple[Fusion, Fusion]:
     """Learn the fused score of samples coded over all classes, and of those coded with classes left out.
 
     ``known`` is the evidence of held-out known samples over all classes, ``simulated`` that of samples with classes
     left out, of which ``unknown`` tells the simulated unknowns and ``truth`` the classes; each may be empty. Of the
-    evidence ``names`` are used. The weights of both are the same. Where there is no held-out known sample the scales
-    come from the simulated unknowns.
+    evidence ``names`` are used. Rows of the same sample (``samples`` numbers them) are not independent, which the
+    standard errors of the weights take into account. The weights of both are the same. Where there is no held-out known
+    sample the scales come from the simulated unknowns.
     """
     prior = find_prior(names)
     unknown = np.asarray(unknown, dtype=bool)
@@ -117,8 +121,11 @@ def fit_fusion(
     weights = np.zeros(len(EVIDENCE))
     standardized = simulated_scale.standardize(simulated)[:, used]
     strength = choose_strength(standardized, unknown, truth, prior[used])
-    weights[used] = _fit_logistic(standardized, unknown, prior[used], strength)
-    return Fusion(mean, scale, weights), Fusion(simulated_scale.mean, simulated_scale.scale, weights)
+    fitted = _fit_logistic(standardized, unknown, prior[used], strength)
+    errors = np.zeros(len(EVIDENCE))
+    weights[used] = fitted[:-1]
+    errors[used] = _measure_errors(standardized, unknown, fitted, strength, samples)
+    return Fusion(mean, scale, weights, errors), Fusion(simulated_scale.mean, simulated_scale.scale, weights, errors)
 
 
 def choose_strength(Z: Array, unknown: Any, truth: IntArray, prior: Array) -> float:
@@ -137,7 +144,7 @@ def choose_strength(Z: Array, unknown: Any, truth: IntArray, prior: Array) -> fl
         path: list[Array] = []
         for strength in STRENGTHS:
             start = path[-1] if path else prior
-            path.append(_fit_logistic(Z[rest], unknown[rest], prior, strength, start))
+            path.append(_fit_logistic(Z[rest], unknown[rest], prior, strength, start)[:-1])
         scores = Z @ np.transpose(path)
         ordinary = np.sort(scores[~unknown], axis=0)
         areas += [_measure_areas(scores[unknown & (truth == k)], ordinary) for k in fold]
@@ -159,11 +166,14 @@ def _measure_areas(unknown: Array, ordinary: Array) -> Array:
 
 def rescale_fusion(fusion: Fusion, known: Array) -> Fusion:
     """Return a fusion with the same weights and the scales of other known samples."""
-    return Fusion(*_measure_moments(known), fusion.weights)
+    return Fusion(*_measure_moments(known), fusion.weights, fusion.errors)
 
 
 def _fit_logistic(Z: Array, unknown: Any, prior: Array, shrinkage: float, start: Array | None = None) -> Array:
-    """Fit a logistic regression with non-negative weights in which both sides have the same total weight."""
+    """Fit a logistic regression with non-negative weights in which both sides have the same total weight.
+
+    The intercept comes last.
+    """
     y = unknown.astype(np.float64)
     weight = np.where(unknown, 0.5 / y.sum(), 0.5 / (1.0 - y).sum())
 
@@ -176,4 +186,23 @@ def _fit_logistic(Z: Array, unknown: Any, prior: Array, shrinkage: float, start:
 
     first = np.append(prior if start is None else start, 0.0)
     bounds = [(0.0, None)] * len(prior) + [(None, None)]
-    return minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
+    return minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds).x
+
+
+def _measure_errors(Z: Array, unknown: Any, fitted: Array, shrinkage: float, samples: IntArray | None) -> Array:
+    """Return standard errors of the weights: of an estimate from independent samples, weights of 0 being fixed."""
+    y = unknown.astype(np.float64)
+    weight = np.where(unknown, 0.5 / y.sum(), 0.5 / (1.0 - y).sum())
+    free = np.append(fitted[:-1] > 0, True)
+    rows = np.column_stack([Z, np.ones(len(Z))])[:, free]
+    share = expit(rows @ fitted[free])
+    curvature = rows.T @ (rows * (weight * share * (1.0 - share))[:, None])
+    curvature[np.diag_indices(len(curvature) - 1)] += 2.0 * shrinkage
+    scores = rows * (weight * (share - y))[:, None]
+    groups = np.arange(len(Z)) if samples is None else np.unique(samples, return_inverse=True)[1]
+    summed = np.zeros((int(groups.max()) + 1, scores.shape[1]))
+    np.add.at(summed, groups, scores)
+    spread = np.linalg.lstsq(curvature, summed.T, rcond=None)[0]
+    out = np.zeros(len(fitted))
+    out[free] = np.sqrt(np.einsum("ij,ij->i", spread, spread))
+    return out[:-1]

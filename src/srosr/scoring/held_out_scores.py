@@ -29,3 +29,5 @@ class HeldOutScores:
     highest: float = 1.0
     #: Whether one minus the score is a p-value, which is defined beyond the largest held-out score.
     is_p_value: bool = False
+    #: Standard errors of the weights behind the scores, where these were learned on held-out samples.
+    weight_errors: Array | None = None

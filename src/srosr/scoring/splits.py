@@ -15,6 +15,10 @@ LEFT_OUT = 0.3
 SIMULATED_EVERY = 2
 #: Folds of the calibration pass: at most a twentieth of the atoms is missing, or one of a class.
 N_FOLDS = 20
+#: The least number of splits over which the budget of a pass is spread: known, with classes left out, and folds.
+LEAST_REPEATS, LEAST_SIMULATED, LEAST_FOLDS = 5, 10, 5
+#: Codings of a pass where the user gives no number; of the first one, to which tails are fitted class by class, more.
+MAX_CODINGS, MAX_FIRST_CODINGS = 10_000, 20_000
 
 
 def draw_cross_splits(class_slices: list[slice], n_repeats: int, holdout: float, rng: Any) -> Iterator[IntArray]:
@@ -49,6 +53,55 @@ def draw_folds(class_slices: list[slice], rng: Any, n_folds: int = N_FOLDS) -> I
             yield np.sort(np.array(fold))
 
 
+def count_held_out(class_slices: list[slice], holdout: float) -> int:
+    """Return how many samples a split of :func:`draw_cross_splits` holds out."""
+    sizes = [part.stop - part.start for part in class_slices]
+    return sum(min(max(round(holdout * size), 1), size - 1) for size in sizes)
+
+
+def count_splits(n_splits: int, size: int, budget: int, least: int) -> int:
+    """Return how many splits of ``size`` samples a pass has: all if the budget lets it, else as few as use it up.
+
+    At least ``least`` remain, of which :func:`thin_splits` codes a part.
+    """
+    return n_splits if n_splits * size <= budget else min(max(-(-budget // max(size, 1)), least), n_splits)
+
+
+def thin_splits(splits: list[IntArray], class_of: IntArray, budget: int, rng: Any) -> list[IntArray]:
+    """Return the splits with fewer samples, evenly spread over the classes, so that all together keep the budget.
+
+    A split that has no part in a small budget is empty.
+    """
+    total = sum(map(len, splits))
+    if total <= budget:
+        return splits
+    thinned = []
+    for i, held in enumerate(splits):
+        # The shares of all splits add up to the budget.
+        quota = (i + 1) * budget // len(splits) - i * budget // len(splits)
+        # In random order within each class; every k-th of them then has its share of each class.
+        mixed = rng.permutation(held)
+        mixed = mixed[np.argsort(class_of[mixed], kind="stable")]
+        places = (rng.uniform() + np.arange(min(quota, len(held)))) * len(held) / max(min(quota, len(held)), 1)
+        thinned.append(np.sort(mixed[places.astype(np.int64)]))
+    return thinned
+
+
+def add_only_samples(splits: list[IntArray], left_out: list[IntArray], class_of: IntArray) -> list[IntArray]:
+    """Return the splits of simulated openness with the only samples of the classes that each leaves out.
+
+    Such a sample is never held out by itself, but is a simulated unknown where its class is left out.
+    """
+    sizes = np.bincount(class_of)
+    if not (sizes == 1).any():
+        return splits
+    out = []
+    for held, absent in zip(splits, left_out, strict=True):
+        single = absent[sizes[absent] == 1]
+        out.append(np.union1d(held, np.flatnonzero(np.isin(class_of, single))))
+    return out
+
+
 def draw_left_out_classes(n_classes: int, n_repeats: int, rng: Any) -> list[IntArray]:
     """Return the classes that each repeat leaves out: about 30 %, all in turn, so that at least two are kept.
 
@@ -62,7 +115,7 @@ def rotate_classes(n_classes: int, size: int, n: int, rng: Any) -> Iterator[IntA
     """Draw ``size`` classes ``n`` times, sorted, from a shuffled queue that is refilled once every class had a turn."""
     queue: list[int] = []
     for _ in range(n):
-        chosen: list[int] = []
+        chosen: set[int] = set()
         while len(chosen) < size:
             if not queue:
                 queue = rng.permutation(n_classes).tolist()
@@ -71,8 +124,8 @@ def rotate_classes(n_classes: int, size: int, n: int, rng: Any) -> Iterator[IntA
             if place is None:
                 queue += rng.permutation(n_classes).tolist()
                 continue
-            chosen.append(queue.pop(place))
-        yield np.sort(np.array(chosen))
+            chosen.add(queue.pop(place))
+        yield np.array(sorted(chosen))
 
 
 def split_off_calibration(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:

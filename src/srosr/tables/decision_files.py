@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
@@ -18,6 +19,8 @@ from ..classifiers import Decisions
 #: Formats by file suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
 RECOGNIZED, REJECTED = "recognized", "rejected"
+#: Key of the origin in the metadata of a Parquet file.
+_ORIGIN = b"srosr.origin"
 
 
 def find_format(suffix: str) -> str | None:
@@ -29,10 +32,13 @@ class DecisionWriter:
     """Writes row, label, unknown score, candidate, verdict, and the columns that were kept, to an open file.
 
     The kept columns come after ``row``; one that equals the name of another column is prefixed by ``data_``. A score
-    that is not finite (the features are too large) is ``null`` in JSON.
+    that is not finite (the features are too large) is ``null`` in JSON. A Parquet file can carry its ``origin``, a
+    JSON-serializable dict, for :func:`read_origin`.
     """
 
-    def __init__(self, stream: BinaryIO, format: str, kept: Sequence[str] = ()) -> None:
+    def __init__(
+        self, stream: BinaryIO, format: str, kept: Sequence[str] = (), origin: dict[str, Any] | None = None
+    ) -> None:
         import pyarrow as pa
 
         self._stream, self._format, self._kept = stream, format, tuple(kept)
@@ -40,7 +46,8 @@ class DecisionWriter:
         own = {"row": pa.int64(), "label": text, "unknown_score": pa.float64(), "candidate": text, "verdict": text}
         fields = list(own.items())
         fields[1:1] = [(name, text) for name in _make_unique(kept, set(own))]
-        self._schema = pa.schema(fields)
+        notes = None if origin is None else {_ORIGIN: json.dumps(origin, sort_keys=True).encode()}
+        self._schema = pa.schema(fields, metadata=notes)
         self._writer: Any = None
         if format == "csv":
             self._write_csv([self._schema.names])
@@ -90,6 +97,19 @@ class DecisionWriter:
         """Finish the file."""
         if self._writer is not None:
             self._writer.close()
+
+
+def read_origin(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the origin that a Parquet file of decisions carries; None if it has none or is no such file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+        origin = json.loads(metadata[_ORIGIN])
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        return None
+    return origin if isinstance(origin, dict) else None
 
 
 def _format_labels(labels: AnyArray) -> list[str]:

@@ -66,6 +66,17 @@ def read_pictures(
     return shapes, seen, kept
 
 
+def holds_pictures(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder or one of its subfolders has a picture."""
+    try:
+        inside = [entry for entry in Path(folder).iterdir() if not entry.name.startswith(".")]
+        if any(is_picture(entry.name) and entry.is_file() for entry in inside):
+            return True
+        return any(is_picture(entry.name) for below in inside if below.is_dir() for entry in below.iterdir())
+    except OSError as error:
+        raise ReadError(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
+
+
 class PictureSource(RowSource):
     """The pictures of a folder and its subfolders, or one picture; their names are kept as the column ``file``.
 
@@ -97,6 +108,11 @@ class PictureSource(RowSource):
     def fraction(self) -> float:
         """Share of the pictures read so far."""
         return self._done / len(self.paths)
+
+    @property
+    def may_read_ahead(self) -> bool:
+        """False: last bits of features can depend on the number of BLAS threads, which is one while others decide."""
+        return False
 
     def select(self, row: int) -> PictureSource:
         """Return a source of one of the pictures alone."""

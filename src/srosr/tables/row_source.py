@@ -114,6 +114,11 @@ class RowSource(ABC):
         """Share of the file read so far, from 0 to 1; None if that cannot be known."""
         return None
 
+    @property
+    def may_read_ahead(self) -> bool:
+        """Whether a thread may read the next rows while others are worked on."""
+        return True
+
     def batches(self, size: int) -> Iterator[Rows]:
         """Yield all rows from the start, ``size`` at a time; only the last batch can be smaller.
 

@@ -111,6 +111,11 @@ class TextRows(RowSource):
         """Share of the bytes read so far; None for a stream."""
         return self._share if isinstance(self._source, InputFile) else None
 
+    @property
+    def may_read_ahead(self) -> bool:
+        """False for a stream: who feeds it may wait for the decisions on what is there."""
+        return isinstance(self._source, InputFile)
+
     def _feature_title(self, place: int) -> str:
         return f"column {self._layout.names[self._roles.features[place]]!r}"
 

@@ -43,12 +43,18 @@ class Threshold:
     kind : {"target", "conformal", "simulated", "fixed"}
     detail : str
         How it was chosen, in words.
+    standard_error : float or None
+        Of ``value`` where it comes from a target rate: what the number of held-out samples leaves undecided.
+    weight_errors : ndarray or None
+        Standard errors of ``evidence_weights_`` of a :class:`SROSRClassifier` that learned them.
     """
 
     value: float
     per_class: Array
     kind: str
     detail: str
+    standard_error: float | None = None
+    weight_errors: Array | None = None
 
     def of(self, candidate: IntArray) -> Array:
         """Return the threshold of each sample, by its candidate class."""
@@ -83,10 +89,23 @@ def choose_threshold(
     """
     risk_weight = check_positive("risk_weight", risk_weight)
     if threshold is not None:
-        return _choose_by_simulation(held_out, n_classes, threshold, risk_weight)
-    target = check_rate("target_rejection", target_rejection)
+        chosen = _choose_by_simulation(held_out, n_classes, threshold, risk_weight)
+    else:
+        target = check_rate("target_rejection", target_rejection)
+        chosen = _choose_for_target(held_out, n_classes, target, per_class, calibration_split, guarantee)
+    return replace(chosen, weight_errors=held_out.weight_errors)
+
+
+def _choose_for_target(
+    held_out: HeldOutScores,
+    n_classes: int,
+    target: float,
+    per_class: bool,
+    split: CalibrationSplit | None,
+    guarantee: bool,
+) -> Threshold:
+    """Choose the threshold for a target rate, from the calibration split if that can guarantee it."""
     needed = count_needed(target)
-    split = calibration_split
     n, n_covered = (0, 0) if split is None else (len(split.scores), len(np.unique(split.truth)))
     if split is not None and n >= needed and n_covered == n_classes:
         source = f"{n} samples of the calibration split"
@@ -145,7 +164,14 @@ def _choose_by_target(
             values[:] = find(rest, target)
         values[own] = [find(scores[candidate == k], target) for k in own]
         detail += f"; {len(own)} of {n_classes} classes have a threshold of their own"
-    return Threshold(value, values, "target", detail)
+    return Threshold(value, values, "target", detail, _measure_error(find, scores, target))
+
+
+def _measure_error(find: Callable[[Array, float], float], scores: Array, target: float) -> float:
+    """Return the standard error of a threshold: half of what it moves if the rate does by its own standard error."""
+    error = math.sqrt(target * (1.0 - target) / len(scores))
+    ends = [find(scores, min(max(target + step, 1e-9), 1.0 - 1e-9)) for step in (-error, error)]
+    return 0.5 * (ends[0] - ends[1])
 
 
 def _adjust_for_unseen(chosen: Threshold, held_out: HeldOutScores, unseen: IntArray, target: float) -> Threshold:
@@ -163,7 +189,7 @@ def _adjust_for_unseen(chosen: Threshold, held_out: HeldOutScores, unseen: IntAr
         f"none; {how}.",
         CalibrationWarning,
     )
-    return Threshold(chosen.value, values, chosen.kind, f"{chosen.detail}; for {n} classes without any, {how}")
+    return replace(chosen, per_class=values, detail=f"{chosen.detail}; for {n} classes without any, {how}")
 
 
 def _accept_share(held_out: HeldOutScores, target: float) -> tuple[float, float]:

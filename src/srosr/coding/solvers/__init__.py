@@ -8,6 +8,7 @@ from .least_squares import RidgeSolver
 from .omp import OnDemandPursuit, Pursuit
 from .on_demand import OnDemandPath
 from .reverse_path import FactoredPath, ReversePath
+from .screened_path import ScreenedPath
 from .solver import Solver
 
 #: All solvers; a new one is one more line.
@@ -18,6 +19,7 @@ SOLVERS: tuple[type[Solver], ...] = (
     ForwardPath,
     ReversePath,
     FactoredPath,
+    ScreenedPath,
     OnDemandPath,
 )
 

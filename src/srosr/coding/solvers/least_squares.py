@@ -11,6 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from ..._support.array_types import Array
+from ...dictionary import widen
 from ..batch import Batch
 from ..problems import Ridge
 from ..sparse_rows import to_sparse_rows
@@ -61,7 +62,8 @@ class RidgeSolver(Solver):
         super().__init__(batch)
         assert isinstance(batch.problem, Ridge)
         self.alpha, gram, n = batch.problem.alpha, batch.gram, batch.n_atoms
-        self.atoms = batch.dictionary.linear_atoms if gram is None else None
+        atoms = batch.dictionary.linear_atoms if gram is None else None
+        self.atoms: Array | None = None if atoms is None else widen(atoms)
         if gram is not None:
             system = gram.copy()
         elif self.atoms is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support.array_types import Array, IntArray
+from ...dictionary import widen
 from ..batch import Batch
 from ..problems import Problem
 from ..products import Products
@@ -68,7 +69,7 @@ class _Sample:
 
     def solve_safely(self, products: Products, problem: Problem, atoms: Array | None) -> None:
         """Solve the problem over this sample's atoms by the fallback solver."""
-        rows = None if atoms is None else atoms[self.atoms]
+        rows = None if atoms is None else widen(atoms[self.atoms])
         gram, corr = self._get_gram(products), self.cross[self.atoms]
         spectrum = Spectrum(np.diagonal(gram), gram=gram, atoms=rows)
         self.code, image, _ = solve_safely(problem, spectrum, corr, self.squared_norm, by_conic=True)

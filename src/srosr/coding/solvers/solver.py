@@ -11,6 +11,9 @@ from ..._support.array_types import Array, IntArray
 from ..batch import Batch
 from ..sparse_rows import SparseRows, place_rows
 
+#: Samples that are solved together.
+CHUNK = 64
+
 
 class Solution(NamedTuple):
     """Codes of a chunk of samples."""
@@ -63,6 +66,14 @@ class Solver(ABC):
     @abstractmethod
     def cost(cls, batch: Batch) -> float:
         """Return about how many multiplications the batch costs."""
+
+    @classmethod
+    def count_chunk(cls, batch: Batch) -> tuple[int, int]:
+        """Return how many samples are solved together, and of how many the similarities are best there at a time.
+
+        Fewer spread more evenly over threads, and let Ctrl-C and the progress bar in earlier.
+        """
+        return CHUNK, CHUNK
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch

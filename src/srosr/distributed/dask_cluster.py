@@ -1,8 +1,10 @@
 """An executor that runs tasks on a cluster of machines, through Dask distributed.
 
-Workers need the same version of this library, and the data. If a worker dies, Dask gives its task to another one. After
-too many deaths Dask blames the task, though another task on the same worker may be the cause; such a task is tried once
-more when everything else is done, with nothing beside it.
+Workers need the same version of this library, and whatever files the tasks read. Other versions of the libraries below
+it are accepted: they, and another kind of processor, may change the last bits of results.
+
+If a worker dies, Dask gives its task to another one. After too many deaths Dask blames the task, though another task on
+the same worker may be the cause; such a task is tried once more when everything else is done, with nothing beside it.
 """
 
 from __future__ import annotations
@@ -16,18 +18,20 @@ import socket
 import threading
 import time
 import uuid
+import warnings
 from asyncio import CancelledError
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from .. import __version__
-from .run_identity import get_library_versions
-from .worker_task import RESUME_HINT, ExecutorError, LostTask, UnfitWorker, call_task, describe_error, pickle_function
+from .library_versions import get_library_versions
+from .worker_task import ExecutorError, LostTask, UnfitWorker, call_task, describe_error, pickle_function
 
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:[0-9]{1,5}", re.ASCII)
@@ -45,6 +49,8 @@ _Ended: TypeAlias = tuple[int, Any]
 
 # Warning filters and BLAS threads belong to the whole process, so a worker runs one task at a time.
 _ONE_AT_A_TIME = threading.Lock()
+# What all tasks of the present run share, by the name of the run; in a worker.
+_SHARED: dict[str, Any] = {}
 
 
 class ClusterError(ExecutorError):
@@ -59,6 +65,10 @@ class DaskCluster:
     address : str
         ``"tcp://HOST:PORT"`` of a running scheduler, or ``"local:N"`` for a scheduler and N worker processes on this
         machine, which run as long as this object is entered.
+    work : str, optional
+        What workers do, in messages about one that cannot.
+    after_loss : str, optional
+        A sentence at the end of the message if the cluster is lost: what is kept then, and what to do.
 
     Raises
     ------
@@ -68,7 +78,7 @@ class DaskCluster:
         On entering, if there is no cluster with workers of this version of the library.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, work: str = "run the tasks", after_loss: str = "") -> None:
         self._local = _LOCAL.fullmatch(address)
         if not self._local and not _ADDRESS.fullmatch(address):
             raise ValueError(
@@ -76,6 +86,7 @@ class DaskCluster:
                 "local:2 for two worker processes on this machine."
             )
         self.address = address
+        self._work, self._after_loss = work, after_loss
         self._client: Any = None
         self._cluster: Any = None
         self._versions: list[dict[str, str]] = []
@@ -91,7 +102,7 @@ class DaskCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Finished trials are stored already; a cluster that does not answer is abandoned.
+        # Finished results have been yielded already; a cluster that does not answer is abandoned.
         if self._client is not None:
             with suppress(Exception):
                 self._client.close(timeout=2)
@@ -102,7 +113,7 @@ class DaskCluster:
             logging.getLogger(name).setLevel(level)
 
     def versions(self) -> list[dict[str, str]]:
-        """Return the library versions of the workers."""
+        """Return the library versions of the workers; where they differ, so may the last bits of results."""
         return list(self._versions)
 
     def _connect(self) -> None:
@@ -172,12 +183,29 @@ class DaskCluster:
             if answer not in self._versions:
                 self._versions.append(answer)
 
-    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Run the tasks and yield each result as soon as it arrives, as :meth:`LocalProcesses.run` does.
+    def run(
+        self, function: Callable[..., Any], tasks: Sequence[Any], shared: Any = None
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Run the tasks and yield the index and the result of each as soon as it arrives.
 
-        The workers must be able to import the function. A task that too many workers died of is a `LostTask`. Raises
-        ClusterError if the scheduler or all workers are lost, or if a worker cannot load the function or lacks what all
-        tasks need.
+        The result of a task that raised, or that too many workers died of, is a `LostTask`.
+
+        Parameters
+        ----------
+        function : callable
+            Defined at the top level of a module that the workers can import; called with a task and, if something is
+            shared, with the keyword ``shared``.
+        tasks : sequence
+            Pickled one by one as workers get them, so they should be small.
+        shared : object, optional
+            What all tasks need and none changes. Each worker gets it once, unpickles it once, and forgets it at the end
+            of the run.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler or all workers are lost, or if a worker cannot load the function or lacks what all tasks
+            need.
         """
         run_name = f"srosr-{uuid.uuid4().hex}"
         call = pickle_function(function)
@@ -185,11 +213,12 @@ class DaskCluster:
         futures: dict[int, Any] = {}
         ended: SimpleQueue[_Ended] = SimpleQueue()
         alone = False
+        common = None if shared is None else self._share(f"{run_name}-shared", shared)
 
         def submit(index: int) -> None:
             key = f"{run_name}-{index}-{'alone' if alone else 'first'}"
             task = pickle.dumps(tasks[index])
-            future = self._client.submit(_run_on_worker, __version__, call, task, key=key, pure=False)
+            future = self._client.submit(_run_on_worker, __version__, call, task, run_name, common, key=key, pure=False)
             futures[index] = future
             # In a thread, since a result that was lost is computed again, which can take long.
             future.add_done_callback(lambda _: _ask_in_thread(future.result, ended, index))
@@ -211,15 +240,35 @@ class DaskCluster:
                 else:
                     loaded = pickle.loads(result)
                     if isinstance(loaded, UnfitWorker):
-                        raise ClusterError(
-                            f"the worker {loaded.worker} cannot run the trials: {loaded.reason} Or stop that worker. "
-                            f"{RESUME_HINT}"
+                        raise self._loss(
+                            f"the worker {loaded.worker} cannot {self._work}: {loaded.reason} Or stop that worker."
                         )
                     yield index, loaded
         finally:
-            if futures and self._client is not None and self._client.status == "running":
-                with suppress(Exception):
-                    _ask_within(2.0, lambda: self._client.cancel(list(futures.values()), force=True))
+            if futures:
+                self._ask_to_end(lambda client: client.cancel(list(futures.values()), force=True))
+            if shared is not None:
+                self._ask_to_end(lambda client: client.run(_forget_shared, run_name, on_error="ignore"))
+
+    def _ask_to_end(self, question: Callable[[Any], Any]) -> None:
+        """Ask the cluster, if it is still there, for something at the end of a run; no answer is no error."""
+        client = self._client
+        if client is not None and client.status == "running":
+            with suppress(Exception):
+                _ask_within(2.0, lambda: question(client))
+
+    def _share(self, key: str, shared: Any) -> Any:
+        """Make an object a result of the cluster, which workers get from each other.
+
+        It is a task and no scattered data, so that it is there again if all workers that hold it die.
+        """
+        data = pickle.dumps(shared)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self._client.submit(bytes, data, key=key, pure=False)
+
+    def _loss(self, what: str) -> ClusterError:
+        return ClusterError(f"{what} {self._after_loss}".rstrip())
 
     def _wait_for_next(self, ended: SimpleQueue[_Ended]) -> _Ended:
         seen = time.monotonic()
@@ -229,7 +278,7 @@ class DaskCluster:
             if self._count_workers() > 0:
                 seen = time.monotonic()
             elif time.monotonic() - seen > _NEXT_WORKER:
-                raise ClusterError(f"no worker of {self.address} is left. {RESUME_HINT}")
+                raise self._loss(f"no worker of {self.address} is left.")
 
     def _count_workers(self) -> int:
         answers: SimpleQueue[_Ended] = SimpleQueue()
@@ -240,7 +289,7 @@ class DaskCluster:
                 if isinstance(threads, dict):
                     return len(threads)
                 break
-        raise ClusterError(f"the scheduler at {self.address} was lost. {RESUME_HINT}")
+        raise self._loss(f"the scheduler at {self.address} was lost.")
 
     def _unwrap_result(self, answer: Any, function: Callable[[Any], Any]) -> bytes | None:
         """Return the pickled result, or None if workers died of the task."""
@@ -254,14 +303,14 @@ class DaskCluster:
         if isinstance(answer, KilledWorker):
             return None
         if self._client.status != "running" or isinstance(answer, OSError | CancelledError | FutureCancelled):
-            raise ClusterError(f"the scheduler at {self.address} was lost. {RESUME_HINT}") from answer
+            raise self._loss(f"the scheduler at {self.address} was lost.") from answer
         raise ClusterError(
             f"a worker could not load {function!r} ({describe_error(answer)}). Install srosr {__version__} and its "
             "dependencies there."
         ) from answer
 
 
-def _run_on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
+def _run_on_worker(version: str, call: bytes, task: bytes, run_name: str, shared: bytes | None) -> tuple[str, bytes]:
     """Run one task in a worker process and return the version and the pickled result.
 
     The result is pickled here, so that Dask does not interpret it.
@@ -270,6 +319,11 @@ def _run_on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
         return __version__, b""
     function = pickle.loads(call)
     with _ONE_AT_A_TIME:
+        if shared is not None:
+            if run_name not in _SHARED:
+                _SHARED.clear()
+                _SHARED[run_name] = pickle.loads(shared)
+            function = partial(function, shared=_SHARED[run_name])
         result = call_task(function, pickle.loads(task))
     if isinstance(result, UnfitWorker):
         from distributed import get_worker
@@ -279,6 +333,11 @@ def _run_on_worker(version: str, call: bytes, task: bytes) -> tuple[str, bytes]:
         return __version__, pickle.dumps(result)
     except Exception as error:
         return __version__, pickle.dumps(LostTask(f"the worker could not send the result: {describe_error(error)}"))
+
+
+def _forget_shared(run_name: str) -> None:
+    """Forget in a worker what the tasks of a run shared: a worker may live long after it."""
+    _SHARED.pop(run_name, None)
 
 
 def _describe_version_mismatch(worker: str, version: str) -> str:

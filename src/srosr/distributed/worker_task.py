@@ -18,9 +18,6 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 #: Requirement on a function that workers call.
 IMPORTABLE_HINT = "It must be defined at the top level of an importable module, not in the script that is run."
 
-#: What to do after an interruption.
-RESUME_HINT = "Finished trials are kept: run the same command again to resume."
-
 
 class ExecutorError(RuntimeError):
     """Workers do not start, cannot be reached, or lack what every task needs."""

@@ -1,0 +1,252 @@
+"""Small dictionaries: atoms chosen or learned from the training samples by an object with ``fit_resample``.
+
+A model with a small dictionary keeps its atoms and what was learned from all samples, but not the samples. To add or
+remove a class, the atoms of the other classes stand for their samples in the regressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import clone
+
+from .._support.array_types import AnyArray, Array, IntArray
+from ..coding import Problem
+from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, split_range, widen
+from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples
+from ..scoring import assess_rows, draw_folds
+from .class_changes import append_class, append_labels
+
+# Samples compared with learned atoms at a time, and folds of a class that is added.
+_ROWS = 1024
+N_FOLDS = 5
+
+
+def check_atoms(atoms: Any) -> None:
+    """Raise a ValueError unless ``atoms`` is None, a number of atoms a class, a share, or a sampler."""
+    if atoms is None or hasattr(atoms, "fit_resample"):
+        return
+    is_number = isinstance(atoms, (int, float, np.integer, np.floating)) and not isinstance(atoms, (bool, np.bool_))
+    if not is_number or not (0 < atoms <= 1 or (1 < atoms < np.inf and atoms == int(atoms))):
+        raise ValueError(
+            "atoms must be None, a share of each class above 0 and at most 1, a number of atoms a class, or an object "
+            f"with fit_resample such as srosr.SelectAtoms(0.25), got {atoms!r}."
+        )
+
+
+def check_small_recalibration(recalibrate: str, possible: str) -> None:
+    """Raise a ValueError if samples were to be coded again that a small dictionary has not kept."""
+    if recalibrate != possible:
+        raise ValueError(
+            f"recalibrate={recalibrate!r} codes all samples again, and a model with a small dictionary keeps its atoms "
+            f"alone: use recalibrate={possible!r}, or fit again with all samples."
+        )
+
+
+def make_sampler(atoms: Any, random_state: Any, *, normalize: bool) -> Any:
+    """Return the sampler of an ``atoms`` argument that is not None, with a seed if it has none of its own.
+
+    A sampler that can scale samples to unit length does so where the dictionary does, ``normalize``, and only there.
+    """
+    if hasattr(atoms, "fit_resample"):
+        sampler = clone(atoms, safe=False)
+    else:
+        from ..atoms import LearnAtoms
+
+        sampler = LearnAtoms(int(atoms) if atoms > 1 or isinstance(atoms, (int, np.integer)) else float(atoms))
+    parameters = sampler.get_params(deep=False) if hasattr(sampler, "get_params") else {}
+    if "random_state" in parameters and parameters["random_state"] is None:
+        sampler.set_params(random_state=random_state)
+    if "normalize" in parameters:
+        sampler.set_params(normalize=normalize)
+    return sampler
+
+
+class AtomFinder:
+    """Finds atoms among training samples.
+
+    Parameters
+    ----------
+    sampler : object with fit_resample
+    X, y : ndarray
+        All training samples and their labels.
+    build : callable
+        From atoms and labels to a dictionary.
+    never_negative : bool, default False
+        Whether the kernel takes no negative features, which learned atoms may have: they become zero.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        X: AnyArray,
+        y: AnyArray,
+        build: Callable[[AnyArray, AnyArray], Dictionary],
+        *,
+        never_negative: bool = False,
+    ) -> None:
+        self.sampler, self.X, self.y, self.build, self.never_negative = sampler, X, y, build, never_negative
+        self.classes = np.unique(y)
+
+    def find(self) -> tuple[Dictionary, IntArray | None]:
+        """Return the dictionary of atoms found among all samples, and the rows they are, if they are samples."""
+        atoms, labels = self.resample(self.sampler, self.X, self.y)
+        rows = getattr(self.sampler, "sample_indices_", None)
+        return self.build(atoms, labels), None if rows is None else np.asarray(rows, dtype=np.int64)
+
+    def find_among(self, rows: IntArray) -> Dictionary:
+        """Return the dictionary of as many atoms of each class, found among some of the samples."""
+        return self.build(*self.resample(self.adapt(rows), self.X[rows], self.y[rows]))
+
+    def adapt(self, rows: IntArray) -> Any:
+        """Return a sampler that finds as many atoms of each class among some of the samples, if it can be told to."""
+        sampler = clone(self.sampler, safe=False)
+        if hasattr(self.sampler, "n_atoms_"):
+            there = dict(zip(*np.unique(self.y[rows], return_counts=True), strict=True))
+            found = dict(zip(self.sampler.classes_, self.sampler.n_atoms_, strict=True))
+            sampler.set_params(n_atoms={k: int(min(found.get(k, n), n)) for k, n in there.items()})
+        return sampler
+
+    def resample(self, sampler: Any, X: AnyArray, y: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Return atoms and their labels, checked."""
+        try:
+            atoms, labels = sampler.fit_resample(X, y)
+        except ValueError as error:
+            if not str(error).startswith("n_atoms"):
+                raise
+            raise ValueError(str(error).removeprefix("n_")) from None  # as the argument of the classifier is called
+        atoms, labels = np.asarray(atoms), np.asarray(labels)
+        if atoms.ndim != 2 or atoms.shape[1] != X.shape[1] or labels.shape != (len(atoms),):
+            raise ValueError(
+                f"atoms: {type(sampler).__name__}.fit_resample must return atoms of {X.shape[1]} features and a label "
+                f"for each, got shapes {atoms.shape} and {labels.shape}."
+            )
+        missing = np.setdiff1d(np.unique(y), labels)
+        if len(missing) or len(np.setdiff1d(labels, self.classes)):
+            what = f"class {missing[0]} lost its last atom" if len(missing) else "there are atoms of other classes"
+            raise ValueError(f"atoms: {what}; every class needs at least one, and no others.")
+        if self.never_negative:
+            atoms = np.maximum(atoms, 0.0)
+        return atoms, labels
+
+
+def find_nearest_samples(dictionary: Dictionary, whole: Dictionary) -> IntArray:
+    """Return for each atom the sample of its class most similar to it, as numbers of the dictionary of all samples."""
+    nearest = np.zeros(dictionary.n_atoms, np.int64)
+    assert dictionary.rows is not None
+    for part, own in zip(dictionary.class_slices, whole.class_slices, strict=True):
+        samples = whole.subset(np.arange(own.start, own.stop))
+        for block in split_range(part.start, part.stop, _ROWS):
+            queries = samples.query_features(np.ascontiguousarray(widen(dictionary.rows[block])))
+            distances = samples.squared_norms - 2.0 * queries.cross
+            nearest[block] = own.start + distances.argmin(axis=1)
+    return nearest
+
+
+def stand_in(dictionary: Dictionary, sizes: IntArray, new: tuple[Array, int] | None = None) -> RegressionSamples:
+    """Return what regressions are fitted to where the samples are gone: atoms that stand for those of their class.
+
+    ``sizes`` has the samples of each class of the dictionary; ``new`` the rows of a new class, and its number among the
+    classes with it.
+    """
+    assert dictionary.rows is not None
+    rows, class_of = widen(dictionary.rows), dictionary.class_of
+    weights = (sizes / np.bincount(class_of))[class_of]
+    if new is None:
+        return RegressionSamples(rows, class_of, weights)
+    added, number = new
+    class_of = class_of + (class_of >= number)
+    place = int(np.searchsorted(class_of, number))
+    return RegressionSamples(
+        np.insert(rows, place, added, axis=0),
+        np.insert(class_of, place, np.full(len(added), number)),
+        np.insert(weights, place, np.ones(len(added))),
+    )
+
+
+class NewClass:
+    """A class that is added to a small dictionary: its atoms, and its samples assessed over atoms found without them.
+
+    Parameters
+    ----------
+    old : Dictionary
+    sampler : object with fit_resample or None
+        None if all samples of the new class become atoms.
+    X : ndarray
+        Samples of the class.
+    label : label
+    """
+
+    def __init__(self, old: Dictionary, sampler: Any, X: Array, label: Any) -> None:
+        self.old, self.sampler, self.label = old, sampler, label
+        rows = old.query_features(np.ascontiguousarray(X)).rows
+        assert rows is not None
+        self.rows: Array = rows
+        atoms, picked = self._find(np.arange(len(X)))
+        self.dictionary, self.number = append_class(old, atoms, label)
+        if picked is None:
+            samples = Dictionary(self.rows)
+            queries = samples.query_features(np.ascontiguousarray(atoms, dtype=np.float64))
+            picked = (samples.squared_norms - 2.0 * queries.cross).argmin(axis=1)
+        #: The sample that each atom is, or is nearest to.
+        self.picked = picked
+
+    def _find(self, which: IntArray) -> tuple[Array, IntArray | None]:
+        """Return the atoms found among some samples of the class, and which samples they are, if they are samples."""
+        rows = self.rows[which]
+        if self.sampler is None:
+            return rows, which
+        assert self.old.rows is not None and self.old.labels is not None
+        n = self.old.n_atoms
+        X, y = np.concatenate([widen(self.old.rows), rows]), append_labels(self.old.labels, self.label, len(rows))
+        sampler = self._count_atoms(len(rows))
+        finder = AtomFinder(sampler, X, y, Dictionary, never_negative=self.old.kernel in NONNEGATIVE_KERNELS)
+        atoms, labels = finder.resample(sampler, X, y)
+        own, picked = labels == self.label, getattr(sampler, "sample_indices_", None)
+        return atoms[own], None if picked is None else which[np.asarray(picked)[own] - n]
+
+    def _count_atoms(self, n: int) -> Any:
+        """Return a sampler for n samples of the class, which keeps the atoms of the others."""
+        sampler = clone(self.sampler, safe=False)
+        wanted, (classes, counts) = (
+            getattr(sampler, "n_atoms", None),
+            np.unique(np.asarray(self.old.labels), return_counts=True),
+        )
+        if isinstance(wanted, (int, float, np.integer, np.floating)):
+            is_share = isinstance(wanted, (float, np.floating))
+            own = max(round(wanted * len(self.rows)), 1) if is_share else int(wanted)
+            if own > len(self.rows):
+                raise ValueError(
+                    f"X: class {self.label} has {len(self.rows)} samples, fewer than the {own} atoms wanted."
+                )
+            sampler.set_params(
+                n_atoms=dict(zip(classes.tolist(), counts.tolist(), strict=True)) | {self.label: min(own, n)}
+            )
+        return sampler
+
+    def assess(
+        self, old: LandmarkScorer | None, sizes: IntArray, kinds: tuple[str, ...], problem: Problem, rng: Any,
+        n_jobs: int | None,
+    ) -> tuple[LandmarkScorer | None, list[tuple[IntArray, CodeMeasures, ClassScores]]]:  # fmt: skip
+        """Return the class scores with the new class, and its samples by folds, coded and scored without the fold."""
+        n = len(self.rows)
+
+        def fit(dictionary: Dictionary, which: IntArray) -> LandmarkScorer | None:
+            if old is None:
+                return None
+            samples = stand_in(self.old, sizes, (self.rows[which], self.number))
+            n_threads = int(effective_n_jobs(n_jobs))
+            return LandmarkScorer.fit(dictionary, kinds, samples=samples, like=old.view, n_threads=n_threads)
+
+        parts = []
+        usable = np.einsum("ij,ij->i", self.rows, self.rows) > 0
+        for fold in draw_folds([slice(0, n)], rng, N_FOLDS):
+            fold, kept = fold[usable[fold]], np.delete(np.arange(n), fold)
+            if len(fold):
+                dictionary, _ = append_class(self.old, self._find(kept)[0], self.label)
+                scorer = fit(dictionary, kept)
+                parts.append((fold, *assess_rows(dictionary, scorer, self.rows[fold], problem, n_jobs)))
+        return fit(self.dictionary, np.arange(n)), parts

@@ -1,0 +1,79 @@
+"""From rows to decisions in a file, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from .input_data import read_batches
+
+if TYPE_CHECKING:
+    from ..classifiers import Decisions, OpenSetClassifier
+    from ..tables import Rows, RowSource
+
+
+def write_decisions(
+    clf: OpenSetClassifier,
+    source: RowSource,
+    stream: BinaryIO,
+    kind: str,
+    on_rows: Callable[[int, float | None], None],
+    origin: dict[str, Any] | None = None,
+) -> tuple[int, int]:
+    """Write the decisions on all rows; return the numbers of rows and of rejected rows.
+
+    ``on_rows`` is called after each batch with the number of rows so far and the share of the file, if known.
+    """
+    from ..tables import DecisionWriter
+
+    writer = None
+    n = rejected = 0
+    with _start_deciding(clf, source) as batches:
+        for rows, decisions, share in batches:
+            if writer is None:
+                writer = DecisionWriter(stream, kind, list(rows.kept), origin)
+            writer.write(rows.numbers, decisions, rows.kept)
+            n, rejected = n + len(decisions), rejected + int(decisions.rejected.sum())
+            on_rows(n, share)
+    if writer is not None:
+        writer.close()
+    return n, rejected
+
+
+@contextmanager
+def _start_deciding(
+    clf: OpenSetClassifier, source: RowSource
+) -> Iterator[Iterator[tuple[Rows, Decisions, float | None]]]:
+    """Give batches of rows, the decisions on them, and the share of the file up to their end.
+
+    Several batches are decided at a time, each on one thread, while others are read and written. Where one may not read
+    ahead, or there is a single batch, its rows are divided among the threads.
+    """
+    from joblib import effective_n_jobs
+
+    from .._support.threads import ThreadPool, map_ahead
+
+    batches = ((rows, X, source.fraction) for rows, X in read_batches(clf, source))
+    n_threads = int(effective_n_jobs(getattr(clf, "n_jobs", 1))) if source.may_read_ahead else 1
+    first = list(islice(batches, 2 if n_threads > 1 else 0))
+    decider = copy(clf)
+    if len(first) == 2:
+        decider.n_jobs = 1  # type: ignore[attr-defined]
+    else:
+        n_threads = 0
+
+    def decide(batch: tuple[Rows, Any, float | None]) -> tuple[Rows, Decisions, float | None]:
+        rows, X, share = batch
+        return rows, decider.decide(X), share
+
+    with ThreadPool(n_threads) as pool:
+        yield map_ahead(decide, chain(first, batches), pool)
+
+
+def set_threads(clf: OpenSetClassifier, jobs: int | None) -> None:
+    """Give a classifier its number of threads: as many as there are cores if None."""
+    if hasattr(clf, "n_jobs"):
+        clf.n_jobs = jobs or -1

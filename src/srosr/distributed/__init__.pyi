@@ -1,0 +1,14 @@
+from .dask_cluster import ClusterError as ClusterError
+from .dask_cluster import DaskCluster as DaskCluster
+from .lazy_decisions import DaskDecisions as DaskDecisions
+from .lazy_decisions import decide as decide
+from .library_versions import get_library_versions as get_library_versions
+from .worker_task import IMPORTABLE_HINT as IMPORTABLE_HINT
+from .worker_task import ONE_THREAD as ONE_THREAD
+from .worker_task import ExecutorError as ExecutorError
+from .worker_task import LostTask as LostTask
+from .worker_task import UnfitWorker as UnfitWorker
+from .worker_task import UnfitWorkerError as UnfitWorkerError
+from .worker_task import call_task as call_task
+from .worker_task import describe_error as describe_error
+from .worker_task import pickle_function as pickle_function

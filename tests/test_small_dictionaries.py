@@ -1,0 +1,327 @@
+"""Small dictionaries in the recognizer: atoms are few, class scores and calibration use all samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+
+import srosr
+from srosr import SROSRClassifier
+from srosr.atoms import KMeansAtoms, LearnAtoms, RandomAtoms, SelectAtoms
+from srosr.cli.app import main
+from srosr.evidence import LandmarkScorer, landmark_scores
+from srosr.scoring import cross_fitting
+
+PIXELS, DIGIT = load_digits(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(len(DIGIT))  # in the order of the file later digits are by other writers
+PIXELS, DIGIT = PIXELS[ORDER], DIGIT[ORDER]
+KNOWN = np.flatnonzero(DIGIT[:900] < 6)
+X, Y = PIXELS[KNOWN], DIGIT[KNOWN]
+NEW, TRUTH = PIXELS[900:], DIGIT[900:]
+UNKNOWN = TRUTH >= 6
+
+
+def fit(atoms, **options):
+    return SROSRClassifier(atoms=atoms, random_state=0, **options).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def selected():
+    return fit(SelectAtoms(0.2, random_state=0))
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return fit(KMeansAtoms(0.2, random_state=0))
+
+
+def area(clf):
+    return roc_auc_score(UNKNOWN, clf.unknown_score(NEW))
+
+
+@pytest.mark.parametrize("name", ["selected", "learned"])
+def test_a_fifth_of_the_atoms_recognizes_nearly_as_well_as_all(name, request):
+    clf = request.getfixturevalue(name)
+    assert clf.dictionary_.n_atoms < 0.22 * len(X)
+    assert isinstance(clf._scorer, LandmarkScorer) and clf._scorer.sizes.sum() == len(X)
+    alone = SROSRClassifier(random_state=0).fit(clf.dictionary_.rows, clf.dictionary_.labels)
+    assert area(clf) > area(fit(None, n_repeats=10)) - 0.03
+    assert area(clf) > area(alone) - 0.005, "all samples teach more than the atoms alone"
+    assert np.mean(clf.candidate(NEW[~UNKNOWN]) == TRUTH[~UNKNOWN]) > 0.96
+
+
+@pytest.mark.parametrize("name", ["selected", "learned"])
+def test_every_sample_calibrates_once_and_none_by_atoms_it_had_a_part_in(name, request):
+    clf = request.getfixturevalue(name)
+    rows = clf.calibration_.held_out
+    np.testing.assert_array_equal(np.sort(rows.sample), np.arange(len(X)))
+    np.testing.assert_array_equal(rows.truth, np.sort(Y)[rows.sample])
+    assert 0.01 < np.mean(clf.predict(NEW[~UNKNOWN]) == -1) < 0.12
+    assert clf.calibration_.simulated.unknown.any()
+
+
+def test_a_number_stands_for_learned_atoms():
+    share, count = fit(0.1, max_codings=200), fit(8, max_codings=200)
+    assert share.learned_atoms_ and share.dictionary_.n_atoms == sum(max(1, round(0.1 * n)) for n in np.bincount(Y))
+    assert count.dictionary_.n_atoms == 48
+
+
+def test_selected_atoms_are_the_rows_they_are_said_to_be(selected):
+    rows = selected.training_rows_[selected.dictionary_.order]
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(selected.dictionary_.rows, unit[rows], atol=1e-12)
+    np.testing.assert_array_equal(selected.dictionary_.labels, Y[rows])
+
+
+def test_simulated_openness_is_repeated_over_few_samples(selected):
+    """Other folds, other weights: with 500 samples it takes several."""
+    rows = selected.calibration_.simulated
+    assert 2 * len(X) < len(rows) <= 10_000
+
+
+def test_all_samples_as_atoms_are_the_ordinary_recognizer():
+    every, plain = fit(SelectAtoms(1.0), n_repeats=4), fit(None, n_repeats=4)
+    np.testing.assert_array_equal(every.unknown_score(NEW), plain.unknown_score(NEW))
+
+
+@pytest.mark.parametrize("name", ["selected", "learned"])
+def test_a_small_model_is_read_as_it_was_saved_and_is_small(name, request, tmp_path):
+    clf = request.getfixturevalue(name)
+    clf.save(tmp_path / "small.srosr")
+    for mode in (None, "r"):
+        again = srosr.load(tmp_path / "small.srosr", mmap_mode=mode)
+        np.testing.assert_array_equal(again.unknown_score(NEW), clf.unknown_score(NEW))
+        np.testing.assert_array_equal(again.predict(NEW), clf.predict(NEW))
+        assert again.get_params()["atoms"].get_params() == clf.atoms.get_params()
+        assert again.learned_atoms_ == clf.learned_atoms_ == (name == "learned")
+    fit(None).save(tmp_path / "all.srosr")
+    sizes = [(tmp_path / file).stat().st_size for file in ("small.srosr", "all.srosr")]
+    assert sizes[0] < 0.9 * sizes[1], "of 64 features most of a file are tables of held-out samples"
+
+
+@pytest.mark.parametrize("name", ["selected", "learned"])
+def test_explanations_name_training_samples(name, request):
+    clf = request.getfixturevalue(name)
+    explanation = clf.explain(NEW[0])
+    assert explanation.text
+    for atom in explanation.atoms:
+        assert Y[atom.row] == atom.label
+    word = "near row" if name == "learned" else "row"
+    assert word in explanation.text
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("name", ["selected", "learned"])
+def test_classes_come_and_go(name, saved, request, tmp_path):
+    request.getfixturevalue(name).save(tmp_path / "model")
+    clf = srosr.load(tmp_path / "model") if saved else fit(request.getfixturevalue(name).atoms)
+    seven = np.flatnonzero(DIGIT[:900] == 7)
+    before = clf.dictionary_.n_atoms
+    clf.add_class(PIXELS[seven], 7)
+    added = clf.dictionary_.n_atoms - before
+    assert added == max(1, round(0.2 * len(seven)))
+    assert np.mean(clf.candidate(NEW[TRUTH == 7]) == 7) > 0.9
+    assert np.mean(clf.predict(NEW[TRUTH == 7]) == 7) > 0.75
+    known = ~UNKNOWN
+    assert np.mean(clf.predict(NEW[known]) == -1) < 0.2
+    for atom in clf.explain(NEW[TRUTH == 7][0]).atoms:
+        if atom.label == 7:
+            assert len(X) <= atom.row < len(X) + len(seven)
+    clf.save(tmp_path / "grown")
+    np.testing.assert_array_equal(srosr.load(tmp_path / "grown").unknown_score(NEW), clf.unknown_score(NEW))
+    clf.remove_class(7)
+    assert clf.dictionary_.n_atoms == before
+    assert np.mean(clf.predict(NEW[TRUTH == 7]) == -1) > 0.6
+    assert np.mean(clf.candidate(NEW[known]) == TRUTH[known]) > 0.95
+    for call in (
+        lambda: clf.add_class(PIXELS[seven], 7, recalibrate="all"),
+        lambda: clf.remove_class(0, recalibrate="all"),
+    ):
+        with pytest.raises(ValueError, match="keeps its atoms alone"):
+            call()
+
+
+@pytest.mark.parametrize("rule", ["paper", "matched"])
+def test_the_rules_of_the_paper_take_a_small_dictionary(rule):
+    clf = fit(SelectAtoms(0.2), rule=rule)
+    assert np.mean(clf.predict(NEW[~UNKNOWN]) == -1) < 0.15 and area(clf) > 0.8
+    assert clf.evidence(NEW).notna().all(axis=None)
+
+
+def test_a_split_calibration_is_kept_out_of_atoms_and_scores():
+    clf = fit(SelectAtoms(0.2), calibration="split")
+    assert clf.threshold_info_.kind == "conformal"
+    assert clf._scorer.sizes.sum() == len(clf.calibration_.held_out) < len(X)
+
+
+def test_an_object_of_the_user_finds_atoms(tmp_path):
+    class FirstOnes(BaseEstimator):
+        def fit_resample(self, X, y):
+            self.sample_indices_ = np.concatenate([np.flatnonzero(y == k)[:6] for k in np.unique(y)])
+            return X[self.sample_indices_], y[self.sample_indices_]
+
+    clf = fit(FirstOnes())
+    assert clf.dictionary_.n_atoms == 36 and area(clf) > 0.8
+    clf.save(tmp_path / "m")
+    again = srosr.load(tmp_path / "m")
+    assert again.atoms is None
+    np.testing.assert_array_equal(again.unknown_score(NEW), clf.unknown_score(NEW))
+    eight = np.flatnonzero(DIGIT[:900] == 8)[:20]
+    assert again.add_class(PIXELS[eight], 8).dictionary_.n_atoms == 56, "without its object all samples are atoms"
+
+
+class Returns(BaseEstimator):
+    def __init__(self, rows=None, labels=None):
+        self.rows, self.labels = rows, labels
+
+    def fit_resample(self, X, y):
+        return self.rows, self.labels
+
+
+@pytest.mark.parametrize(
+    ("atoms", "says"),
+    [
+        (0, "atoms must be"),
+        (-0.5, "atoms must be"),
+        (1.5, "atoms must be"),
+        (True, "atoms must be"),
+        ("few", "atoms must be"),
+        (float("nan"), "atoms must be"),
+        (Returns(X[:5], Y[:5][:4]), "a label for each"),
+        (Returns(X[:50, :3], Y[:50]), "64 features"),
+        (Returns(X[Y == 0], Y[Y == 0]), "lost its last atom"),
+        (Returns(np.vstack([X, X[:1]]), np.append(Y, 77)), "other classes"),
+    ],
+    ids=str,
+)
+def test_bad_atoms_are_refused_in_one_sentence(atoms, says):
+    with pytest.raises(ValueError, match=says) as error:
+        fit(atoms)
+    assert "\n" not in str(error.value)
+
+
+def test_a_precomputed_kernel_has_no_small_dictionary():
+    with pytest.raises(ValueError, match="precomputed"):
+        SROSRClassifier(atoms=0.5, kernel="precomputed").fit(X @ X.T, Y)
+
+
+def test_the_number_of_threads_changes_no_bit(selected):
+    two = fit(SelectAtoms(0.2, random_state=0), n_jobs=2)
+    np.testing.assert_array_equal(two.unknown_score(NEW), selected.unknown_score(NEW))
+
+
+def test_one_sample_of_some_classes_is_enough():
+    few = np.concatenate([np.flatnonzero(k == Y)[: 20 if k < 3 else 1] for k in range(6)])
+    clf = SROSRClassifier(atoms=0.3, random_state=0).fit(X[few], Y[few])
+    assert set(clf.dictionary_.labels) == set(range(6))
+    assert area(clf) > 0.7
+
+
+# --- kernels and lengths ---
+
+
+def test_atoms_have_the_lengths_of_samples_that_are_not_scaled():
+    scaled = fit(KMeansAtoms(5), n_repeats=2)
+    assert np.allclose(np.linalg.norm(scaled.dictionary_.rows, axis=1), 1.0)
+    for options in ({"normalize": False}, {"kernel": "rbf", "gamma": 1e-3}):
+        clf = fit(KMeansAtoms(5), n_repeats=2, **options)
+        lengths = np.linalg.norm(clf.dictionary_.rows, axis=1)
+        assert lengths.min() > 0.8 * np.linalg.norm(X, axis=1).min(), options
+
+
+def test_learned_atoms_serve_a_kernel_about_as_well_as_samples_do():
+    options = {"kernel": "rbf", "gamma": 1e-3, "n_repeats": 5}
+    assert area(fit(10, **options)) > area(fit(RandomAtoms(10), **options)) - 0.02 > 0.85
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "histogram_intersection"])
+def test_learned_atoms_of_histograms_are_histograms(kernel):
+    histograms = X / X.sum(axis=1, keepdims=True)
+    clf = SROSRClassifier(atoms=LearnAtoms(5, max_iter=20), kernel=kernel, n_repeats=2, random_state=0)
+    clf.fit(histograms, Y)
+    assert clf.dictionary_.rows.min() >= 0.0
+    clf.remove_class(5).add_class(histograms[Y == 5], 5)
+    assert clf.dictionary_.rows.min() >= 0.0
+    new = NEW / NEW.sum(axis=1, keepdims=True)
+    assert roc_auc_score(UNKNOWN, clf.unknown_score(new)) > 0.8
+
+
+# --- limits ---
+
+
+def test_of_many_atoms_some_are_landmarks(monkeypatch):
+    monkeypatch.setattr(landmark_scores, "SMALL_LANDMARKS", 40)
+    monkeypatch.setattr("srosr.evidence.landmark_view.LANDMARKS_A_CLASS", 5)
+    clf = fit(RandomAtoms(0.2), n_repeats=2)
+    assert len(clf._scorer.view.landmarks) == 40 < clf.dictionary_.n_atoms
+    assert area(clf) > 0.9
+
+
+@pytest.mark.parametrize("sampler", [SelectAtoms, LearnAtoms])
+def test_more_atoms_of_a_class_than_can_be_found_together_are_refused(sampler, monkeypatch):
+    monkeypatch.setattr(sampler, "most_atoms", 30)
+    with pytest.raises(ValueError, match=r"asks for 4\d atoms of class \d; .*Atoms finds at most 30 of a class"):
+        fit(sampler(0.5))
+
+
+def test_a_whole_number_of_atoms_may_be_a_float():
+    assert fit(5.0, n_repeats=2).dictionary_.n_atoms == 30
+
+
+def test_samples_of_classes_of_two_calibrate_once_though_folds_differ_in_number(monkeypatch):
+    monkeypatch.setattr(cross_fitting, "MOST_REPEATS", 3)
+    rng = np.random.default_rng(1)
+    rows, labels = rng.normal(size=(6, 8)), np.repeat(np.arange(3), 2)
+    for seed in range(5):
+        clf = SROSRClassifier(atoms=1, random_state=seed)
+        with pytest.warns(srosr.CalibrationWarning):
+            clf.fit(rows, labels)
+        np.testing.assert_array_equal(np.sort(clf.calibration_.held_out.sample), np.arange(6))
+
+
+# --- the command line ---
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("digits") / "known.csv"
+    frame = pd.DataFrame(X[:200], columns=[f"p{j}" for j in range(X.shape[1])])
+    frame.assign(label=Y[:200]).to_csv(path, index=False)
+    return path
+
+
+def run(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_the_command_line_keeps_a_share_of_the_atoms(table):
+    model = table.with_name("small.srosr")
+    answer = run("fit", table, "-o", model, "--atoms-per-class", "10%", "--seed", 0)
+    assert answer.exit_code == 0, answer.output
+    counts = np.bincount(Y[:200])
+    clf = srosr.load(model)
+    np.testing.assert_array_equal(np.unique(clf.dictionary_.labels, return_counts=True)[1], np.rint(0.1 * counts))
+    assert run("predict", model, table, "-o", table.with_name("out.csv")).exit_code == 0
+    assert len(pd.read_csv(table.with_name("out.csv"))) == 200
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("0", "--atoms-per-class 0: give a number of atoms such as 50, or a share below 1"),
+        ("-3", "--atoms-per-class -3: give a number of atoms"),
+        ("1.5", "--atoms-per-class 1.5: give a number of atoms"),
+        ("many", "--atoms-per-class many: give a number of atoms"),
+        ("1000", "--atoms-per-class asks for 1000 atoms of class '0', which has "),
+    ],
+)
+def test_a_number_of_atoms_that_cannot_be_kept_is_refused_in_one_sentence(table, number, message):
+    model = table.with_name("bad.srosr")
+    answer = run("fit", table, "-o", model, f"--atoms-per-class={number}")
+    assert answer.exit_code == 2 and message in answer.stderr
+    assert answer.stderr.count("Error") == 1 and not model.exists()
