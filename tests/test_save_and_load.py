@@ -16,7 +16,7 @@ from scale import examples
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from srosr import BPDN, OMP, Lasso, ModelFileError, Queries, Ridge, SROSRClassifier, load
+from srosr import BPDN, OMP, Lasso, ModelFileError, Queries, Ridge, SelectAtoms, SROSRClassifier, load
 from srosr.model_files.file_format import read_model, write_model
 
 METHODS = ("predict", "unknown_score", "log_p_value", "candidate", "class_scores")
@@ -180,11 +180,25 @@ def test_saving_needs_a_fit_and_a_kernel_with_a_name(digits, tmp_path):
 # -- files that are not what they seem -------------------------------------------------------------------
 
 
+def make_state(clf, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.srosr"
+    clf.save(path)
+    return read_model(path)
+
+
 @pytest.fixture(scope="module")
 def state(digits, tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "model.srosr"
-    fitted(digits).save(path)
-    return read_model(path)
+    return make_state(fitted(digits), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def small_state(digits, tmp_path_factory):
+    return make_state(fitted(digits, atoms=SelectAtoms(0.3)), tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=["all samples", "small dictionary"])
+def any_state(request):
+    return request.getfixturevalue("state" if request.param == "all samples" else "small_state")
 
 
 def write_corrupted(state, tmp_path, settings_=None, arrays=None, **others):
@@ -242,9 +256,9 @@ def test_a_model_of_another_kind_is_named(state, tmp_path):
 
 @settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_invalid_content_raises_an_error_or_is_harmless(state, tmp_path, data):
+def test_invalid_content_raises_an_error_or_is_harmless(any_state, tmp_path, data):
     """Arrays dropped, reshaped, retyped, with numbers out of range: a ModelFileError, or a model that works."""
-    arrays = dict(state.arrays)
+    arrays = dict(any_state.arrays)
     name = data.draw(st.sampled_from(sorted(arrays)))
     value = arrays[name]
     how = data.draw(st.sampled_from(["drop", "cut", "negative", "huge", "nan", "retype", "flatten", "empty"]))
@@ -265,7 +279,7 @@ def test_invalid_content_raises_an_error_or_is_harmless(state, tmp_path, data):
             arrays[name] = np.full_like(value, np.nan)
         elif how == "retype":
             arrays[name] = value.astype(np.float32)
-    path = write_corrupted(state, tmp_path, arrays=arrays)
+    path = write_corrupted(any_state, tmp_path, arrays=arrays)
     try:
         clf = load(path)
     except ModelFileError:
@@ -275,7 +289,7 @@ def test_invalid_content_raises_an_error_or_is_harmless(state, tmp_path, data):
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_invalid_settings_raise_an_error_or_are_harmless(state, tmp_path, data):
+def test_invalid_settings_raise_an_error_or_are_harmless(any_state, tmp_path, data):
     unexpected = st.one_of(
         st.none(),
         st.booleans(),
@@ -285,7 +299,7 @@ def test_invalid_settings_raise_an_error_or_are_harmless(state, tmp_path, data):
         st.just([]),
         st.just({}),
     )
-    settings_ = {k: dict(v) if isinstance(v, dict) else v for k, v in state.settings.items()}
+    settings_ = {k: dict(v) if isinstance(v, dict) else v for k, v in any_state.settings.items()}
     name = data.draw(st.sampled_from(sorted(settings_)))
     if isinstance(settings_[name], dict) and settings_[name] and data.draw(st.booleans()):
         inside = data.draw(st.sampled_from(sorted(settings_[name])))
@@ -294,12 +308,21 @@ def test_invalid_settings_raise_an_error_or_are_harmless(state, tmp_path, data):
         settings_[name] = data.draw(unexpected)
     else:
         del settings_[name]
-    path = write_corrupted(state, tmp_path, settings_)
+    path = write_corrupted(any_state, tmp_path, settings_)
     try:
         clf = load(path)
     except ModelFileError:
         return
     works(clf)
+
+
+def test_a_number_of_samples_that_cannot_be_is_an_error(state, small_state, tmp_path):
+    """Where all samples are atoms there is no such number; that of a small dictionary is bounded on both sides."""
+    cases = [(state, 1), (state, 101), (small_state, None), (small_state, 1), (small_state, 10**9)]
+    for original, n_samples in cases:
+        assert original.settings["n_samples"] != n_samples
+        with pytest.raises(ModelFileError, match="samples"):
+            load(write_corrupted(original, tmp_path, original.settings | {"n_samples": n_samples}))
 
 
 def test_a_parameter_of_a_later_version_is_ignored(state, tmp_path, digits):

@@ -185,7 +185,7 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     clf.training_rows_ = arrays["training_rows"]
     clf._n_rows = shared.require_count(settings["n_rows"])
     clf.learned_atoms_ = bool(settings["learned_atoms"])
-    clf._n_samples = None if settings["n_samples"] is None else shared.require_count(settings["n_samples"])
+    clf._n_samples = _restore_n_samples(settings, clf._n_rows, dictionary)
     rows = clf.training_rows_
     check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
@@ -208,8 +208,11 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     if gram_wanted(dictionary, clf.problem_):
         with one_blas_thread():
             _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it has been computed
+    # All class scores of a small dictionary were fitted to samples that it has not kept.
+    check(clf._n_samples is None or settings["landmarks"] or len(class_scores) == 1, "samples")
     if settings["landmarks"]:
         scorer: Any = landmark_state.restore(arrays, dictionary, class_scores)
+        check(clf._n_samples is None or int(scorer.sizes.sum()) <= clf._n_samples, "samples")
     else:
         # Exact whatever the number of atoms, as files of earlier versions have it.
         with one_blas_thread():
@@ -218,6 +221,15 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     if clf.threshold_info_.kind != "fixed":
         clf.threshold_info_ = replace(clf.threshold_info_, weight_errors=calibration.weight_errors)
     return clf
+
+
+def _restore_n_samples(settings: dict[str, Any], n_rows: int, dictionary: Dictionary) -> int | None:
+    """Return the number of samples that calibrate a small dictionary, None where they are the atoms."""
+    if settings["n_samples"] is None:
+        return None
+    n_samples = shared.require_count(settings["n_samples"])
+    check(dictionary.rows is not None and n_samples <= n_rows, "samples")
+    return n_samples
 
 
 def _restore_names(names: Any, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -244,7 +256,7 @@ def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], 
     n_classes, calibrated = len(dictionary.class_slices), bool(settings["calibrated"])
     evidence = _restore_names(settings["evidence"], EVIDENCE)
     check(settings["tails_from"] in ("known", "held_out"), "held-out samples")
-    n_samples = settings["n_samples"] or dictionary.n_atoms
+    n_samples = dictionary.n_atoms if settings["n_samples"] is None else settings["n_samples"]
     passes = {
         name: _restore_cross_test(name, arrays, dictionary, n_samples, _find_columns(name, calibrated, evidence))
         for name in _PASSES
