@@ -217,6 +217,47 @@ def test_a_file_that_is_in_the_way_is_named_and_replaced_on_request(change, argu
     assert "none left" in right(*command)
 
 
+def test_decisions_in_a_folder_that_the_pattern_matches_too_are_no_parts(place, expected):
+    command = ("predict", "model.srosr", "parts/**/*.[pct]*", "-o", "parts/out")
+    right(*command)
+    assert_decided("parts/out", expected)
+    assert right(*command) == "5 parts done before, none left. Decisions: parts/out\n"
+    os.unlink("parts/out/c.parquet")
+    assert "; 4 parts done before. Decisions: parts/out" in right(*command)
+    assert right(*command[:1], "other.srosr", *command[2:], "--overwrite").startswith("5 parts, 125 rows: ")
+    right(*command, "--overwrite")
+    assert_decided("parts/out", expected)
+
+
+def test_other_files_in_the_folder_that_the_pattern_matches_too_are_an_error(place):
+    right("predict", "model.srosr", "parts", "-o", "parts/out")
+    for data in ("parts/out", "parts/out/*.parquet"):  # only decisions: these must be meant
+        assert "parts/out/a.parquet is in this folder" in error_of("predict", "model.srosr", data, "-o", "parts/out")
+    shutil.copy("parts/b.csv", "parts/out/z.csv")
+    before = contents("parts/out")
+    command = ("predict", "model.srosr", "parts/**/*.[pct]*", "-o", "parts/out", "--overwrite")
+    assert error_of(*command) == (
+        "cannot write decisions to parts/out: parts/out/z.csv is in this folder; choose another path with -o."
+    )
+    assert contents("parts/out") == before
+
+
+@unix
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("file", ["parts/b.csv", "parts/a.parquet", "model.srosr"])
+@pytest.mark.parametrize("options", [(), ("--overwrite",)])
+def test_an_input_that_is_linked_in_the_folder_is_never_replaced(link, file, options, place):
+    (place / "out").mkdir()
+    link(place / file, "out/b.parquet")
+    before = contents("parts") | {"model": Path("model.srosr").read_bytes()}
+    assert error_of("predict", "model.srosr", "parts", "-o", "out", *options) == (
+        f"cannot write decisions to out/b.parquet: it is the same file as the input {file}; choose another path with "
+        "-o."
+    )
+    assert contents("parts") | {"model": Path("model.srosr").read_bytes()} == before
+    assert listing("out") == ["b.parquet"]
+
+
 def test_decisions_of_another_version_are_in_the_way(place, monkeypatch):
     right("predict", "model.srosr", "parts", "-o", "out")
     monkeypatch.setattr(srosr, "__version__", "9.9")
@@ -273,6 +314,57 @@ def test_bad_parts_are_named_and_the_others_are_done(place, expected, table):
     assert_decided("out", expected)
     (place / "parts" / "empty.csv").unlink()
     assert run("predict", "model.srosr", "parts", "-o", "out").exit_code == 1
+
+
+@pytest.fixture
+def too_large(place, table):
+    """Return a folder with a model of a polynomial kernel and a part with a number that overflows in it."""
+    known = table[table["digit"] < "d4"].iloc[:120]
+    clf = srosr.SROSRClassifier(n_repeats=3, kernel="poly", random_state=0)
+    clf.fit(known.drop(columns="digit"), known["digit"].to_numpy().astype(str)).save(place / "poly.srosr")
+    part = table.iloc[330:360].astype({"p7": float})
+    part.iloc[17, 7] = 1e308
+    write_table(part.drop(columns="digit"), place / "parts" / "b.csv")
+    write_table(part, place / "labeled.csv")
+    return place
+
+
+REASON = "has a sample in row 17 that cannot be predicted: a squared length is negative or not finite; scale the"
+
+
+def test_a_part_with_numbers_that_overflow_is_named_and_the_others_are_done(too_large):
+    done = run("predict", "poly.srosr", "parts", "-o", "out")
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit), done.output
+    error, summary = done.output.splitlines()
+    assert error.startswith(f"Error: parts/b.csv {REASON}") and error.endswith(".")
+    assert summary.startswith("4 parts, 95 rows: ") and summary.endswith("; 1 part failed. Decisions: out")
+    assert listing("out") == [f"{name}.parquet" for name in NAMES if name != "b"]
+    task = make_task(too_large, model=os.path.abspath("poly.srosr"), digest=compute_digest("poly.srosr"))
+    assert predict_part(task).error.startswith(f"{task.part} {REASON}")  # as a worker does
+    assert not os.path.exists("out/b.parquet")
+
+
+@pytest.mark.parametrize("arguments", [
+    ("predict", "poly.srosr", "parts/b.csv", "-o", "new.csv"),
+    ("predict", "poly.srosr", "parts/b.csv", "-o", "new.parquet", "--jobs", "1"),
+    ("evaluate", "poly.srosr", "labeled.csv", "--out", "new"),
+    ("explain", "poly.srosr", "parts/b.csv", "--row", "17", "--out", "new.png"),
+])  # fmt: skip
+def test_numbers_that_overflow_are_an_error_that_names_the_file_and_the_row(arguments, too_large):
+    there = listing(too_large)
+    assert error_of(*arguments).startswith(f"{arguments[2]} {REASON}")
+    assert listing(too_large) == there
+
+
+def test_the_row_is_found_in_any_batch_and_where_rows_are_left_out(too_large, monkeypatch):
+    monkeypatch.setattr("srosr.cli.input_data.choose_batch_size", lambda clf: 7)
+    table = pd.read_csv("parts/b.csv")
+    table.iloc[[2, 15], 3] = np.nan
+    write_table(table, too_large / "gaps.csv")
+    for jobs in ("1", "2"):
+        command = ("predict", "poly.srosr", "gaps.csv", "-o", "new.csv", "--drop-missing", "--jobs", jobs)
+        assert error_of(*command).startswith(f"gaps.csv {REASON}")
+    assert not os.path.exists("new.csv")
 
 
 def test_of_many_bad_parts_a_few_are_named(place):

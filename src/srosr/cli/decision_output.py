@@ -8,6 +8,7 @@ from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from .errors import InputError, end_sentence
 from .input_data import read_batches
 
 if TYPE_CHECKING:
@@ -67,10 +68,39 @@ def _start_deciding(
 
     def decide(batch: tuple[Rows, Any, float | None]) -> tuple[Rows, Decisions, float | None]:
         rows, X, share = batch
-        return rows, decider.decide(X), share
+        return rows, decide_rows(decider, source, rows, X), share
 
     with ThreadPool(n_threads) as pool:
         yield map_ahead(decide, chain(first, batches), pool)
+
+
+def decide_rows(clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any) -> Decisions:
+    """Return the decisions on a batch; an error of a sample, such as an overflow, names the file and the row."""
+    try:
+        return clf.decide(X)
+    except ValueError as error:
+        row = int(rows.numbers[_find_error(clf, X)])
+        raise make_sample_error(source, row, error) from None
+
+
+def make_sample_error(source: RowSource, row: int, error: ValueError) -> InputError:
+    """Return the error for a sample that a classifier does not take."""
+    reason = end_sentence(str(error).removeprefix("X: "))
+    return InputError(f"{source.name} has a sample in row {row} that cannot be predicted: {reason}")
+
+
+def _find_error(clf: OpenSetClassifier, X: Any) -> int:
+    """Return the place of the first sample that is an error, given that there is one."""
+    first, end = 0, len(X)
+    while end - first > 1:
+        middle = (first + end) // 2
+        try:
+            clf.decide(X[first:middle])
+        except ValueError:
+            end = middle
+        else:
+            first = middle
+    return first
 
 
 def set_threads(clf: OpenSetClassifier, jobs: int | None) -> None:

@@ -15,6 +15,7 @@ from .._support.atomic_files import write_atomically
 from .._support.messages import count_of, list_names
 from .console import err, jobs_option, json_option, print_facts, print_json, progress, quiet_option, seed_option
 from .console import out as stdout
+from .decision_output import decide_rows
 from .errors import convert_errors, name_errors
 from .input_data import data_options, open_for_model, read_batches
 from .models import load_model
@@ -127,7 +128,7 @@ def _evaluate(
             # Labels are checked first, so that a misspelled one is reported before its batch is predicted.
             with name_errors(source.name, UnexpectedLabel):
                 collector.check(rows.labels, rows.numbers)
-            collector.add(rows.labels, clf.decide(X), rows.numbers, rows.kept.get("file"))
+            collector.add(rows.labels, decide_rows(clf, source, rows, X), rows.numbers, rows.kept.get("file"))
             n += len(rows.labels)
             update(n, source.fraction)
     return collector.evaluate(thresholds=clf.thresholds_, score_range=clf.score_range, seed=seed)

@@ -13,6 +13,7 @@ from .._support.atomic_files import write_atomically
 from .._support.messages import did_you_mean
 from .console import json_option, print_facts, print_json
 from .console import out as stdout
+from .decision_output import make_sample_error
 from .errors import InputError, convert_errors
 from .input_data import data_options, is_picture_data, open_for_model, read_batches
 from .models import load_model
@@ -77,12 +78,15 @@ def explain(
     from ..classifiers import SROSRClassifier
 
     explanation: Any
-    if isinstance(clf, SROSRClassifier):
-        explanation = _number_as_in_file(clf.explain(X), clf)
-    else:
-        from ..inspection import explain_rival
+    try:
+        if isinstance(clf, SROSRClassifier):
+            explanation = _number_as_in_file(clf.explain(X), clf)
+        else:
+            from ..inspection import explain_rival
 
-        explanation = explain_rival(clf, X)
+            explanation = explain_rival(clf, X)
+    except ValueError as error:
+        raise make_sample_error(source, number, error) from None
     pictures = _read_thumbnails(clf, source, number, explanation)
     if not no_figure:
         from matplotlib import rc_context, use

@@ -88,6 +88,7 @@ def predict_parts(
     from ..distributed import DaskCluster, ExecutorError, UnfitWorkerError
 
     folder = _check_folder(output, data, parts)
+    parts = _leave_out_decisions(parts, folder)
     check_options(parts[0], options)
     executor = None
     if cluster is not None:
@@ -150,7 +151,7 @@ def _load(model: Path) -> tuple[OpenSetClassifier, str]:
 
 
 def _check_folder(output: Path | None, data: str, parts: list[str]) -> Path:
-    """Return the folder of the decisions; raise if it cannot be one, or has parts in it."""
+    """Return the folder of the decisions; raise if it cannot be one."""
     from ..tables import find_format
 
     if output is None:
@@ -161,18 +162,34 @@ def _check_folder(output: Path | None, data: str, parts: list[str]) -> Path:
         raise make_write_error("decisions", output, f"{in_parts}, not a file", "-o")
     if not output.exists() and find_format(output.suffix) is not None:
         raise make_write_error("decisions", output, f"{in_parts}, and {output.suffix} is for a file", "-o")
-    for part in parts:
-        if output.is_dir() and os.path.samefile(os.path.dirname(part) or ".", output):
-            raise make_write_error("decisions", output, f"{part} is in this folder", "-o")
     return output
+
+
+def _leave_out_decisions(parts: list[str], folder: Path) -> list[str]:
+    """Return the parts without the decisions of an earlier run, which a pattern with ``**`` may match too.
+
+    Any other part in the folder of the decisions is an error, as it may be replaced by the decisions on another one.
+    """
+    from ..tables import read_origin
+
+    if not folder.is_dir():
+        return parts
+    inside = [part for part in parts if os.path.samefile(os.path.dirname(part) or ".", folder)]
+    for part in inside:
+        if len(inside) == len(parts) or read_origin(part) is None:
+            raise make_write_error("decisions", folder, f"{part} is in this folder", "-o")
+    left_out = set(inside)
+    return [part for part in parts if part not in left_out]
 
 
 def _plan(parts: list[str], folder: Path, model: Path, digest: str, options: ReadOptions, overwrite: bool) -> Plan:
     """Return the parts without decisions; raise if a file that is in the way may not be replaced."""
     from ..tables import name_outputs, read_origin
 
+    outputs = name_outputs(parts, os.fspath(folder))
+    _check_not_inputs(outputs, [os.fspath(model), *parts])
     tasks, in_the_way = [], []
-    for part, output in zip(parts, name_outputs(parts, os.fspath(folder)), strict=True):
+    for part, output in zip(parts, outputs, strict=True):
         origin = make_origin(part, digest, options)
         task = PartTask(part, output, os.fspath(model), digest, options, origin)
         if not os.path.lexists(output):
@@ -187,6 +204,20 @@ def _plan(parts: list[str], folder: Path, model: Path, digest: str, options: Rea
             f"{output} is in the way{more}: it {why}; replace it with --overwrite, or choose another folder with -o."
         )
     return Plan(tasks, len(parts) - len(tasks))
+
+
+def _check_not_inputs(outputs: list[str], inputs: list[str]) -> None:
+    """Raise if an output is a link to an input, which would be replaced."""
+    files = {_identify_file(path): path for path in inputs}
+    for output in outputs:
+        if os.path.exists(output) and (path := files.get(_identify_file(output))) is not None:
+            raise make_write_error("decisions", Path(output), f"it is the same file as the input {path}", "-o")
+
+
+def _identify_file(path: str) -> tuple[int, int]:
+    """Return what is the same for two paths of one file, and different for two files."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def _describe_other(found: dict[str, Any] | None, origin: dict[str, Any], part: str) -> str:
