@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from srosr import (
     RandomAtoms,
     SelectAtoms,
 )
-from srosr.atoms import OpenRisk, class_groups, learn_atoms
+from srosr.atoms import OpenRisk, class_groups, kmedoids_atoms, learn_atoms
 from srosr.atoms.atom_counts import count_class_atoms
 from srosr.atoms.class_groups import draw_groups
 
@@ -202,6 +203,29 @@ def test_one_medoid_is_the_most_central_sample():
     for label, row in enumerate(sampler.sample_indices_):
         own = np.flatnonzero(y == label)
         assert row == own[cdist(unit(X)[own], unit(X)[own]).sum(axis=1).argmin()]
+
+
+@pytest.mark.parametrize("distances", [1, 50, 700, 2**20])
+def test_medoids_do_not_depend_on_how_many_distances_are_computed_at_a_time(distances, monkeypatch):
+    rows, cluster = RNG(3).normal(size=(90, 4)), RNG(4).integers(0, 3, 90)
+    members = [np.flatnonzero(cluster == k) for k in range(3)]
+    plain = [own[cdist(rows[own], rows[own]).sum(axis=0).argmin()] for own in members]
+    monkeypatch.setattr(kmedoids_atoms, "_DISTANCES", distances)
+    np.testing.assert_array_equal(kmedoids_atoms._find_central(rows, cluster), np.sort(plain))
+    np.testing.assert_array_equal(kmedoids_atoms._find_nearest(rows, rows[:7]), cdist(rows, rows[:7]).argmin(axis=1))
+
+
+@pytest.mark.parametrize("n_atoms", [1, 1500])
+def test_medoids_of_a_large_class_take_little_memory(n_atoms):
+    X, y = RNG(0).normal(size=(6000, 4)), np.repeat([0, 1], 3000)
+    KMedoidsAtoms(1, random_state=0).fit_resample(X[::100], y[::100])  # imports
+    tracemalloc.start()
+    try:
+        KMedoidsAtoms(n_atoms, random_state=0).fit_resample(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * 2**20, "a matrix of all distances takes 34 MiB and more, and there were two"
 
 
 def test_condensed_atoms_give_all_samples_their_class():

@@ -125,7 +125,7 @@ def test_standard_errors_of_weights_are_those_of_fresh_samples(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, "many", True])
-def test_a_budget_that_is_no_number_of_samples_is_refused(value):
+def test_a_budget_that_is_no_number_of_samples_is_an_error(value):
     with pytest.raises(ValueError, match="max_codings"):
         fit(max_codings=value)
 
@@ -157,10 +157,19 @@ def test_classes_of_one_sample_keep_the_budget(atoms):
     assert clf.calibration_.simulated.unknown.any()
 
 
-def test_a_class_that_is_added_beyond_the_budget_is_coded_once():
-    clf = fit(max_codings=120)
+@pytest.mark.parametrize("atoms", [None, 8])
+def test_a_class_that_is_added_beyond_the_budget_has_its_share_of_it(atoms):
+    """As many of its samples calibrate as of the others: held-out scores would otherwise be those of the new class."""
+    clf = fit(max_codings=120, atoms=atoms)
     new = np.flatnonzero(Y[:900] == 6)
-    before = len(clf.calibration_.known), len(clf.calibration_.held_out)
     clf.add_class(X[new], 6)
-    assert len(clf.calibration_.known) - before[0] == len(clf.calibration_.held_out) - before[1] == len(new)
+    counts = np.bincount(clf.calibration_.held_out.truth, minlength=7)
+    assert 0 < counts[6] <= counts[:6].max() + 2 and len(np.unique(clf.calibration_.held_out.sample)) == counts.sum()
     assert np.mean(clf.candidate(X[900:][Y[900:] == 6]) == 6) > 0.9
+
+
+def test_more_repeats_than_any_budget_are_not_drawn():
+    clf = fit(n_repeats=10**9, max_codings=50)
+    assert len(clf.calibration_.held_out) == 50
+    clf.add_class(X[:900][Y[:900] == 6], 6)
+    assert 6 in clf.classes_

@@ -324,6 +324,19 @@ def test_append_then_drop_is_where_we_began():
     assert_same(dictionary.append(ATOMS[:3] + 1, ["d", "d", "d"]).drop("d"), dictionary)
 
 
+@pytest.mark.parametrize(("kernel", "normalize"), EVERY_SETTING)
+def test_a_gram_matrix_that_was_left_out_comes_back_to_the_bit(kernel, normalize):
+    dictionary = build(kernel, normalize)
+    gram = dictionary.gram
+    light = dictionary.without_gram()
+    assert dictionary.has_gram and not light.has_gram
+    again = pickle.loads(pickle.dumps(light))
+    np.testing.assert_array_equal(again.gram, gram)
+    assert_same(again, dictionary)
+    with pytest.raises(ValueError, match="precomputed"):
+        Dictionary(np.eye(2), kernel="precomputed").without_gram()
+
+
 def test_a_boolean_mask_is_a_subset_too():
     dictionary = build()
     mask = np.zeros(dictionary.n_atoms, bool)

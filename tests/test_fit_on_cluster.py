@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from srosr import SROSRClassifier
+from srosr import RandomAtoms, Ridge, SROSRClassifier
 from srosr.distributed import ClusterError
 
 pytest.importorskip("distributed")
@@ -29,6 +31,43 @@ def test_the_model_is_the_same_to_the_bit(options):
         a, b = getattr(alone.calibration_, name), getattr(spread.calibration_, name)
         np.testing.assert_array_equal(a.values, b.values)
     assert not hasattr(spread, "_workers")
+
+
+class PicklingCluster:
+    """Runs tasks here, on pickled copies as workers get them."""
+
+    address = "here"
+
+    def __init__(self):
+        self.sizes = []
+
+    def run(self, function, tasks, shared):
+        assert not any(task.atoms.has_gram for task in tasks)
+        pickled = [pickle.dumps(task) for task in tasks]
+        self.sizes += map(len, pickled)
+        copies = pickle.dumps(shared)
+        for i, task in enumerate(pickled):
+            yield i, function(pickle.loads(task), shared=pickle.loads(copies))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kernel": "rbf", "gamma": 1e-3}, {"kernel": "poly", "gamma": 1e-3}, {"problem": Ridge(0.1)}],
+    ids=str,
+)
+def test_a_task_of_a_small_dictionary_carries_no_gram_matrix(options):
+    alone, spread = (
+        SROSRClassifier(atoms=RandomAtoms(0.9), max_codings=150, random_state=0, **options) for _ in range(2)
+    )
+    alone.fit(X[KNOWN], Y[KNOWN])
+    spread._workers = cluster = PicklingCluster()
+    spread.fit(X[KNOWN], Y[KNOWN])
+    n = 0.75 * len(KNOWN) * 0.8
+    assert len(cluster.sizes) > 10 and max(cluster.sizes) < 8 * n * X.shape[1] * 2 < 8 * n**2
+    np.testing.assert_array_equal(spread.unknown_score(X[600:]), alone.unknown_score(X[600:]))
+    for name in ("simulated", "held_out"):
+        a, b = getattr(alone.calibration_, name), getattr(spread.calibration_, name)
+        np.testing.assert_array_equal(a.values, b.values)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import srosr
 from srosr import Dictionary, Queries, SROSRClassifier
 from srosr._support.threads import ThreadPool
 from srosr.dictionary import wrap_queries
-from srosr.evidence import CLASS_SCORES, HoldOut
+from srosr.evidence import CLASS_SCORES, EVIDENCE, HoldOut
 from srosr.evidence import class_subspaces as class_subspaces_module
 from srosr.evidence import landmark_scores as landmark_scores_module
 from srosr.evidence import landmark_view as landmark_view_module
@@ -113,16 +113,32 @@ def test_classes_left_out_together_are_left_out_of_the_sums(most, monkeypatch):
         assert found.score_held_out(number, test, present, with_totals=False)[1].size == 0
 
 
-def test_landmarks_are_spread_over_the_classes_and_avoid_samples_that_are_scored():
-    hold_outs = [HoldOut(np.arange(0, 6000, 2), np.arange(0, 6000, 2), np.arange(3))]
-    chosen = choose_landmarks(6000, 3, hold_outs)
-    assert len(chosen) == landmark_view_module.LANDMARKS and (chosen % 2 == 1).all() and (np.diff(chosen) > 0).all()
+def test_landmarks_are_spread_over_the_classes():
+    chosen = choose_landmarks(6000, 3)
+    assert len(chosen) == landmark_view_module.LANDMARKS and (np.diff(chosen) > 0).all()
     counts = np.histogram(chosen, [0, 2000, 4000, 6000])[0]
     assert counts.max() - counts.min() <= 1
-    everything = [HoldOut(np.arange(6000), np.arange(6000), np.arange(3))]
-    assert len(choose_landmarks(6000, 3, everything)) == landmark_view_module.LANDMARKS
     assert len(choose_landmarks(100_000, 1500)) == 3000 and len(choose_landmarks(100_000, 9000)) == 4000
     np.testing.assert_array_equal(choose_landmarks(50, 3), np.arange(50))
+    # Of every class with two samples one can be tested.
+    assert np.diff(choose_landmarks(4097, 2048)).min() >= 2
+
+
+def test_held_out_samples_score_like_new_ones_since_none_is_a_landmark(monkeypatch):
+    """A regression has a peak at each landmark, on which a held-out sample would lie and a new one does not."""
+    monkeypatch.setattr(landmark_scores_module, "EXACT_ATOMS", 100)
+    monkeypatch.setattr(landmark_view_module, "LANDMARKS", 150)
+    known = np.random.default_rng(0).permutation(np.flatnonzero(DIGIT < 4))  # digits in file order are by other writers
+    kept, rest = known[:400], known[400:]
+    clf = SROSRClassifier(n_repeats=4, random_state=0).fit(PIXELS[kept], DIGIT[kept])
+    landmarks = clf._scorer.view.landmarks
+    assert len(landmarks) == 150
+    for rows in (clf.calibration_.held_out, clf.calibration_.simulated):
+        assert len(rows) and not np.isin(rows.sample, landmarks).any()
+    assert len(clf.calibration_.held_out) == 250
+    column = EVIDENCE.index("local")
+    held_out, new = clf.calibration_.held_out.values[:, column], clf.evidence(PIXELS[rest])["local"]
+    assert abs(np.mean(held_out) - np.mean(new)) < 0.25 * np.std(new)
 
 
 # -- subspaces and neighbors ---------------------------------------------------------------------------------
@@ -234,7 +250,7 @@ def test_only_the_regression_of_gaussian_classes_keeps_a_matrix_of_all_classes()
     )
 
 
-def test_similarities_alone_are_refused_where_features_are_compared(monkeypatch):
+def test_similarities_alone_are_an_error_where_features_are_compared(monkeypatch):
     """Classes of more atoms than features, and of fewer; subspaces also of samples that are no atoms."""
     many, few = make_dictionary(400), make_dictionary(160)
     samples = RegressionSamples(many.rows, many.class_of)
@@ -269,7 +285,7 @@ def large(monkeypatch):
     """Treat every dictionary as a large one: no Gram matrix of all atoms, few landmarks."""
     monkeypatch.setattr("srosr.coding.batch._GRAM_BYTES", 0)
     monkeypatch.setattr(landmark_scores_module, "EXACT_ATOMS", 0)
-    monkeypatch.setattr(landmark_view_module, "LANDMARKS", 120)
+    monkeypatch.setattr(landmark_view_module, "LANDMARKS", 200)
     monkeypatch.setattr("srosr.classifiers.dictionary_classifier._MANY", 0)
 
 
@@ -338,7 +354,7 @@ def test_the_number_of_threads_changes_no_bit_of_a_large_model(large):
     np.testing.assert_array_equal(one.evidence_weights_, two.evidence_weights_)
 
 
-def test_a_large_model_of_features_refuses_similarities_in_one_sentence(large):
+def test_a_large_model_of_features_rejects_similarities_in_one_sentence(large):
     clf = fit(normalize=False)
     order = np.argsort(clf.dictionary_.order)
     own = clf.dictionary_.query(NEW)

@@ -325,6 +325,34 @@ def test_a_number_of_samples_that_cannot_be_is_an_error(state, small_state, tmp_
             load(write_corrupted(original, tmp_path, original.settings | {"n_samples": n_samples}))
 
 
+@pytest.fixture(scope="module")
+def bare_state(digits, tmp_path_factory):
+    options = {"label_by": "residual", "evidence_kinds": ["concentration"]}
+    return make_state(fitted(digits, atoms=SelectAtoms(0.3), **options), tmp_path_factory)
+
+
+@pytest.mark.parametrize("name", ["small_state", "bare_state"], ids=["class scores", "codes alone"])
+def test_sizes_of_classes_that_cannot_be_are_an_error(name, request, tmp_path):
+    original = request.getfixturevalue(name)
+    sizes = original.arrays["class_sizes"]
+    assert int(sizes.sum()) == original.settings["n_samples"] > original.arrays["dictionary/values"].shape[0]
+    changed = [sizes[:-1], sizes[None], sizes.astype(np.float64), sizes * 0, -sizes, sizes + 1, sizes + 2**62]
+    for wrong in changed:
+        with pytest.raises(ModelFileError, match=r"sizes of classes|numbers of samples"):
+            load(write_corrupted(original, tmp_path, arrays=original.arrays | {"class_sizes": wrong}))
+    arrays = {name: array for name, array in original.arrays.items() if name != "class_sizes"}
+    with pytest.raises(ModelFileError, match="class_sizes"):
+        load(write_corrupted(original, tmp_path, arrays=arrays))
+
+
+@pytest.mark.parametrize("pairs", [[[0, 0]], [[0, "3"]], [0, 3], [[0]], [[None, 3]], [[[0], 3]]], ids=str)
+def test_numbers_of_atoms_that_cannot_be_are_an_error(small_state, tmp_path, pairs):
+    atoms = small_state.settings["parameters"]["atoms"] | {"n_atoms": pairs}
+    settings_ = small_state.settings | {"parameters": small_state.settings["parameters"] | {"atoms": atoms}}
+    with pytest.raises(ModelFileError, match=r"invalid (atoms|counts)"):
+        load(write_corrupted(small_state, tmp_path, settings_))
+
+
 def test_a_parameter_of_a_later_version_is_ignored(state, tmp_path, digits):
     settings_ = {**state.settings, "parameters": {**state.settings["parameters"], "from_the_future": 1}}
     assert load(write_corrupted(state, tmp_path, settings_)).predict(digits[2]).shape == (80,)

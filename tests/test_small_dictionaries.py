@@ -15,6 +15,7 @@ from srosr import SROSRClassifier
 from srosr.atoms import KMeansAtoms, LearnAtoms, RandomAtoms, SelectAtoms
 from srosr.cli.app import main
 from srosr.evidence import LandmarkScorer, landmark_scores
+from srosr.inspection import summarize_model
 from srosr.scoring import cross_fitting
 
 PIXELS, DIGIT = load_digits(return_X_y=True)
@@ -172,7 +173,71 @@ def test_an_object_of_the_user_finds_atoms(tmp_path):
     assert again.atoms is None
     np.testing.assert_array_equal(again.unknown_score(NEW), clf.unknown_score(NEW))
     eight = np.flatnonzero(DIGIT[:900] == 8)[:20]
-    assert again.add_class(PIXELS[eight], 8).dictionary_.n_atoms == 56, "without its object all samples are atoms"
+    before = vars(again).copy()
+    with pytest.raises(ValueError, match=r"^atoms: what found the atoms .* set_params\(atoms=.*\), or fit again\.$"):
+        again.add_class(PIXELS[eight], 8)
+    assert vars(again) == before, "all samples as atoms would be another model"
+    again.set_params(atoms=clf.atoms).add_class(PIXELS[eight], 8)
+    clf.add_class(PIXELS[eight], 8)
+    assert again.dictionary_.n_atoms == clf.dictionary_.n_atoms == 42
+    np.testing.assert_array_equal(again.unknown_score(NEW), clf.unknown_score(NEW))
+    with pytest.raises(ValueError, match="atoms must be"):
+        again.set_params(atoms="few").add_class(PIXELS[eight], 9)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_number_for_each_class_says_how_many_atoms_a_new_class_gets(saved, tmp_path):
+    wanted = {0: 5, 1: 6, 2: 7, 3: 5, 4: 6, 5: 9}
+    clf = fit(RandomAtoms(wanted, random_state=0), max_codings=300)
+    if saved:
+        clf.save(tmp_path / "m")
+        clf = srosr.load(tmp_path / "m")
+        assert clf.atoms.n_atoms == wanted
+    clf.add_class(PIXELS[:900][DIGIT[:900] == 7], 7).add_class(PIXELS[:900][DIGIT[:900] == 8][:3], 8)
+    clf.remove_class(2).add_class(X[Y == 2], 2)
+    counts = np.bincount(clf.dictionary_.labels)
+    assert counts.tolist() == [5, 6, 7, 5, 6, 9, 0, 6, 3], "the mean of 38/6, no more than samples, and as asked for"
+    few = SROSRClassifier(atoms=RandomAtoms({0: 5, 1: 2}), n_repeats=2).fit(X[Y < 2], Y[Y < 2])
+    with pytest.raises(ValueError, match="class 2 has 3 samples, fewer than the 4 atoms wanted"):
+        few.set_params(atoms=RandomAtoms({0: 5, 1: 2, 2: 4})).add_class(X[Y == 2][:3], 2)
+
+
+def test_numbers_of_atoms_by_labels_of_text_are_saved(tmp_path):
+    names = np.array(["zero", "one", "two"])
+    clf = SROSRClassifier(atoms=RandomAtoms({np.str_("zero"): 3, "one": np.int64(4), "two": 5}), n_repeats=2)
+    clf.fit(X[Y < 3], names[Y[Y < 3]]).save(tmp_path / "m")
+    assert srosr.load(tmp_path / "m").atoms.n_atoms == {"zero": 3, "one": 4, "two": 5}
+
+
+# --- how many samples there are ---
+
+
+def count_samples(clf):
+    return list(summarize_model(clf).class_sizes.values())
+
+
+@pytest.mark.parametrize(
+    "options", [{"label_by": "residual", "evidence_kinds": ["concentration"]}, {}], ids=["codes alone", "all scores"]
+)
+def test_a_model_remembers_how_many_samples_each_class_has(options, tmp_path, monkeypatch):
+    clf = fit(RandomAtoms(3), max_codings=300, **options)
+    sizes = np.bincount(Y)
+    assert (clf._scorer is None) == bool(options)
+    for name in ("fitted", "grown", "shrunk"):
+        if name == "grown":
+            clf.add_class(PIXELS[:900][DIGIT[:900] == 7][:30], 7)
+            sizes = np.append(sizes, 30)
+        elif name == "shrunk":
+            clf.remove_class(1)
+            sizes = np.delete(sizes, 1)
+        assert count_samples(clf) == sizes.tolist() and not clf.pooled_.any()
+        clf.save(tmp_path / name)
+        assert count_samples(srosr.load(tmp_path / name)) == sizes.tolist()
+    monkeypatch.setattr(SROSRClassifier, "set_threshold", None)  # the last step
+    for call in (lambda: clf.add_class(X[Y == 1], 1), lambda: clf.remove_class(7)):
+        with pytest.raises(TypeError):
+            call()
+        assert count_samples(clf) == sizes.tolist(), "as before the error"
 
 
 class Returns(BaseEstimator):
@@ -199,10 +264,41 @@ class Returns(BaseEstimator):
     ],
     ids=str,
 )
-def test_bad_atoms_are_refused_in_one_sentence(atoms, says):
+def test_bad_atoms_are_rejected_in_one_sentence(atoms, says):
     with pytest.raises(ValueError, match=says) as error:
         fit(atoms)
     assert "\n" not in str(error.value)
+
+
+OPPOSITE = np.array([[1.0, 0], [-1, 0], [0, 1], [0, 2], [1, 1], [2, 1]]), np.repeat([0, 1, 2], 2)
+
+
+def test_a_class_whose_atoms_are_all_zero_is_an_error_about_atoms():
+    samples, labels = OPPOSITE
+    says = r"^atoms: class 0 would lose its last atom, because all atoms found for it are zero; .* another way\.$"
+    with pytest.raises(ValueError, match=says):
+        SROSRClassifier(atoms=KMeansAtoms(1)).fit(samples, labels)
+    clf = fit(KMeansAtoms(1), max_codings=300)
+    new = np.zeros((2, 64))
+    new[:, 0] = [1.0, -1.0]
+    with pytest.raises(ValueError, match=says.replace("class 0", "class 7")):
+        clf.add_class(new, 7)
+
+
+def test_a_class_whose_samples_are_all_zero_is_an_error_about_samples():
+    samples, labels = OPPOSITE
+    with pytest.raises(ValueError, match=r"^X: all samples of class 0 are zero"):
+        SROSRClassifier(atoms=KMeansAtoms(1)).fit(samples * (labels > 0)[:, None], labels)
+    with pytest.raises(ValueError, match=r"^X: all samples of class 7 are zero"):
+        fit(KMeansAtoms(1), max_codings=300).add_class(np.zeros((3, 64)), 7)
+
+
+def test_a_kernel_under_which_zero_has_a_length_takes_atoms_that_are_zero():
+    samples, labels = OPPOSITE
+    clf = SROSRClassifier(atoms=KMeansAtoms(1), kernel="rbf", gamma=1.0, random_state=0)
+    with pytest.warns(srosr.CalibrationWarning):
+        clf.fit(samples, labels)
+    np.testing.assert_allclose(clf.dictionary_.rows[0], 0.0, atol=1e-15)
 
 
 def test_a_precomputed_kernel_has_no_small_dictionary():
@@ -263,7 +359,7 @@ def test_of_many_atoms_some_are_landmarks(monkeypatch):
 
 
 @pytest.mark.parametrize("sampler", [SelectAtoms, LearnAtoms])
-def test_more_atoms_of_a_class_than_can_be_found_together_are_refused(sampler, monkeypatch):
+def test_more_atoms_of_a_class_than_can_be_found_together_are_an_error(sampler, monkeypatch):
     monkeypatch.setattr(sampler, "most_atoms", 30)
     with pytest.raises(ValueError, match=r"asks for 4\d atoms of class \d; .*Atoms finds at most 30 of a class"):
         fit(sampler(0.5))
@@ -320,7 +416,7 @@ def test_the_command_line_keeps_a_share_of_the_atoms(table):
         ("1000", "--atoms-per-class asks for 1000 atoms of class '0', which has "),
     ],
 )
-def test_a_number_of_atoms_that_cannot_be_kept_is_refused_in_one_sentence(table, number, message):
+def test_a_number_of_atoms_that_cannot_be_kept_is_rejected_in_one_sentence(table, number, message):
     model = table.with_name("bad.srosr")
     answer = run("fit", table, "-o", model, f"--atoms-per-class={number}")
     assert answer.exit_code == 2 and message in answer.stderr

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array, IntArray
+from ..dictionary import split_range
 from .atom_sampler import AtomSampler, compute_row_distances
 from .kmeans_atoms import find_centers
 
+# Distances computed at a time.
+_DISTANCES = 2**20
 #: Rounds of assigning samples to medoids and finding medoids.
 N_ROUNDS = 20
 
@@ -61,10 +64,10 @@ def _find_medoids(rows: Array, count: int, rng: Any) -> IntArray:
     """Return the numbers of the medoids, sorted."""
     if count >= len(rows):
         return np.arange(len(rows))
-    cluster = compute_row_distances(rows, find_centers(rows, count, rng)).argmin(axis=1)
+    cluster = _find_nearest(rows, find_centers(rows, count, rng))
     medoids = _find_central(rows, cluster)
     for _ in range(N_ROUNDS):
-        cluster = compute_row_distances(rows, rows[medoids]).argmin(axis=1)
+        cluster = _find_nearest(rows, rows[medoids])
         found = _find_central(rows, cluster)
         if np.array_equal(found, medoids):
             break
@@ -74,11 +77,23 @@ def _find_medoids(rows: Array, count: int, rng: Any) -> IntArray:
     return np.sort(np.concatenate([medoids, others[: count - len(medoids)]]))
 
 
+def _split(n: int, width: int) -> list[slice]:
+    """Split n rows into blocks whose distances to so many others fit into memory."""
+    return split_range(0, n, max(_DISTANCES // width, 1))
+
+
+def _find_nearest(rows: Array, centers: Array) -> IntArray:
+    """Return for each row the number of the nearest center."""
+    parts = [compute_row_distances(rows[block], centers).argmin(axis=1) for block in _split(len(rows), len(centers))]
+    return np.concatenate(parts)
+
+
 def _find_central(rows: Array, cluster: IntArray) -> IntArray:
     """Return for each cluster the row with the smallest sum of distances to the others, sorted."""
     out = []
     for number in np.unique(cluster):
         own = np.flatnonzero(cluster == number)
-        distances = np.sqrt(compute_row_distances(rows[own], rows[own]))
-        out.append(own[distances.sum(axis=0).argmin()])
+        members, blocks = rows[own], _split(len(own), len(own))
+        sums = [np.sqrt(compute_row_distances(members, rows[own[block]])).sum(axis=0) for block in blocks]
+        out.append(own[np.concatenate(sums).argmin()])
     return np.unique(out)

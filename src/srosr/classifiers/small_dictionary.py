@@ -6,7 +6,7 @@ remove a class, the atoms of the other classes stand for their samples in the re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from ..coding import Problem
 from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, split_range, widen
 from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples
-from ..scoring import assess_rows, draw_folds
+from ..scoring import MAX_CODINGS, assess_rows, draw_folds, thin_splits
 from .class_changes import append_class, append_labels
 
 # Samples compared with learned atoms at a time, and folds of a class that is added.
@@ -35,6 +35,16 @@ def check_atoms(atoms: Any) -> None:
             "atoms must be None, a share of each class above 0 and at most 1, a number of atoms a class, or an object "
             f"with fit_resample such as srosr.SelectAtoms(0.25), got {atoms!r}."
         )
+
+
+def check_sampler_of_new_class(atoms: Any) -> None:
+    """Raise a ValueError if nothing finds the atoms of a class that is added to a small dictionary."""
+    if atoms is None:
+        raise ValueError(
+            "atoms: what found the atoms of this model is not known, since a model file holds no object that is not of "
+            "srosr; name it before add_class, with set_params(atoms=...), or fit again."
+        )
+    check_atoms(atoms)
 
 
 def check_small_recalibration(recalibrate: str, possible: str) -> None:
@@ -75,8 +85,8 @@ class AtomFinder:
         All training samples and their labels.
     build : callable
         From atoms and labels to a dictionary.
-    never_negative : bool, default False
-        Whether the kernel takes no negative features, which learned atoms may have: they become zero.
+    like : Dictionary
+        One with the kernel of the atoms. If it takes no negative features, those of learned atoms become zero.
     """
 
     def __init__(
@@ -85,10 +95,10 @@ class AtomFinder:
         X: AnyArray,
         y: AnyArray,
         build: Callable[[AnyArray, AnyArray], Dictionary],
-        *,
-        never_negative: bool = False,
+        like: Dictionary,
     ) -> None:
-        self.sampler, self.X, self.y, self.build, self.never_negative = sampler, X, y, build, never_negative
+        self.sampler, self.X, self.y, self.build, self.like = sampler, X, y, build, like
+        self.never_negative = isinstance(like.kernel, str) and like.kernel in NONNEGATIVE_KERNELS
         self.classes = np.unique(y)
 
     def find(self) -> tuple[Dictionary, IntArray | None]:
@@ -130,7 +140,21 @@ class AtomFinder:
             raise ValueError(f"atoms: {what}; every class needs at least one, and no others.")
         if self.never_negative:
             atoms = np.maximum(atoms, 0.0)
+        self._check_lengths(atoms, labels)
         return atoms, labels
+
+    def _check_lengths(self, atoms: AnyArray, labels: AnyArray) -> None:
+        """Raise a ValueError for a class whose atoms are all zero, unless its samples are."""
+        for label in self.classes[~np.isin(self.classes, labels[(atoms != 0).any(axis=1)])]:
+            own = labels == label
+            if not own.any() or not self.X[self.y == label].any():
+                continue
+            length = self.like.scale_features(np.zeros((1, atoms.shape[1])), "atoms")[1][0]
+            if length == 0:
+                raise ValueError(
+                    f"atoms: class {label} would lose its last atom, because all atoms found for it are zero; ask for "
+                    "more atoms, or find them in another way."
+                )
 
 
 def find_nearest_samples(dictionary: Dictionary, whole: Dictionary) -> IntArray:
@@ -173,8 +197,7 @@ class NewClass:
     Parameters
     ----------
     old : Dictionary
-    sampler : object with fit_resample or None
-        None if all samples of the new class become atoms.
+    sampler : object with fit_resample
     X : ndarray
         Samples of the class.
     label : label
@@ -197,24 +220,26 @@ class NewClass:
     def _find(self, which: IntArray) -> tuple[Array, IntArray | None]:
         """Return the atoms found among some samples of the class, and which samples they are, if they are samples."""
         rows = self.rows[which]
-        if self.sampler is None:
-            return rows, which
         assert self.old.rows is not None and self.old.labels is not None
         n = self.old.n_atoms
         X, y = np.concatenate([widen(self.old.rows), rows]), append_labels(self.old.labels, self.label, len(rows))
         sampler = self._count_atoms(len(rows))
-        finder = AtomFinder(sampler, X, y, Dictionary, never_negative=self.old.kernel in NONNEGATIVE_KERNELS)
-        atoms, labels = finder.resample(sampler, X, y)
+        atoms, labels = AtomFinder(sampler, X, y, Dictionary, self.old).resample(sampler, X, y)
         own, picked = labels == self.label, getattr(sampler, "sample_indices_", None)
         return atoms[own], None if picked is None else which[np.asarray(picked)[own] - n]
 
     def _count_atoms(self, n: int) -> Any:
-        """Return a sampler for n samples of the class, which keeps the atoms of the others."""
+        """Return a sampler for n samples of the class, which keeps the atoms of the others.
+
+        A mapping without the class stands for the mean number of atoms of the other classes.
+        """
         sampler = clone(self.sampler, safe=False)
         wanted, (classes, counts) = (
             getattr(sampler, "n_atoms", None),
             np.unique(np.asarray(self.old.labels), return_counts=True),
         )
+        if isinstance(wanted, Mapping):
+            wanted = wanted.get(self.label, min(round(float(counts.mean())), len(self.rows)))
         if isinstance(wanted, (int, float, np.integer, np.floating)):
             is_share = isinstance(wanted, (float, np.floating))
             own = max(round(wanted * len(self.rows)), 1) if is_share else int(wanted)
@@ -229,10 +254,14 @@ class NewClass:
 
     def assess(
         self, old: LandmarkScorer | None, sizes: IntArray, kinds: tuple[str, ...], problem: Problem, rng: Any,
-        n_jobs: int | None,
+        n_jobs: int | None, max_codings: int | None = None,
     ) -> tuple[LandmarkScorer | None, list[tuple[IntArray, CodeMeasures, ClassScores]]]:  # fmt: skip
-        """Return the class scores with the new class, and its samples by folds, coded and scored without the fold."""
-        n = len(self.rows)
+        """Return the class scores with the new class, and its samples by folds, coded and scored without the fold.
+
+        Where all samples are more than the budget ``max_codings``, the new class has its share of it.
+        """
+        n, budget = len(self.rows), max_codings or MAX_CODINGS
+        share = min(budget / (n + int(sizes.sum())), 1.0)
 
         def fit(dictionary: Dictionary, which: IntArray) -> LandmarkScorer | None:
             if old is None:
@@ -243,10 +272,12 @@ class NewClass:
 
         parts = []
         usable = np.einsum("ij,ij->i", self.rows, self.rows) > 0
-        for fold in draw_folds([slice(0, n)], rng, N_FOLDS):
-            fold, kept = fold[usable[fold]], np.delete(np.arange(n), fold)
-            if len(fold):
+        folds = list(draw_folds([slice(0, n)], rng, N_FOLDS))
+        tests = thin_splits(folds, np.zeros(n, np.int64), max(round(share * n), 1), rng)
+        for fold, test in zip(folds, tests, strict=True):
+            test, kept = test[usable[test]], np.delete(np.arange(n), fold)
+            if len(test):
                 dictionary, _ = append_class(self.old, self._find(kept)[0], self.label)
                 scorer = fit(dictionary, kept)
-                parts.append((fold, *assess_rows(dictionary, scorer, self.rows[fold], problem, n_jobs)))
+                parts.append((test, *assess_rows(dictionary, scorer, self.rows[test], problem, n_jobs)))
         return fit(self.dictionary, np.arange(n)), parts

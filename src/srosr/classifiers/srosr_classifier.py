@@ -22,7 +22,7 @@ from .._support.parameter_checks import (
 )
 from .._support.threads import one_blas_thread
 from ..coding import Codes, Problem, gram_wanted
-from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, Queries
+from ..dictionary import Dictionary, Queries
 from ..evidence import (
     EVIDENCE,
     FIRST_EVIDENCE,
@@ -34,6 +34,7 @@ from ..evidence import (
     RegressionSamples,
     build_evidence,
     find_class_scores,
+    find_landmarks,
     list_class_scores,
     list_evidence,
     make_class_scorer,
@@ -61,6 +62,7 @@ from .small_dictionary import (
     AtomFinder,
     NewClass,
     check_atoms,
+    check_sampler_of_new_class,
     check_small_recalibration,
     find_nearest_samples,
     make_sampler,
@@ -100,8 +102,9 @@ class SROSRClassifier(DictionaryClassifier):
     atoms : float, int or object with fit_resample, optional
         A small dictionary: a share of each class, a number of atoms a class (both stand for :class:`LearnAtoms`), or an
         object such as :class:`SelectAtoms`. None: all training samples are atoms. Class scores and calibration use all
-        samples in any case, those that are no atoms too: samples are held out by five folds, whatever ``n_repeats`` and
-        ``holdout``. The sampler's ``normalize`` is set to what this classifier does.
+        samples in any case, those that are no atoms too: samples are held out by five folds, up to 1,000 samples by two
+        to four times five, whatever ``n_repeats`` and ``holdout``, and atoms are found without each fold. The sampler's
+        ``normalize`` is set to what this classifier does.
     n_repeats : int, default 50
         Number of splits of the training samples into cross-train and cross-test samples (the paper's L).
     holdout : float, default 0.2
@@ -290,7 +293,9 @@ class SROSRClassifier(DictionaryClassifier):
         self.problem_ = self._problem
         self.training_rows_, self._n_rows, self._grown = kept, len(y), False
         self.learned_atoms_ = False
-        self._n_samples: int | None = None  # those that calibrate, where they are not the atoms
+        # Samples that calibrate, and those of each class that the model has; None where they are the atoms.
+        self._n_samples: int | None = None
+        self._class_sizes: IntArray | None = None
         if len(split):
             X, y = X[np.ix_(kept, kept)] if is_gram else X[kept], y[kept]
         if self.atoms is None:
@@ -300,13 +305,12 @@ class SROSRClassifier(DictionaryClassifier):
 
     def _calibrate_small(self, X: AnyArray, y: AnyArray) -> None:
         """Find atoms among the samples, and learn everything else from all of them."""
-        never_negative = isinstance(self.kernel, str) and self.kernel in NONNEGATIVE_KERNELS
-        finder = AtomFinder(self._make_sampler(), X, y, self._build_dictionary, never_negative=never_negative)
+        whole = self._make_dictionary(X, y)
+        finder = AtomFinder(self._make_sampler(), X, y, self._build_dictionary, whole)
         dictionary, rows = finder.find()
         if rows is not None and len(rows) == len(X):  # all samples are atoms
             self._calibrate(self._build_dictionary(X, y))
             return
-        whole = self._make_dictionary(X, y)
         evidence, class_scores = self._choose_kinds(dictionary)
         calibration = cross_fit(
             whole,
@@ -337,7 +341,8 @@ class SROSRClassifier(DictionaryClassifier):
             places = np.empty(dictionary.n_atoms, np.int64)
             places[dictionary.order] = whole.order[find_nearest_samples(dictionary, whole)]
             rows = places
-        self.training_rows_, self._n_samples = self.training_rows_[rows], len(X)
+        self.training_rows_ = self.training_rows_[rows]
+        self._n_samples, self._class_sizes = len(X), count_atoms(whole)
         self.rule_, self.label_by_ = self.rule, self.label_by if self.rule == "calibrated" else "residual"
         self._adopt(dictionary, calibration, class_scores, scorer)
 
@@ -603,8 +608,8 @@ class SROSRClassifier(DictionaryClassifier):
             rows, split = split_off_calibration(np.zeros(len(X)), X.any(axis=1), self.calibration_size, rng)
         if self._n_samples is not None:
             check_small_recalibration(recalibrate, "new")
-            sampler = None if self.atoms is None else self._make_sampler()
-            new = NewClass(self.dictionary_, sampler, X[rows], label)
+            check_sampler_of_new_class(self.atoms)
+            new = NewClass(self.dictionary_, self._make_sampler(), X[rows], label)
             atom_rows = rows[new.picked]
         else:
             dictionary, number = append_class(self.dictionary_, X[rows], label)
@@ -659,15 +664,14 @@ class SROSRClassifier(DictionaryClassifier):
                     with one_blas_thread():
                         samples, view = stand_in(dictionary, sizes), self._scorer.view
                         scorer = LandmarkScorer.fit(dictionary, self._class_scores, samples=samples, like=view)
+                self._class_sizes = sizes if is_small else None
                 self._adopt(dictionary, calibration, self._class_scores, scorer)
             self.set_threshold(**self._threshold_arguments)
         return self
 
     def _count_samples(self) -> IntArray:
         """Return the number of samples of each class."""
-        if self._n_samples is not None and isinstance(self._scorer, LandmarkScorer):
-            return self._scorer.sizes
-        return count_atoms(self.dictionary_)
+        return count_atoms(self.dictionary_) if self._class_sizes is None else self._class_sizes
 
     def _add_to_small(self, new: NewClass) -> None:
         """Add a class to a small dictionary, and its samples to the calibration."""
@@ -675,7 +679,9 @@ class SROSRClassifier(DictionaryClassifier):
         scorer, old = self._scorer if isinstance(self._scorer, LandmarkScorer) else None, self.calibration_
         sizes, rng = self._count_samples(), check_random_state(self.random_state)
         with one_blas_thread():
-            grown, parts = new.assess(scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs)
+            grown, parts = new.assess(
+                scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs, self.max_codings
+            )  # fmt: skip
         present = np.arange(len(sizes) + 1)
         coded = [
             CodedHoldOut(HoldOut(self._n_samples + fold, fold, present), i, measures)
@@ -689,7 +695,7 @@ class SROSRClassifier(DictionaryClassifier):
         cross_tests = (CrossTest.concatenate([known, added]), simulated, CrossTest.concatenate([held_out, added]))
         sizes = np.insert(sizes, new.number, len(new.rows))
         calibration = update_calibration(old, cross_tests, sizes, self.tail_size)
-        self._n_samples += len(new.rows)
+        self._n_samples, self._class_sizes = self._n_samples + len(new.rows), sizes
         self._adopt(new.dictionary, calibration, self._class_scores, grown)
 
     def _calibrate_class(self, dictionary: Dictionary, number: int) -> None:
@@ -700,7 +706,8 @@ class SROSRClassifier(DictionaryClassifier):
             check_random_state(self.random_state),
         )  # fmt: skip
         with one_blas_thread():
-            tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs)
+            never = find_landmarks(dictionary) if isinstance(calibration.rule, CalibratedRule) else None
+            tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs, never_tested=never)
             new_known = tester.test_known(splits, only=number)
             plan = tester.hold_out_known(folds, only=number)
             if isinstance(calibration.rule, CalibratedRule):

@@ -370,6 +370,15 @@ class Dictionary:
             index if picked is None else picked[index],
         )
 
+    def without_gram(self) -> Dictionary:
+        """Return the same dictionary without its Gram matrix, which is then computed at the first use.
+
+        It has the same bits on as many BLAS threads, unless it was that of a subset or atoms were appended.
+        """
+        if self.is_precomputed:
+            raise ValueError('without_gram needs features; with kernel="precomputed" the Gram matrix is all there is.')
+        return self._derive(self._values, self._scale, self.labels, self.order, None)
+
     def append(self, X: Any, y: Any = None) -> Dictionary:
         """Return the dictionary with more atoms; only their own similarities are computed.
 

@@ -8,6 +8,7 @@ from .class_subspaces import ClassSubspaces as ClassSubspaces
 from .coded_blocks import map_blocks as map_blocks
 from .coded_blocks import map_coded_blocks as map_coded_blocks
 from .landmark_scores import LandmarkScorer as LandmarkScorer
+from .landmark_scores import find_landmarks as find_landmarks
 from .landmark_scores import make_class_scorer as make_class_scorer
 from .landmark_view import LandmarkView as LandmarkView
 from .landmarks import Regression as Regression

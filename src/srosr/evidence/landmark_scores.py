@@ -44,6 +44,19 @@ def make_class_scorer(
     return LandmarkScorer.fit(dictionary, kinds, hold_outs, n_threads=int(effective_n_jobs(n_jobs)))
 
 
+def find_landmarks(dictionary: Dictionary) -> IntArray:
+    """Return the landmarks of :func:`make_class_scorer`, which must not be scored while they are held out.
+
+    A held-out sample that is a landmark scores higher than a new sample: functions of the regression have a peak
+    where it lies. There are none where scores are exact.
+    """
+    n_atoms = dictionary.n_atoms
+    if dictionary.is_precomputed or n_atoms <= EXACT_ATOMS:
+        return np.empty(0, np.int64)
+    landmarks = choose_landmarks(n_atoms, len(dictionary.class_slices))
+    return landmarks if len(landmarks) < n_atoms else landmarks[:0]  # with all of them scores are exact
+
+
 class LandmarkScorer:
     """Scores samples by all kinds but ``residual``, over a dictionary of any size.
 
@@ -101,7 +114,8 @@ class LandmarkScorer:
         dictionary, kinds :
             See above.
         hold_outs : sequence of HoldOut
-            Atoms to be scored as if others were not in the dictionary; their scores are ``held_out``, one for each.
+            Atoms to be scored as if others were not in the dictionary, none of :func:`find_landmarks` among them; their
+            scores are ``held_out``, one for each.
         samples : RegressionSamples, optional
             Other samples than the atoms; then up to 2,000 atoms are all landmarks, and there are no hold-outs.
         like : LandmarkView, optional
@@ -112,7 +126,7 @@ class LandmarkScorer:
         if samples is None:
             assert dictionary.rows is not None
             rows, class_of, weights = dictionary.rows, dictionary.class_of, None
-            landmarks = choose_landmarks(dictionary.n_atoms, n_classes, hold_outs)
+            landmarks = choose_landmarks(dictionary.n_atoms, n_classes)
         else:
             rows, class_of, weights = samples
             landmarks = choose_landmarks(dictionary.n_atoms, n_classes, least=SMALL_LANDMARKS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from ..dictionary import Dictionary, Queries, split_range, widen, wrap_queries
-from .class_scores import HoldOut, sharpen
+from .class_scores import sharpen
 from .landmarks import whiten
 from .ridge import compare_at, compute_squared_distances, find_width
 from .standardized import StandardizedColumns
@@ -24,20 +24,11 @@ MOST_FEATURES = 2048
 _ROWS = 4096
 
 
-def choose_landmarks(
-    n_atoms: int, n_classes: int, hold_outs: Sequence[HoldOut] = (), least: int = LANDMARKS
-) -> IntArray:
-    """Return atoms evenly spread over the classes, if possible none that is to be scored while it is held out.
-
-    There are at least ``least``, or all.
-    """
-    count = min(max(least, min(LANDMARKS_A_CLASS * n_classes, MOST_LANDMARKS)), n_atoms)
-    free = np.ones(n_atoms, dtype=bool)
-    for held in hold_outs:
-        free[held.test] = False
-    pool = np.flatnonzero(free)
-    pool = pool if len(pool) >= count else np.arange(n_atoms)
-    return pool[((np.arange(count) + 0.5) * len(pool) / count).astype(np.int64)]
+def choose_landmarks(n_atoms: int, n_classes: int, least: int | None = None) -> IntArray:
+    """Return atoms evenly spread over the classes: at least ``least``, or all; beyond that at most every second."""
+    least = LANDMARKS if least is None else least
+    count = min(max(least, min(LANDMARKS_A_CLASS * n_classes, MOST_LANDMARKS, n_atoms // 2)), n_atoms)
+    return ((np.arange(count) + 0.5) * n_atoms / count).astype(np.int64)
 
 
 class LandmarkView:

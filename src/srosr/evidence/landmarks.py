@@ -67,10 +67,16 @@ class Regression:
         :math:`Tc`: class scores are the similarities to the landmarks times these.
     totals : ndarray (n_classes, n_classes)
         :math:`Y^T(R + \lambda I)^{-1}Y`, as in :mod:`.ridge`; empty where they were not wanted.
+
+    Both are C-contiguous, as they come from a file: on some processors products differ in the last bit otherwise.
     """
 
     coefficients: Array
     totals: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coefficients", np.ascontiguousarray(self.coefficients))
+        object.__setattr__(self, "totals", np.ascontiguousarray(self.totals))
 
     def score(self, similarities: Array) -> Array:
         """Compute class scores, (n_samples, n_classes), of samples with these similarities to the landmarks."""

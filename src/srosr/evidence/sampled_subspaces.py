@@ -55,7 +55,7 @@ class SampledSubspaces:
             system[np.diag_indices_from(system)] += penalty
             form = -penalty * invert_positive(system)
             form[np.diag_indices_from(form)] += 1.0
-            forms.append(form if transform is None else transform @ form @ transform.T)
+            forms.append(np.ascontiguousarray(form if transform is None else transform @ form @ transform.T))
         return cls(dictionary, forms)
 
     @classmethod

@@ -78,9 +78,9 @@ class Explanation(ExplanationFacts):
     shares : mapping of label to float
         Share of the code on each class, all 0 if the code is zero.
     atoms : tuple of UsedAtom
-        The training samples that reconstruct it, largest coefficient first.
+        The atoms that reconstruct it, largest coefficient first: training samples, or atoms learned from them.
     class_sizes : mapping of label to int
-        Training samples of each class.
+        Atoms of each class: its training samples, unless the dictionary is a small one.
     compared_with : {"class", "all", "none"}
         The held-out samples it is compared with: those of the candidate class, of all classes if that one has fewer
         than ten, or none.

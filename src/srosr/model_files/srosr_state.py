@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import atoms as samplers
-from .._support.array_types import AnyArray
+from .._support.array_types import AnyArray, IntArray
 from .._support.parameter_checks import check_positive
 from .._support.threads import one_blas_thread
 from ..classifiers import SROSRClassifier
@@ -48,6 +48,8 @@ _SAMPLERS = (
     "RandomAtoms",
     "SelectAtoms",
 )
+# Labels that JSON can hold.
+_LABELS = (bool, int, float, str)
 _TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
 
 
@@ -96,6 +98,8 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
     out = shared.get_arrays(clf) | shared.get_dictionary_arrays(d, gram=d.is_precomputed or (clf._grown and d.has_gram))
     out["pooled"] = np.asarray(calibration.pooled, dtype=np.bool_)
     out["training_rows"] = np.asarray(clf.training_rows_, dtype=np.int64)
+    if clf._class_sizes is not None:
+        out["class_sizes"] = np.asarray(clf._class_sizes, dtype=np.int64)
     if isinstance(clf._calibration_samples, Queries):
         out["aside/cross"] = clf._calibration_samples.cross
         out["aside/squared_norms"] = clf._calibration_samples.squared_norms
@@ -148,7 +152,10 @@ def _get_tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArra
 
 
 def _get_sampler_state(atoms: Any) -> Any:
-    """Return what found the atoms: a number, or the name and parameters of one of ours; None for any other object."""
+    """Return what found the atoms: a number, or the name and parameters of one of ours; None for any other object.
+
+    A number of atoms for each class becomes a list of pairs, since keys in JSON are text.
+    """
     if not hasattr(atoms, "fit_resample"):
         return shared.to_python(atoms)
     name = type(atoms).__name__
@@ -158,7 +165,10 @@ def _get_sampler_state(atoms: Any) -> Any:
     if "random_state" in parameters and not isinstance(parameters["random_state"], int):
         parameters["random_state"] = None  # the state of a random generator is not part of a fitted model
     if isinstance(parameters.get("n_atoms"), Mapping):
-        return None  # its classes may be anything, and others may have come since
+        pairs = [[shared.to_python(one) for one in pair] for pair in parameters["n_atoms"].items()]
+        if not all(type(label) in _LABELS and type(number) is int and number > 0 for label, number in pairs):
+            return None
+        parameters["n_atoms"] = pairs
     return {"name": type(atoms).__name__, **parameters}
 
 
@@ -168,6 +178,10 @@ def _restore_sampler(state: Any) -> Any:
     values = dict(state)
     name = values.pop("name")
     check(isinstance(name, str) and name in _SAMPLERS, "atoms")
+    if isinstance(values.get("n_atoms"), list):
+        pairs = values["n_atoms"]
+        check(all(isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in _LABELS for pair in pairs), "atoms")
+        values["n_atoms"] = {label: shared.require_count(number) for label, number in pairs}
     return getattr(samplers, name)(**values)
 
 
@@ -186,6 +200,7 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     clf._n_rows = shared.require_count(settings["n_rows"])
     clf.learned_atoms_ = bool(settings["learned_atoms"])
     clf._n_samples = _restore_n_samples(settings, clf._n_rows, dictionary)
+    clf._class_sizes = _restore_class_sizes(arrays, clf._n_samples, dictionary)
     rows = clf.training_rows_
     check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
@@ -212,7 +227,7 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     check(clf._n_samples is None or settings["landmarks"] or len(class_scores) == 1, "samples")
     if settings["landmarks"]:
         scorer: Any = landmark_state.restore(arrays, dictionary, class_scores)
-        check(clf._n_samples is None or int(scorer.sizes.sum()) <= clf._n_samples, "samples")
+        check(clf._class_sizes is None or np.array_equal(scorer.sizes, clf._class_sizes), "sizes of classes")
     else:
         # Exact whatever the number of atoms, as files of earlier versions have it.
         with one_blas_thread():
@@ -230,6 +245,16 @@ def _restore_n_samples(settings: dict[str, Any], n_rows: int, dictionary: Dictio
     n_samples = shared.require_count(settings["n_samples"])
     check(dictionary.rows is not None and n_samples <= n_rows, "samples")
     return n_samples
+
+
+def _restore_class_sizes(arrays: dict[str, AnyArray], n_samples: int | None, dictionary: Dictionary) -> IntArray | None:
+    """Return the number of samples of each class of a small dictionary, None where they are the atoms."""
+    if n_samples is None:
+        return None
+    sizes = arrays["class_sizes"]
+    check(sizes.shape == (len(dictionary.class_slices),) and sizes.dtype == np.int64, "sizes of classes")
+    check(bool((sizes > 0).all()) and sum(sizes.tolist()) <= n_samples, "numbers of samples")
+    return sizes
 
 
 def _restore_names(names: Any, known: tuple[str, ...]) -> tuple[str, ...]:

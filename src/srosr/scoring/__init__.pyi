@@ -17,6 +17,7 @@ from .decision_rules import fit_tails as fit_tails
 from .fusion import Fusion as Fusion
 from .fusion import rescale_fusion as rescale_fusion
 from .held_out_scores import HeldOutScores as HeldOutScores
+from .splits import MAX_CODINGS as MAX_CODINGS
 from .splits import SIMULATED_EVERY as SIMULATED_EVERY
 from .splits import add_only_samples as add_only_samples
 from .splits import draw_cross_splits as draw_cross_splits
@@ -24,3 +25,4 @@ from .splits import draw_folds as draw_folds
 from .splits import draw_left_out_classes as draw_left_out_classes
 from .splits import rotate_classes as rotate_classes
 from .splits import split_off_calibration as split_off_calibration
+from .splits import thin_splits as thin_splits

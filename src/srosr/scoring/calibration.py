@@ -14,7 +14,7 @@ from .._support.threads import one_blas_thread, progress_bar
 from ..coding import Problem
 from ..dictionary import Dictionary
 from ..distributed import DaskCluster
-from ..evidence import EVIDENCE, ClassFusion, ClassScorer, LandmarkScorer, make_class_scorer
+from ..evidence import EVIDENCE, ClassFusion, ClassScorer, LandmarkScorer, find_landmarks, make_class_scorer
 from ..exceptions import CalibrationWarning, warn
 from ..tails import SplicedDistribution
 from .class_weights import fit_class_fusion
@@ -161,9 +161,10 @@ def calibrate(
             tail_size=tail_size, weight=weight,
         )  # fmt: skip
         return done, None
-    total = sum(map(len, splits)) + sum(map(len, folds)) + sum(map(len, simulated_splits))
+    landmarks = find_landmarks(dictionary)
+    total = sum(int((~np.isin(held, landmarks)).sum()) for held in (*splits, *folds, *simulated_splits))
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
-        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster)
+        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster, landmarks)
         known = tester.test_known(splits)
         plans = [tester.hold_out_simulated(simulated_splits, left_out), tester.hold_out_known(folds)]
         hold_outs = [held for plan in plans for _, held in plan]
@@ -196,6 +197,7 @@ def _draw_passes(
     """
     slices, class_of = dictionary.class_slices, dictionary.class_of
     budget, first_budget = max_codings or MAX_CODINGS, max_codings or MAX_FIRST_CODINGS
+    n_repeats = min(n_repeats, max(first_budget, MAX_FIRST_CODINGS))  # each takes at least one coding
     size, n_simulated = count_held_out(slices, holdout), -(-n_repeats // SIMULATED_EVERY)
     n_simulated = count_splits(n_simulated, size, budget, LEAST_SIMULATED)
     # All splits are drawn whatever the budget, so that what is drawn after them does not depend on it.
@@ -221,14 +223,10 @@ def draw_class_passes(
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Draw the held-out samples of the first and the third pass, of which those of a new class are to be coded.
 
-    The first list is empty where a fit would leave the first pass out.
+    They are those of a fit, so that the new class has its share of the budget and not more.
     """
-    slices = dictionary.class_slices
-    splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
-    folds = list(draw_folds(slices, rng))
-    if rule == "calibrated" and n_repeats * count_held_out(slices, holdout) > (max_codings or MAX_FIRST_CODINGS):
-        splits = []
-    return splits, folds
+    known, _, folds, _ = _draw_passes(dictionary, rule, n_repeats, holdout, max_codings, rng)
+    return known, folds
 
 
 def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
@@ -246,10 +244,13 @@ def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
 
 
 def _make_tester(
-    dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any, cluster: DaskCluster | None
-) -> CrossTester:
+    dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any, cluster: DaskCluster | None,
+    never_tested: IntArray | None = None,
+) -> CrossTester:  # fmt: skip
     done = None if bar is None else lambda n: bar(slice(0, n))
-    return CrossTester(dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster)
+    return CrossTester(
+        dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster, never_tested=never_tested
+    )  # fmt: skip
 
 
 def _fuse_class_scores(

@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 
 from .._support.array_types import AnyArray, IntArray
 from .._support.threads import ThreadPool, map_ahead, one_blas_thread, progress_bar
-from ..coding import Codes, Problem
+from ..coding import Codes, Problem, gram_wanted
 from ..dictionary import Dictionary, Queries
 from ..distributed import DaskCluster
 from ..evidence import (
@@ -96,7 +96,7 @@ def cross_fit(
             # One after the other: the atoms of a few folds, with their Gram matrices, are all that is in memory.
             results = [(len(task.absent) > 0, assessor.assess(task, done)) for task in tasks]
         else:
-            plan = list(tasks)
+            plan = [task._replace(atoms=task.atoms.without_gram()) for task in tasks]
             found = run_on_cluster(cluster, _assess_on_worker, plan, assessor, lambda task: len(task.test), done)
             results = [(len(task.absent) > 0, part) for task, part in zip(plan, found, strict=True)]
         held_out = [a for is_simulated, part in results if not is_simulated for a in part]
@@ -142,8 +142,10 @@ def _make_tasks(
 
 
 def _assess_on_worker(task: _Task, *, shared: _Assessor) -> list[_Assessed]:
-    """Assess the samples of a task in a worker of a cluster."""
+    """Assess the samples of a task in a worker of a cluster; its atoms have come without their Gram matrix."""
     with one_blas_thread():
+        if gram_wanted(task.atoms, shared.problem):
+            _ = task.atoms.gram  # of all atoms, to the bits that it has where they were found
         return shared.on_one_thread().assess(task)
 
 

@@ -134,6 +134,7 @@ class CrossTester:
 
     A large dictionary needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
     With a ``cluster`` its workers code them, to the same bits on the same kind of processor with the same libraries.
+    Atoms ``never_tested`` are held out with the others, but not coded.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class CrossTester:
         n_jobs: int | None = None,
         done: Callable[[int], None] | None = None,
         cluster: DaskCluster | None = None,
+        never_tested: IntArray | None = None,
     ) -> None:
         self.dictionary, self.problem, self.n_jobs, self.done = dictionary, problem, n_jobs, done
         self.cluster = cluster
@@ -153,6 +155,9 @@ class CrossTester:
         if not self.by_blocks:
             _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it has been computed
         self.squares = dictionary.squared_norms
+        self.is_tested = self.squares > 0
+        if never_tested is not None:
+            self.is_tested[never_tested] = False
 
     # -- what is held out --------------------------------------------------------------------------------
 
@@ -161,7 +166,7 @@ class CrossTester:
         out, present = [], np.arange(self.n_classes)
         for repeat, removed in enumerate(splits):
             test = removed if only is None else removed[self.class_of[removed] == only]
-            test = test[self.squares[test] > 0]
+            test = test[self.is_tested[test]]
             if len(test):
                 out.append((repeat, HoldOut(test, removed, present)))
         return out
@@ -171,7 +176,7 @@ class CrossTester:
         out = []
         for repeat, (held, absent) in enumerate(zip(splits, left_out, strict=True)):
             gone = np.flatnonzero(np.isin(self.class_of, absent))
-            test = held[self.squares[held] > 0]
+            test = held[self.is_tested[held]]
             if len(test):
                 present = np.delete(np.arange(self.n_classes), absent)
                 out.append((repeat, HoldOut(test, np.union1d(held, gone), present)))
