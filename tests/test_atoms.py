@@ -25,7 +25,7 @@ from srosr import (
 )
 from srosr.atoms import OpenRisk, class_groups, kmedoids_atoms, learn_atoms
 from srosr.atoms.atom_counts import count_class_atoms
-from srosr.atoms.class_groups import draw_groups
+from srosr.atoms.class_groups import count_samples, draw_groups
 
 SELECTING = (SelectAtoms, RandomAtoms, KMedoidsAtoms, CondensedAtoms)
 LEARNING = (LearnAtoms, KMeansAtoms, DictionaryLearningAtoms)
@@ -317,6 +317,15 @@ def test_samples_of_length_zero_and_copies_do_no_harm(kind):
     X[np.flatnonzero(y == 1)[:3]] = 0.0
     atoms, labels = kind(4, random_state=0).fit_resample(X, y)
     assert np.isfinite(atoms).all() and np.bincount(labels).tolist() == [4, 4]
+
+
+def test_the_risk_of_many_atoms_is_measured_on_ten_samples_for_each_within_memory():
+    """With three for each, the atoms fit these samples and not new ones."""
+    assert [count_samples(n) for n in (10, 600, 1748)] == [6000, 6000, 17_480]
+    assert all(count_samples(n) * n <= 4 * 10**7 for n in (2000, 3000, 4096))
+    class_of = np.repeat(np.arange(4), 10_000)
+    (group,) = draw_groups(class_of, np.full(4, 250), None, np.random.RandomState(0))
+    np.testing.assert_array_equal(np.bincount(class_of[group.samples]), np.full(4, 2500))
 
 
 @pytest.mark.parametrize("kind", [SelectAtoms, LearnAtoms])

@@ -306,9 +306,10 @@ def test_a_precomputed_kernel_has_no_small_dictionary():
         SROSRClassifier(atoms=0.5, kernel="precomputed").fit(X @ X.T, Y)
 
 
-def test_the_number_of_threads_changes_no_bit(selected):
-    two = fit(SelectAtoms(0.2, random_state=0), n_jobs=2)
-    np.testing.assert_array_equal(two.unknown_score(NEW), selected.unknown_score(NEW))
+@pytest.mark.parametrize("n_jobs", [2, 10**9])
+def test_the_number_of_threads_changes_no_bit(selected, n_jobs):
+    again = fit(SelectAtoms(0.2, random_state=0), n_jobs=n_jobs)
+    np.testing.assert_array_equal(again.unknown_score(NEW), selected.unknown_score(NEW))
 
 
 def test_one_sample_of_some_classes_is_enough():

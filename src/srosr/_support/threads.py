@@ -17,6 +17,8 @@ from threadpoolctl import ThreadpoolController
 # Seconds between checks for Ctrl-C where the system does not break a wait, and how long threads may take to notice it.
 _CHECK_INTERVAL = 0.2
 _PATIENCE = 0.3
+#: Threads of a pool, however many a user asks for: far more than there are cores only take memory.
+MOST_THREADS = 256
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,10 +57,11 @@ class ThreadPool:
     user waiting; these are daemons. A job that is interrupted writes nothing that anybody reads. With no threads, jobs
     run in the calling thread as they are submitted. That saves the start of a thread where the work takes less than a
     few milliseconds; Ctrl-C waits for a compiled function to return. Loops in compiled code check ``stop``, an array of
-    one byte that is set to 1 when work is to end early.
+    one byte that is set to 1 when work is to end early. There are at most ``MOST_THREADS``.
     """
 
     def __init__(self, n_threads: int) -> None:
+        n_threads = min(n_threads, MOST_THREADS)
         self.stop = np.zeros(1, np.uint8)
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads = [Thread(target=self._work, daemon=True, name=f"srosr-{i}") for i in range(n_threads)]

@@ -14,6 +14,11 @@ GROUP_SIZE = 8192
 OTHERS = 0.25
 
 
+#: Samples on which the risk of atoms is measured where the user gives no number: so many for each atom, or these; but
+#: not more than make so many similarities.
+SAMPLES_AN_ATOM, LEAST_SAMPLES, MOST_SIMILARITIES = 10, 6000, 4 * 10**7
+
+
 class ClassGroup(NamedTuple):
     """Numbers of classes, and of the samples on which their risk is measured."""
 
@@ -26,12 +31,13 @@ class ClassGroup(NamedTuple):
 
 
 def draw_groups(
-    class_of: IntArray, needed: IntArray, max_samples: int, rng: Any, size: int = GROUP_SIZE
+    class_of: IntArray, needed: IntArray, max_samples: int | None, rng: Any, size: int = GROUP_SIZE
 ) -> list[ClassGroup]:
     """Divide classes into groups and draw the samples of each.
 
     ``needed`` are the places that each class takes; consecutive classes share a group as long as there are at most
-    ``size`` together. Of a group's samples at most ``max_samples`` are drawn, evenly over the classes.
+    ``size`` together. Of a group's samples at most ``max_samples`` are drawn, evenly over the classes; as many as
+    :func:`count_samples` returns for its places if None.
     """
     groups, first = [], 0
     while first < len(needed):
@@ -43,10 +49,16 @@ def draw_groups(
     for classes in groups:
         own = np.flatnonzero(np.isin(class_of, classes))
         others = np.setdiff1d(np.arange(len(class_of)), own, assume_unique=True)
-        n_others = min(len(others), int(OTHERS * max_samples))
-        kept = draw_evenly(class_of, own, max_samples - n_others, rng)
+        most = count_samples(int(needed[classes].sum())) if max_samples is None else max_samples
+        n_others = min(len(others), int(OTHERS * most))
+        kept = draw_evenly(class_of, own, most - n_others, rng)
         out.append(ClassGroup(classes, np.concatenate([kept, rng.permutation(others)[:n_others]])))
     return out
+
+
+def count_samples(n_atoms: int) -> int:
+    """Return the number of samples on which the risk of so many atoms is measured."""
+    return max(LEAST_SAMPLES, min(SAMPLES_AN_ATOM * n_atoms, MOST_SIMILARITIES // n_atoms))
 
 
 def draw_evenly(class_of: IntArray, rows: IntArray, most: int, rng: Any) -> IntArray:

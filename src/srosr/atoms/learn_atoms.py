@@ -39,8 +39,10 @@ class LearnAtoms(AtomSampler):
         Most steps; each lowers the risk. Later ones lower it little: with 50, unknowns were told apart no better.
     normalize : bool, default True
         Scale samples to unit length, as :class:`srosr.SROSRClassifier` does by default. Atoms then have unit length.
-    max_samples : int, default 6000
-        Where there are more training samples, the risk is measured on so many, drawn evenly over the classes.
+    max_samples : int, optional
+        Where there are more training samples, the risk is measured on so many, drawn evenly over the classes. By
+        default ten for each atom, and at least 6,000 (with more than 2,000 atoms fewer than ten, so that their
+        similarities fit into memory). With three for each atom, atoms fit the samples better than they fit new ones.
     random_state : int, RandomState or None
         Seed of the first centers and of that draw.
 
@@ -92,7 +94,7 @@ class LearnAtoms(AtomSampler):
         *,
         max_iter: int = 20,
         normalize: bool = True,
-        max_samples: int = 6000,
+        max_samples: int | None = None,
         random_state: Any = None,
     ) -> None:
         super().__init__(n_atoms, normalize=normalize, random_state=random_state)
@@ -102,7 +104,8 @@ class LearnAtoms(AtomSampler):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("max_iter", self.max_iter)
-        check_count("max_samples", self.max_samples)
+        if self.max_samples is not None:
+            check_count("max_samples", self.max_samples)
 
     def _find_atoms(self, rows: Array, class_of: IntArray, counts: IntArray, rng: Any) -> Array:
         basis = None
