@@ -42,7 +42,7 @@ class GaussianClasses:
     """
 
     def __init__(self, totals: Array, penalty: float, sizes: IntArray) -> None:
-        self.inverse = invert_positive((0.5 * penalty) * (totals + totals.T))
+        self.inverse = np.ascontiguousarray(invert_positive((0.5 * penalty) * (totals + totals.T)))
         self.scale, self.sizes = penalty * totals.sum(), sizes
 
     def measure(self, scores: Array) -> tuple[Array, Array]:

@@ -79,7 +79,9 @@ class RidgeRegression:
         # Symmetric: its transpose is the order of LAPACK, which then works in place.
         self._factor: Array | None = linalg.cholesky(similarities.T, lower=True, overwrite_a=True, check_finite=False)
         self.membership, self.penalty = membership, penalty
-        self.coefficients: Array = linalg.cho_solve((self._factor, True), membership, check_finite=False)
+        coefficients = linalg.cho_solve((self._factor, True), membership, check_finite=False)
+        # Not in LAPACK's order, in which the last bits of a product of few rows differ from those of many.
+        self.coefficients: Array = np.ascontiguousarray(coefficients)
         #: :math:`Y^T(R + \lambda I)^{-1}Y`.
         self.totals: Array = membership.T @ self.coefficients
 
