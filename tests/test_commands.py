@@ -94,6 +94,13 @@ def test_fit_in_json_is_json_alone(folder, tmp_path):
     assert found["held_out"]["samples"] == 160 and 0 <= found["held_out"]["rejected"] <= 0.06
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "chi2", "histogram_intersection"])
+def test_every_kernel_predicts_from_a_file(kernel, folder, tmp_path):
+    """A table is read into arrays that may be read-only."""
+    right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", "--kernel", kernel)
+    assert "unknown" in right("predict", tmp_path / "m.srosr", folder / "train.csv")
+
+
 def test_quiet_says_nothing(folder, tmp_path):
     assert right("fit", folder / "train.csv", "-o", tmp_path / "m.srosr", "-q", "--method", "knn") == ""
 
@@ -393,6 +400,8 @@ def test_info_says_what_the_model_is(model):
     assert "calibrated (SROSRClassifier)" in output and "d0 " in output and "64: p0, p1" in output
     found = json.loads(right("info", model, "--json"))
     assert found["classes"] == ["d0", "d1", "d2", "d3"] and sum(found["class_sizes"].values()) == 160
+    assert 0 < found["threshold_standard_error"] < 0.1
+    assert f"standard error {found['threshold_standard_error']:.2g}" in output
 
 
 def test_set_threshold_changes_the_file_and_nothing_else(model, tmp_path):
@@ -663,11 +672,13 @@ def test_a_bad_table_is_named_and_nothing_is_written(what, tmp_path):
     (("fit", "T", "--method", "w-svm", "--alpha", "0.1"), "w-svm"),
     (("fit", "T", "--target-rejection", "2"), "--target-rejection"),
     (("fit", "T", "--size", "9x9"), "for pictures"),
+    (("fit", "T", "--kernel", "chi2", "--standardize"), "X contains negative values"),
     (("fit", "T", "-o", "absent/m.srosr"), "no folder absent"),
     (("fit", "notes.docx"), "notes.docx"),
     (("predict", "T", "T"), "not a srosr model"),
     (("predict", "absent.srosr", "T"), "absent.srosr does not exist"),
     (("predict", "M", "absent.csv"), "absent.csv"),
+    (("predict", "M", "absent/", "-o", "out"), "absent/ does not exist"),
     (("predict", "M", "short.csv"), "short.csv"),
     (("predict", "M", "T", "-o", "out.xlsx"), ".parquet"),
     (("predict", "M", "T", "--json", "-o", "out.csv"), "--json contradicts"),

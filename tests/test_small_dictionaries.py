@@ -407,10 +407,17 @@ def test_the_command_line_keeps_a_share_of_the_atoms(table):
     assert len(pd.read_csv(table.with_name("out.csv"))) == 200
 
 
+@pytest.mark.parametrize("number", ["1.0", "100%"])
+def test_a_share_of_one_is_the_ordinary_recognizer_on_the_command_line(table, number):
+    model = table.with_name("whole.srosr")
+    assert run("fit", table, "-o", model, "--atoms-per-class", number).exit_code == 0
+    assert len(srosr.load(model).dictionary_) == 200
+
+
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        ("0", "--atoms-per-class 0: give a number of atoms such as 50, or a share below 1"),
+        ("0", "--atoms-per-class 0: give a number of atoms such as 50, or a share of at most 1"),
         ("-3", "--atoms-per-class -3: give a number of atoms"),
         ("1.5", "--atoms-per-class 1.5: give a number of atoms"),
         ("many", "--atoms-per-class many: give a number of atoms"),

@@ -79,10 +79,16 @@ class DictionaryClassifier(OpenSetClassifier):
 
     def _make_dictionary(self, X: AnyArray, y: AnyArray) -> Dictionary:
         """Make the dictionary of samples, without its Gram matrix."""
-        return Dictionary(
-            X, y, kernel=self.kernel, normalize=self.normalize, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-            dtype=str(X.dtype) if X.dtype == np.float32 else "float64",
-        )  # fmt: skip
+        try:
+            return Dictionary(
+                X, y, kernel=self.kernel, normalize=self.normalize, gamma=self.gamma, degree=self.degree,
+                coef0=self.coef0, dtype=str(X.dtype) if X.dtype == np.float32 else "float64",
+            )  # fmt: skip
+        except ValueError as error:
+            text = str(error)
+            if not text.startswith("atoms contain"):
+                raise
+            raise ValueError(f"X{text.removeprefix('atoms')}") from None  # atoms are called so here
 
     def _build_dictionary(self, X: AnyArray, y: AnyArray) -> Dictionary:
         """Build the dictionary of atoms, with its Gram matrix if that is small."""

@@ -75,7 +75,7 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
     "--max-codings",
     type=click.IntRange(1),
     metavar="N",
-    help="Code at most so many held-out samples in each pass of the calibration.  [10000]",
+    help="Code at most so many held-out samples in each pass of the calibration.  [20000 in the first of three, 10000]",
 )
 @click.option(
     "--target-rejection", type=SHARE, metavar="SHARE", help="Share of known samples that may be rejected.  [0.05]"
@@ -214,7 +214,7 @@ def _name_atoms() -> Iterator[None]:
         yield
     except ValueError as error:
         text = str(error)
-        if not text.startswith("atoms "):
+        if not text.startswith(("atoms ", "atoms: ")) or text.startswith("atoms contain"):
             raise
         raise ValueError(f"--atoms-per-class{text.removeprefix('atoms')}") from None
 
@@ -225,9 +225,9 @@ def _parse_atoms(text: str) -> int | float:
         number = float(text[:-1]) / 100 if text.endswith("%") else float(text) if "." in text else int(text)
     except ValueError:
         number = 0
-    if not (0 < number < 1 or (isinstance(number, int) and number >= 1) or (number == 1 and "%" in text)):
+    if not (0 < number <= 1 or (isinstance(number, int) and number >= 1)):
         raise InputError(
-            f"--atoms-per-class {text}: give a number of atoms such as 50, or a share below 1 such as 0.25 or 25%."
+            f"--atoms-per-class {text}: give a number of atoms such as 50, or a share of at most 1 such as 0.25 or 25%."
         )
     return number
 

@@ -76,7 +76,9 @@ def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     from ..inspection import format_threshold
 
     held = summary.held_out
-    facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {summary.threshold_detail}")]
+    error = summary.threshold_standard_error
+    detail = summary.threshold_detail + ("" if error is None else f"; standard error {error:.2g}")
+    facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {detail}")]
     if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
         right, rejected = format_percent(held.accuracy), format_percent(held.rejected)
         text = f"{held.samples:,}: correct candidate {right}, rejected {rejected}, "

@@ -98,6 +98,8 @@ def predict(
     if cluster is not None or overwrite:
         option = "--overwrite" if cluster is None else "--cluster"
         raise InputError(f"{option} is for a table in parts, a folder or a pattern, and {data} is not.")
+    if data != "-" and not os.path.exists(data):
+        raise InputError(f"{data} does not exist: check the name of the file or folder.")
     kind = "jsonl" if as_json else "csv"
     if output is not None:
         found = find_format(output.suffix)

@@ -132,8 +132,8 @@ def _report(tally: Tally, plan: Plan, folder: Path, quiet: bool) -> None:
         before = f"; {count_of(plan.done_before, 'part')} done before" if plan.done_before else ""
         failed = f"; {count_of(len(tally.errors), 'part')} failed" if tally.errors else ""
         err().print(
-            f"{count_of(tally.parts, 'part')}, {count_of(tally.rows, 'row')}: {recognized}{left_out}{before}{failed}. "
-            f"Decisions: {folder}"
+            f"{count_of(tally.parts, 'part')}, {count_of(tally.rows, 'row')}: {recognized}{left_out}{before}{failed}."
+            + (f" Decisions: {folder}" if folder.exists() else "")
         )
     if tally.errors:
         raise click.exceptions.Exit(1)

@@ -68,6 +68,8 @@ class NamedKernel:
         if self.name == "chi2":
             from sklearn.metrics.pairwise import chi2_kernel
 
+            # It takes no read-only array, which samples from a file or another thread may be.
+            A, B = (np.require(rows, requirements="W") for rows in (A, B))
             return chi2_kernel(A, B, gamma=self.gamma)
         if self.name == "histogram_intersection":
             return _intersect_histograms(np.ascontiguousarray(A), np.ascontiguousarray(B))

@@ -57,6 +57,8 @@ class ModelSummary:
     #: One per class.
     thresholds: list[float]
     threshold_detail: str
+    #: What the number of held-out samples leaves undecided; None unless the threshold comes from a target rate.
+    threshold_standard_error: float | None
     held_out: HeldOutSummary
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,6 +97,7 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         threshold=float(clf.thresholds_[0]) if _has_one_threshold(clf) else None,
         thresholds=clf.thresholds_.tolist(),
         threshold_detail=clf.threshold_info_.detail,
+        threshold_standard_error=clf.threshold_info_.standard_error,
         held_out=_summarize_held_out(clf),
     )
 
