@@ -19,6 +19,7 @@ from .row_source import ReadError
 #: Characters that may stand between values, in the order of preference.
 SEPARATORS = b"\t;|,"
 _BLOCK = 2 * 1024**2
+_PIECE = 256 * 1024
 _LONGEST_LINE = 64 * 1024**2
 _QUOTE = 0x22
 _MARK = re.compile(rb'["\r\n]')
@@ -34,9 +35,9 @@ class TextBlock(NamedTuple):
 
 def read_first_line(stream: BinaryIO, file: str) -> tuple[TextBlock, bytes]:
     """Return the first line that is not blank, and what was read after it; a byte order mark is removed."""
-    data = _remove_mark(stream.read(_BLOCK), file)
+    data = _remove_mark(_read(stream, _BLOCK), file)
     while True:
-        fresh = stream.read(_BLOCK) if len(data) <= _LONGEST_LINE else b""
+        fresh = _read(stream, _BLOCK) if len(data) <= _LONGEST_LINE else b""
         start, line = 0, 1
         for end in find_line_ends(data, SEPARATORS):
             whole = 0 < end < len(data) or not fresh
@@ -57,11 +58,25 @@ def read_first_line(stream: BinaryIO, file: str) -> tuple[TextBlock, bytes]:
         data += fresh
 
 
+def _read(stream: BinaryIO, size: int) -> bytes:
+    """Read so many bytes, fewer only at the end.
+
+    By several calls: Python notices a signal that comes while a pipe is read only when a call returns, so that a
+    request to end would wait for the rest of a block.
+    """
+    read_once = getattr(stream, "read1", stream.read)
+    pieces = []
+    while size > 0 and (piece := read_once(min(size, _PIECE))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
 def cut_into_blocks(
     stream: BinaryIO, file: str, separator: bytes, rest: bytes, line: int, size: int = _BLOCK
 ) -> Iterator[TextBlock]:
     """Cut a stream into checked blocks of about ``size`` bytes; ``rest``, which starts at ``line``, comes before it."""
-    while fresh := stream.read(size):
+    while fresh := _read(stream, size):
         data = rest + fresh
         cut, opened = _find_cut(data, separator)
         if cut:
