@@ -214,7 +214,7 @@ def _name_atoms() -> Iterator[None]:
         yield
     except ValueError as error:
         text = str(error)
-        if not text.startswith(("atoms ", "atoms: ")) or text.startswith("atoms contain"):
+        if not text.startswith(("atoms ", "atoms: ")):
             raise
         raise ValueError(f"--atoms-per-class{text.removeprefix('atoms')}") from None
 

@@ -39,7 +39,7 @@ def make_class_scorer(
     dictionary: Dictionary, kinds: Sequence[str], hold_outs: Sequence[HoldOut] = (), *, n_jobs: int | None = None
 ) -> ClassScorer | LandmarkScorer:
     """Return what computes class scores: exactly over few atoms or a precomputed kernel, else with landmarks."""
-    if dictionary.is_precomputed or dictionary.n_atoms <= EXACT_ATOMS:
+    if _is_exact(dictionary):
         return ClassScorer(dictionary, kinds, hold_outs)
     return LandmarkScorer.fit(dictionary, kinds, hold_outs, n_threads=int(effective_n_jobs(n_jobs)))
 
@@ -50,11 +50,15 @@ def find_landmarks(dictionary: Dictionary) -> IntArray:
     A held-out sample that is a landmark scores higher than a new sample: functions of the regression have a peak
     where it lies. There are none where scores are exact.
     """
-    n_atoms = dictionary.n_atoms
-    if dictionary.is_precomputed or n_atoms <= EXACT_ATOMS:
+    if _is_exact(dictionary):
         return np.empty(0, np.int64)
-    landmarks = choose_landmarks(n_atoms, len(dictionary.class_slices))
-    return landmarks if len(landmarks) < n_atoms else landmarks[:0]  # with all of them scores are exact
+    landmarks = choose_landmarks(dictionary.n_atoms, len(dictionary.class_slices))
+    return landmarks if len(landmarks) < dictionary.n_atoms else landmarks[:0]  # with all of them scores are exact
+
+
+def _is_exact(dictionary: Dictionary) -> bool:
+    """Return whether class scores are computed from matrices of all atoms by all atoms."""
+    return dictionary.is_precomputed or dictionary.n_atoms <= EXACT_ATOMS
 
 
 class LandmarkScorer:
