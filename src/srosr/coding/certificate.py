@@ -4,7 +4,8 @@ r"""The certificate: how far a code can be from optimal, computed from the code 
 with what rounding may have done to them. Every problem turns them into its own certificate (``Problem.certify``): a
 dual point v gives a lower bound D on the optimum, and the relative gap is :math:`(P - D)/P` with P the code's own
 objective (0 where P = 0). The formulas stand with the problems, in :mod:`.problems`. Nothing here is shared with the
-solvers but, over nearly dependent atoms, the coordinates of :mod:`.spectrum`.
+solvers but, over nearly dependent atoms, the coordinates of :mod:`.spectrum`. On a device the same formulas are
+evaluated on Torch tensors.
 
 For basis pursuit, and wherever r is too short to point anywhere, v lies in the span of the atoms, :math:`v = Yz`. A
 solver may propose z (:func:`bound_in_span`), else it is read off the code (:func:`find_dual`):
@@ -15,6 +16,7 @@ projection on the range of G it gives the bound :math:`t^TV^Tp / \|p\|_\infty` i
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -41,7 +43,7 @@ class Certificate:
 
     def holds(self, tol: float) -> np.ndarray:
         """Return which codes are certified to ``tol``; a code without a gap counts as certified."""
-        return (np.isnan(self.gap) | (self.gap <= tol)) & (self.violation <= tol)
+        return (find_namespace(self.gap).isnan(self.gap) | (self.gap <= tol)) & (self.violation <= tol)
 
     def replace_rows(self, rows: IntArray, other: Certificate, chosen: np.ndarray) -> Certificate:
         """Return this certificate with some rows from another one."""
@@ -53,7 +55,7 @@ class Certificate:
         return Certificate(*merged)
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
     """Sums and maxima over the entries of each code x, its sample's correlations c and its image Gx."""
 
     l1: Array
@@ -68,15 +70,17 @@ class _Sums(NamedTuple):
     height: Array  # the largest |Gx|, with its rounding
 
 
-def _sum_up(codes: SparseRows, cross: Array, image: Array, length: Array, lengths: Array) -> _Sums:
+def _sum_up(codes: Any, cross: Array, image: Array, length: Array, lengths: Array) -> Sums:
+    if not isinstance(codes, SparseRows):
+        return codes.sum_up(cross, image, length, lengths)
     out = np.zeros((10, len(cross)))
     _sum_rows(codes.indptr, codes.indices, codes.data, cross, image, length, lengths, out)
-    return _Sums(*out)
+    return Sums(*out)
 
 
 @loop()
 def _sum_rows(indptr, indices, data, cross, image, length, lengths, out):
-    """Compute the fields of :class:`_Sums`, rows of ``out``, in one pass over the arrays."""
+    """Compute the fields of :class:`Sums`, rows of ``out``, in one pass over the arrays."""
     for r in range(cross.shape[0]):
         reach = 0.0
         for i in range(indptr[r], indptr[r + 1]):
@@ -117,7 +121,7 @@ class Measures:
     spectrum: Spectrum | None
     length: Array  # |y|
     image: Array  # Gx
-    sums: _Sums
+    sums: Sums
     residual2: Array  # |r|^2
     at_most: Array  # bounds of |r|, rounding considered
     at_least: Array
@@ -136,25 +140,26 @@ class Measures:
         infeasible: np.ndarray | None = None,
     ) -> Certificate:
         """Return the certificate for an objective and a lower bound on its optimum; without a bound the gap is NaN."""
-        gap = np.full(len(self), np.nan) if bound is None else relative_gap(objective, bound)
+        xp = find_namespace(objective)
+        gap = xp.full_like(objective, xp.nan) if bound is None else relative_gap(objective, bound)
         return Certificate(
-            np.sqrt(self.residual2),
+            xp.sqrt(self.residual2),
             self.at_least,
             objective,
             gap,
-            np.zeros(len(self)) if violation is None else violation,
-            np.zeros(len(self), dtype=bool) if infeasible is None else infeasible,
+            xp.zeros_like(objective) if violation is None else violation,
+            xp.zeros_like(objective) > 0.0 if infeasible is None else infeasible,
         )
 
 
 def measure(
-    codes: SparseRows, cross: Array, squared_norms: Array, products: Products, spectrum: Spectrum | None = None
+    codes: Any, cross: Array, squared_norms: Array, products: Products, spectrum: Spectrum | None = None
 ) -> Measures:
     """Measure a batch of codes.
 
     Parameters
     ----------
-    codes : SparseRows (n, N)
+    codes : SparseRows (n, N), or DeviceRows with tensors for all other arrays
     cross : ndarray (n, N)
         Inner products of samples and atoms.
     squared_norms : ndarray (n,)
@@ -164,13 +169,14 @@ def measure(
         If given, residuals are computed in its coordinates: Gram quantities are squares, and over nearly dependent
         atoms, where codes are large, the residual is lost in their rounding.
     """
-    length = np.sqrt(squared_norms)
+    xp = find_namespace(cross)
+    length = xp.sqrt(squared_norms)
     if spectrum is None:
         image = products.times(codes)
         sums = _sum_up(codes, cross, image, length, products.lengths)
-        residual2 = np.maximum(squared_norms - 2 * sums.aligned + sums.quadratic, 0.0)
+        residual2 = positive(squared_norms - 2 * sums.aligned + sums.quadratic)
         blur2 = ROUNDING * (squared_norms + 2 * sums.sizes + sums.reach**2)
-        at_most, at_least = np.sqrt(residual2 + blur2), np.sqrt(np.maximum(residual2 - blur2, 0.0))
+        at_most, at_least = xp.sqrt(residual2 + blur2), xp.sqrt(positive(residual2 - blur2))
     else:
         inner, within2 = spectrum.compute_residual(codes.csr(), cross)
         image = cross - spectrum.compute_image(inner)
@@ -187,8 +193,20 @@ def measure(
     )  # fmt: skip
 
 
+def find_namespace(values: Any) -> Any:
+    """Return the library of an array: NumPy, or Torch for the tensors of a device."""
+    return np if isinstance(values, np.ndarray) else sys.modules["torch"]
+
+
+def positive(values: Array) -> Array:
+    """Return the numbers with zero in place of negative ones."""
+    return np.maximum(values, 0.0) if isinstance(values, np.ndarray) else values.clamp(min=0.0)
+
+
 def divide(a: Array, b: Array, otherwise: float) -> Array:
     """Return a / b, ``otherwise`` where b is zero."""
+    if not isinstance(b, np.ndarray):
+        return find_namespace(b).where(b > 0, a / b, otherwise)
     out = np.full(np.shape(a), otherwise)
     np.divide(a, b, out=out, where=b > 0)
     return out
@@ -196,8 +214,9 @@ def divide(a: Array, b: Array, otherwise: float) -> Array:
 
 def relative_gap(objective: Array, bound: Array) -> Array:
     """Return the relative gap: 0 where the objective is 0, infinite where a number is missing."""
-    gap = np.maximum(divide(objective - bound, objective, otherwise=0.0), 0.0)
-    return np.where(np.isfinite(objective) & ~np.isnan(bound), gap, np.inf)
+    xp = find_namespace(objective)
+    gap = positive(divide(objective - bound, objective, otherwise=0.0))
+    return xp.where(xp.isfinite(objective) & ~xp.isnan(bound), gap, xp.inf)
 
 
 def find_dual(codes: SparseRows, i: Any, products: Products) -> SparseRows | None:
@@ -216,14 +235,15 @@ def find_dual(codes: SparseRows, i: Any, products: Products) -> SparseRows | Non
 
 
 def bound_in_span(
-    z: SparseRows, cross: Array, squared_norms: Array, epsilon: float, infeasible: np.ndarray, products: Products
+    z: Any, cross: Array, squared_norms: Array, epsilon: float, infeasible: np.ndarray, products: Products
 ) -> Array:
     """Return the bounds that v = Yz gives after scaling to feasibility."""
     if len(cross) == 0:
-        return np.zeros(0)
-    sums = _sum_up(z, cross, products.times(z), np.sqrt(squared_norms), products.lengths)
-    length = np.sqrt(np.maximum(sums.quadratic + ROUNDING * sums.reach**2, 0.0))
-    value = sums.aligned - ROUNDING * sums.sizes - np.where(infeasible, 0.0, epsilon) * length
+        return squared_norms
+    xp = find_namespace(cross)
+    sums = _sum_up(z, cross, products.times(z), xp.sqrt(squared_norms), products.lengths)
+    length = xp.sqrt(positive(sums.quadratic + ROUNDING * sums.reach**2))
+    value = sums.aligned - ROUNDING * sums.sizes - xp.where(infeasible, 0.0, epsilon) * length
     return divide(value, sums.height, otherwise=-np.inf)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._support.array_types import IntArray
+from .._support.array_types import Array, IntArray
 from .._support.threads import Job, ThreadPool
 from ..dictionary import Dictionary, Queries
 from .batch import Batch
@@ -15,7 +15,7 @@ from .least_norm import DualPoints, LeastNorm
 from .problems import Problem
 from .repair import Repair
 from .solvers import choose_solver
-from .solvers.solver import Solver
+from .solvers.solver import Solution, Solver
 from .sparse_rows import SparseRows
 
 
@@ -65,10 +65,14 @@ class Coder:
 
     def encode(self, queries: Queries, chunk: slice) -> Part:
         """Solve, certify, hand what is not certified to the fallback solver, and return the codes of least norm."""
-        batch, repair = self.batch, self.repair
         assert self._solver is not None
         cross, squared_norms = queries.cross[chunk], queries.squared_norms[chunk]
-        codes, steps, out_of_steps, duals, unsolved = self._solver.solve(cross, squared_norms)
+        return self.finish(self._solver.solve(cross, squared_norms), cross, squared_norms)
+
+    def finish(self, solution: Solution, cross: Array, squared_norms: Array) -> Part:
+        """Do with the codes of a solver what follows the solution: :meth:`encode` without it."""
+        batch, repair = self.batch, self.repair
+        codes, steps, out_of_steps, duals, unsolved = solution
         measures = measure(codes, cross, squared_norms, batch.products)
         certificate = batch.problem.certify(measures, batch.tol, duals)
         if repair is None:

@@ -43,9 +43,9 @@ from .sparse_rows import SparseRows, place_rows, to_sparse_rows
 from .spectrum import RANK, ROUNDING, Spectrum
 
 # Dual constraints within this share of the largest are tight: of codes by the homotopy, and of those by other solvers.
-_TIGHT, _NEARLY_TIGHT = 1e-9, 1e-7
+TIGHT, NEARLY_TIGHT = 1e-9, 1e-7
 # The l1 norm of a code may grow by this share when it is replaced.
-_SLACK = 1e-8
+SLACK = 1e-8
 # Coefficients below this share of the largest are rounding.
 _ZERO = 1e-13
 # Entries of unit null vectors below this are rounding: their atoms depend on no others.
@@ -306,7 +306,7 @@ class LeastNorm:
             return codes, certificate
         settled = certificate.holds(batch.tol) & (codes.counts > 0)
         # The residual is the dual point where (Y'r)'x is the largest |Y'r| times the l1 norm.
-        proves = sums.aligned - sums.quadratic >= (1.0 - _NEARLY_TIGHT) * sums.peak * sums.l1
+        proves = sums.aligned - sums.quadratic >= (1.0 - NEARLY_TIGHT) * sums.peak * sums.l1
         direct = settled & proves & ~points.again
         ties = self._find_ties(np.flatnonzero(direct), codes, measures)
         if ties is not None:
@@ -326,7 +326,7 @@ class LeastNorm:
         """Return the choices of codes with more tight atoms than they use; None if there are no such codes."""
         m = measures
         blur = ROUNDING * (m.length + m.sums.reach) * float(m.products.lengths.max())
-        least = (1.0 - _TIGHT) * m.sums.peak - 2.0 * blur
+        least = (1.0 - TIGHT) * m.sums.peak - 2.0 * blur
         counts = np.empty(len(m), np.int64)
         _count_tight(m.cross, m.image, least, counts)
         rows = rows[counts[rows] > codes.counts[rows]]
@@ -352,7 +352,7 @@ class LeastNorm:
         dense = some.toarray()
         images = np.where((_complement(proposed, dense) > _complement(images, dense))[:, None], proposed, images)
         images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
-        return _Choices.find(rows, some, images, np.abs(images) >= 1.0 - _NEARLY_TIGHT), images
+        return _Choices.find(rows, some, images, np.abs(images) >= 1.0 - NEARLY_TIGHT), images
 
     def _replace(
         self, choices: _Choices, codes: SparseRows, old: Certificate, measures: Measures, duals: SparseRows | None,
@@ -373,7 +373,7 @@ class LeastNorm:
             None if images is None or spectrum is None else images[changed],
         )
         good = new.holds(batch.tol) & (new.infeasible == old.infeasible[rows])
-        good &= new.objective <= (1.0 + _SLACK) * old.objective[rows]
+        good &= new.objective <= (1.0 + SLACK) * old.objective[rows]
         stays = np.ones(len(measures), dtype=bool)
         stays[rows[good]] = False
         kept, chosen = np.flatnonzero(stays), fresh if good.all() else fresh.take(np.flatnonzero(good))

@@ -34,8 +34,17 @@ import numpy as np
 from .._support.array_types import Array
 from .._support.messages import join_names
 from .._support.parameter_checks import check_count, check_positive
-from .certificate import Certificate, Measures, bound_by_image, bound_in_span, divide, find_dual, relative_gap
-from .sparse_rows import SparseRows
+from .certificate import (
+    Certificate,
+    Measures,
+    bound_by_image,
+    bound_in_span,
+    divide,
+    find_dual,
+    find_namespace,
+    positive,
+    relative_gap,
+)
 from .spectrum import ROUNDING
 
 # A relative gap below this needs no better dual point.
@@ -65,9 +74,7 @@ class Problem(ABC):
         return self.path_end
 
     @abstractmethod
-    def certify(
-        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
-    ) -> Certificate:
+    def certify(self, measures: Measures, tol: float, duals: Any = None, images: Array | None = None) -> Certificate:
         """Certify a batch of codes.
 
         Parameters
@@ -76,7 +83,7 @@ class Problem(ABC):
             Of the codes.
         tol : float
             The accuracy to reach: for BPDN it separates a residual at epsilon from an epsilon out of reach.
-        duals : SparseRows (n, N), optional
+        duals : SparseRows or DeviceRows (n, N), optional
             Dual points z proposed by a solver (empty rows where it has none). They are checked, not trusted.
         images : ndarray (n, N), optional
             Proposed images Y'v of dual points instead (zero where there is none), for measures in the coordinates of a
@@ -123,21 +130,23 @@ class BPDN(Problem):
         """Where the residual is epsilon."""
         return PathEnd(True, self.epsilon)
 
-    def certify(
-        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
-    ) -> Certificate:
+    def certify(self, measures: Measures, tol: float, duals: Any = None, images: Array | None = None) -> Certificate:
         """Certify codes, those that miss epsilon by more than ``tol`` as answers to an epsilon out of reach."""
         m, l1, epsilon = measures, measures.sums.l1, self.epsilon
-        excess = np.where(m.length <= epsilon, np.sqrt(m.residual2), m.at_most) - epsilon
-        excess = divide(np.maximum(excess, 0.0), m.length, otherwise=0.0)
+        xp = find_namespace(l1)
+        excess = xp.where(m.length <= epsilon, xp.sqrt(m.residual2), m.at_most) - epsilon
+        excess = divide(positive(excess), m.length, otherwise=0.0)
         infeasible = excess > tol
-        violation = np.where(infeasible, divide(m.sums.slant, m.length, otherwise=0.0), excess)
+        violation = xp.where(infeasible, divide(m.sums.slant, m.length, otherwise=0.0), excess)
         along_residual = m.toward - epsilon * m.at_most - m.blur
-        bound = np.where(infeasible, -np.inf, divide(along_residual, m.sums.peak, otherwise=-np.inf))
+        bound = xp.where(infeasible, -xp.inf, divide(along_residual, m.sums.peak, otherwise=-np.inf))
 
-        def in_span(z: SparseRows, rows: Any) -> Array:
+        def in_span(z: Any, rows: Any) -> Array:
             return bound_in_span(z, m.cross[rows], m.squared_norms[rows], epsilon, infeasible[rows], m.products)
 
+        if xp is not np:  # on a device all samples have a dual point, or none
+            bound = bound if duals is None else xp.maximum(bound, in_span(duals, slice(None)))
+            return m.make_certificate(l1, bound, violation, infeasible)
         if duals is not None:
             rows = np.flatnonzero((relative_gap(l1, bound) > _CLEAR) & (duals.counts > 0))
             bound[rows] = np.maximum(bound[rows], in_span(duals.take(rows), rows))
@@ -189,16 +198,15 @@ class Lasso(Problem):
         """At the level alpha."""
         return PathEnd(False, self.alpha)
 
-    def certify(
-        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
-    ) -> Certificate:
+    def certify(self, measures: Measures, tol: float, duals: Any = None, images: Array | None = None) -> Certificate:
         """Certify codes by the multiple of the residual that gives the best bound."""
         m = measures
         objective = 0.5 * m.residual2 + self.alpha * m.sums.l1
-        limit = divide(np.full(len(m), self.alpha), m.sums.peak, otherwise=np.inf)
-        stretch = np.clip(divide(m.toward, m.residual2, otherwise=0.0), -limit, limit)
+        xp = find_namespace(objective)
+        limit = divide(xp.full_like(objective, self.alpha), m.sums.peak, otherwise=np.inf)
+        stretch = xp.clip(divide(m.toward, m.residual2, otherwise=0.0), -limit, limit)
         bound = stretch * m.toward - 0.5 * stretch**2 * m.residual2
-        bound -= np.abs(stretch) * m.blur + 0.5 * (1.0 + stretch**2) * m.blur2
+        bound -= abs(stretch) * m.blur + 0.5 * (1.0 + stretch**2) * m.blur2
         return m.make_certificate(objective, bound)
 
 
@@ -222,15 +230,14 @@ class Ridge(Problem):
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
 
-    def certify(
-        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
-    ) -> Certificate:
+    def certify(self, measures: Measures, tol: float, duals: Any = None, images: Array | None = None) -> Certificate:
         """Certify codes by the multiple of the residual that gives the best bound."""
         m = measures
         objective = 0.5 * m.residual2 + 0.5 * self.alpha * m.sums.squares
-        unseen = ROUNDING * (m.length + m.sums.reach) * np.linalg.norm(m.products.lengths)
-        cost = m.residual2 + m.blur2 + (np.sqrt(m.sums.power) + unseen) ** 2 / self.alpha
-        bound = 0.5 * divide(np.maximum(m.toward - m.blur, 0.0) ** 2, cost, otherwise=0.0) - 0.5 * m.blur2
+        xp = find_namespace(objective)
+        unseen = ROUNDING * (m.length + m.sums.reach) * xp.linalg.norm(m.products.lengths)
+        cost = m.residual2 + m.blur2 + (xp.sqrt(m.sums.power) + unseen) ** 2 / self.alpha
+        bound = 0.5 * divide(positive(m.toward - m.blur) ** 2, cost, otherwise=0.0) - 0.5 * m.blur2
         return m.make_certificate(objective, bound)
 
 
@@ -257,9 +264,7 @@ class OMP(Problem):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_nonzero", check_count("n_nonzero", self.n_nonzero))
 
-    def certify(
-        self, measures: Measures, tol: float, duals: SparseRows | None = None, images: Array | None = None
-    ) -> Certificate:
+    def certify(self, measures: Measures, tol: float, duals: Any = None, images: Array | None = None) -> Certificate:
         """Return the residuals; there is no optimum to compare them with."""
         return measures.make_certificate(0.5 * measures.residual2, None)
 
