@@ -5,7 +5,15 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["CalibrationWarning", "CertificateWarning", "ModelFileError", "SROSRWarning", "TailWarning"]
+__all__ = [
+    "CalibrationWarning",
+    "CertificateWarning",
+    "DeviceError",
+    "DeviceWarning",
+    "ModelFileError",
+    "SROSRWarning",
+    "TailWarning",
+]
 
 
 class SROSRWarning(UserWarning):
@@ -22,6 +30,14 @@ class TailWarning(SROSRWarning):
 
 class CalibrationWarning(SROSRWarning):
     """A rate of false rejection cannot be kept with the samples there are, or not as closely as asked for."""
+
+
+class DeviceError(RuntimeError):
+    """A device was asked for that is not there, or it failed."""
+
+
+class DeviceWarning(SROSRWarning):
+    """Work on a device went on with less memory than was planned for it."""
 
 
 class ModelFileError(ValueError):

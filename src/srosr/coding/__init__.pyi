@@ -1,6 +1,9 @@
 from .batch import gram_wanted as gram_wanted
 from .batch import prepare_dictionary as prepare_dictionary
 from .clock import coding_seconds as coding_seconds
+from .device import DeviceCoder as DeviceCoder
+from .device import DeviceCodes as DeviceCodes
+from .device import for_chunks as for_chunks
 from .encode import Codes as Codes
 from .encode import sparse_encode as sparse_encode
 from .problems import BPDN as BPDN

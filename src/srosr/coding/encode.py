@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.devices import find_device, is_tensor, to_numpy
 from .._support.parameter_checks import check_count, check_n_jobs, check_positive
 from .._support.threads import ThreadPool, one_blas_thread, progress_bar
 from ..dictionary import Dictionary, Queries, split_range
@@ -56,6 +58,9 @@ class Codes:
     n_iter : ndarray of int (n_samples,)
         Steps taken.
     problem : Problem
+    on_device : ndarray of bool (n_samples,) or None
+        Where coding ran on a device: which codes were solved and certified there, and not by the CPU. For samples in a
+        tensor it is a tensor, and so are all arrays above but ``status``; ``codes`` then is a sparse CSR tensor.
     """
 
     codes: Any
@@ -66,17 +71,23 @@ class Codes:
     status: AnyArray
     n_iter: IntArray
     problem: Problem
+    on_device: Any = None
 
     def __len__(self) -> int:
         return len(self.status)
 
     def __repr__(self) -> str:
         statuses = ", ".join(f"{n} {s}" for s, n in zip(*np.unique(self.status, return_counts=True), strict=True))
-        gap = "" if np.isnan(self.gap).all() else f", worst gap {np.nanmax(self.gap):.1e}"
+        gaps = to_numpy(self.gap)
+        gap = "" if np.isnan(gaps).all() else f", worst gap {np.nanmax(gaps):.1e}"
+        if self.on_device is not None:
+            gap += f", {100 * to_numpy(self.on_device).mean():.4g} % on the device"
         return f"<Codes of {len(self)} samples over {self.codes.shape[1]} atoms, {self.problem}: {statuses}{gap}>"
 
     def toarray(self) -> Array:
-        """Return the codes as a dense array."""
+        """Return the codes as a dense array, or tensor."""
+        if is_tensor(self.codes):
+            return self.codes.to_dense()
         return self.codes.toarray() if sparse.issparse(self.codes) else self.codes
 
 
@@ -92,13 +103,14 @@ def sparse_encode(
     max_iter: int | None = None,
     progress: bool = False,
     sparse_output: bool = True,
+    device: Any = "cpu",
 ) -> Codes:
     """Code samples over atoms, each with a certificate.
 
     Parameters
     ----------
     X : array-like (n_samples, n_features) or Queries
-        Samples, one a row.
+        Samples, one a row. A Torch tensor on a GPU stays there, and so do the codes.
     atoms : array-like (n_atoms, n_features) or Dictionary
         Atoms, one a row. A :class:`Dictionary` brings its own kernel and scaling, and keeps its Gram matrix for the
         next call; the columns of the codes are in the order of its atoms.
@@ -120,6 +132,11 @@ def sparse_encode(
         Show a progress bar.
     sparse_output : bool, default True
         Return the codes as a CSR array, else dense.
+    device : {"cpu", "cuda", "auto"}, default "cpu"
+        Where to code: "cuda" is the GPU that PyTorch sees first ("cuda:1" the second), "auto" is it if there is one. It
+        pays from some thousands of samples on. Needs ``pip install "srosr[gpu]"``. The codes are certified by the same
+        formulas; what the device does not certify goes to the CPU. A ``torch.device("cpu")`` runs the same algorithm in
+        plain PyTorch, slowly.
 
     Returns
     -------
@@ -146,6 +163,16 @@ def sparse_encode(
     tol = check_positive("tol", tol)
     max_iter = check_count("max_iter", max_iter, none=True)
     check_n_jobs(n_jobs)
+    is_on_card = is_tensor(X) and X.device.type != "cpu"
+    torch_device = X.device if is_on_card and device == "cpu" else find_device(device)
+    if torch_device is not None:
+        from .device import encode_on_device
+
+        with coding_time(), progress_bar(None if not progress else len(X)) as done:
+            parts_on_device = encode_on_device(
+                X, dictionary, problem, torch_device, tol=tol, max_iter=max_iter, n_jobs=n_jobs, done=done
+            )
+            return _assemble_device_codes(parts_on_device, problem, tol, sparse_output, as_tensors=is_tensor(X))
     are_queries = isinstance(X, Queries) or dictionary.is_precomputed
     samples: Any = dictionary.query(X) if are_queries else dictionary.check_features(X)
     n_samples = len(samples)
@@ -196,15 +223,7 @@ def _assemble_codes(parts: list[Part], problem: Problem, tol: float, sparse_outp
         codes.eliminate_zeros()
     gap, violation = collect("gap"), collect("violation")
     certified = concatenate([part.certificate.holds(tol) for part in parts])
-    status = _STATUSES[np.where(certified, collect("infeasible"), 2)]
-    if not certified.all():
-        warnings.warn(
-            f"{(~certified).sum()} of {len(certified)} codes are not certified to tol={tol:g} "
-            f"(worst relative gap {np.nanmax(gap):.2g}, worst violation {violation.max():.2g}); "
-            "their status is 'max_iter'.",
-            CertificateWarning,
-            stacklevel=3,
-        )
+    status = _find_status(certified, collect("infeasible"), gap, violation, tol)
     return Codes(
         codes if sparse_output else codes.toarray(),
         collect("residual_norm"),
@@ -215,3 +234,43 @@ def _assemble_codes(parts: list[Part], problem: Problem, tol: float, sparse_outp
         concatenate([part.steps for part in parts]),
         problem,
     )
+
+
+def _find_status(certified: AnyArray, infeasible: AnyArray, gap: Array, violation: Array, tol: float) -> AnyArray:
+    """Return the status of codes in words, and warn of those that are not certified."""
+    if not certified.all():
+        warnings.warn(
+            f"{(~certified).sum()} of {len(certified)} codes are not certified to tol={tol:g} "
+            f"(worst relative gap {np.nanmax(gap):.2g}, worst violation {violation.max():.2g}); "
+            "their status is 'max_iter'.",
+            CertificateWarning,
+            stacklevel=4,
+        )
+    return _STATUSES[np.where(certified, infeasible, 2)]
+
+
+def _assemble_device_codes(
+    parts: list[Any], problem: Problem, tol: float, sparse_output: bool, *, as_tensors: bool
+) -> Codes:
+    """Return the codes of all chunks of a device as one batch, of NumPy arrays or of tensors."""
+    from .device.device_codes import stack_csr
+
+    def collect(name: str) -> Any:
+        values = [getattr(part, name) for part in parts]
+        if not as_tensors:
+            values = [to_numpy(value) for value in values]
+            return values[0] if len(values) == 1 else np.concatenate(values)
+        return values[0] if len(values) == 1 else sys.modules["torch"].cat(values)
+
+    if as_tensors:
+        codes = stack_csr([part.to_sparse_tensor() for part in parts]) if sparse_output else collect("codes")
+    else:
+        rows = [part.to_csr() for part in parts]
+        codes = rows[0] if len(rows) == 1 else sparse.vstack(rows, format="csr")
+        codes = codes if sparse_output else codes.toarray()
+    gap, violation, certified = collect("gap"), collect("violation"), collect("certified")
+    status = _find_status(to_numpy(certified), to_numpy(collect("infeasible")), to_numpy(gap), to_numpy(violation), tol)
+    return Codes(
+        codes, collect("residual_norm"), collect("objective"), gap, violation, status, collect("steps"), problem,
+        collect("on_device"),
+    )  # fmt: skip

@@ -77,7 +77,12 @@ class NamedKernel:
 
     def check(self, A: Array, name: str) -> None:
         """Raise a ValueError for features for which this kernel is not defined."""
-        if self.name in NONNEGATIVE_KERNELS and A.size and A.min() < 0:
+        if self.name in NONNEGATIVE_KERNELS and A.size:
+            self.check_least(float(A.min()), name)
+
+    def check_least(self, least: float, name: str) -> None:
+        """Raise a ValueError if this kernel is not defined for features of which this is the least."""
+        if least < 0 and self.name in NONNEGATIVE_KERNELS:
             raise ValueError(
                 f"{name} contains negative values, for which kernel={self.name!r} is not defined: "
                 "it compares histograms. Shift the features or choose another kernel."

@@ -1,0 +1,61 @@
+"""A batch of samples on a device, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...dictionary import Dictionary, Queries, put_on_device
+from ..problems import Problem
+from .chunks import for_chunks
+from .device_coder import DeviceCoder
+from .device_codes import DeviceCodes
+
+
+def encode_on_device(
+    X: Any,
+    dictionary: Dictionary,
+    problem: Problem,
+    device: torch.device,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    done: Callable[[slice], Any] | None = None,
+) -> list[DeviceCodes]:
+    """Return the codes of samples (an array, a tensor or Queries), one chunk after another."""
+    samples = check_samples(X, dictionary, device)
+    here = put_on_device(dictionary, device)
+    coder = DeviceCoder(here, problem, tol, max_iter=max_iter, n_jobs=n_jobs)
+
+    def encode(rows: slice) -> DeviceCodes:
+        return coder.encode(here.query(here.send_samples(samples[rows])))
+
+    return for_chunks(encode, len(samples), coder.count_rows(), device, done)
+
+
+def check_samples(X: Any, dictionary: Dictionary, device: torch.device) -> Any:
+    """Return samples that can be compared with a dictionary on a device, or raise a ValueError."""
+    if not isinstance(X, Tensor):
+        if isinstance(X, Queries) or dictionary.is_precomputed:
+            return dictionary.query(X)
+        # What is a matrix of the right size already is checked on the device, which takes no time there.
+        is_matrix = type(X) is np.ndarray and X.ndim == 2 and len(X) > 0 and X.shape[1] == dictionary.n_features
+        return X if is_matrix and X.dtype in (np.float64, np.float32) else dictionary.check_features(X)
+    if X.ndim != 2 or len(X) == 0 or not X.is_floating_point() or X.layout != torch.strided:
+        raise ValueError(f"X must be a dense tensor of floating-point numbers, one sample a row, got {_describe(X)}.")
+    if X.shape[1] != dictionary.n_features:
+        raise ValueError(f"X has {X.shape[1]} features, the dictionary's atoms have {dictionary.n_features}.")
+    if X.device.type != device.type:
+        raise ValueError(f"X is on {X.device}, but device={str(device)!r}; move one of them.")
+    if dictionary.is_precomputed:
+        raise ValueError('X must be a srosr.Queries with kernel="precomputed", not a tensor.')
+    return X.detach()
+
+
+def _describe(X: Tensor) -> str:
+    return f"shape {tuple(X.shape)} of {X.dtype}"

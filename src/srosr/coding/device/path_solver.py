@@ -1,0 +1,197 @@
+"""Which variant of the block active set method solves which samples.
+
+Most samples need few atoms, and the fewer slots a program has the faster it is: samples start in few slots, and those
+for which there are not enough go on to twice as many. On cards that are slow in double precision they start in single
+precision, and go on in double precision only if they lose their way. Without Triton, or on the CPU, plain PyTorch does
+all of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..problems import PathEnd
+from .block_active_set import FULL, LOST, BlockActiveSet, Rules, SlotCodes
+
+#: The most atoms whose whole Gram matrix is used; over more, working sets are faster.
+MOST_ATOMS = 8192
+# Correlations that a thread looks at, at a time.
+_LANES = 8
+# Entries of the table, and of rows of the Gram matrix, that a thread reads at a time.
+_ENTRIES, _GRAM_ENTRIES = 16, 32
+# Slots of the first variant.
+_FEWEST = 64
+# Share of samples without room in a variant from which on later chunks start with the next one; of so many at least.
+_TOO_MANY, _ENOUGH = 0.3, 256
+# Programs a multiprocessor, and the most bytes that their tables may take.
+_PROGRAMS = 16
+_TABLE_BYTES = 2**30
+# Passes in single precision after which a sample is lost; in double precision it takes much to be.
+_COARSE_PASSES = 80
+# Compute capabilities of cards that multiply in double precision half as fast as in single, not a 64th.
+_FAST_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+
+
+class Variant(NamedTuple):
+    """A kernel: its slots, and whether it works in double precision throughout."""
+
+    n_slots: int
+    fine: bool
+
+    def count_warps(self, n_atoms: int) -> int:
+        """Return the number of warps of a program over so many atoms."""
+        return max(1 if n_atoms <= 1024 else 2, min(4, self.n_slots // 64))
+
+    def count_programs(self, n_samples: int, n_processors: int) -> int:
+        """Return the number of programs on so many multiprocessors; each has a table of its own."""
+        fit = _TABLE_BYTES // (self.n_slots**2 * (8 if self.fine else 4))
+        return max(1, min(n_samples, _PROGRAMS * n_processors, fit))
+
+
+class PathSolver:
+    """Solves Lasso and BPDN for chunks of samples over one Gram matrix, or one Gram matrix a sample.
+
+    Parameters
+    ----------
+    end : PathEnd
+    rank : int
+        The most atoms of a code: their number, or that of their features.
+    device : torch.device
+    rules : Rules, optional
+    """
+
+    def __init__(self, end: PathEnd, rank: int, device: torch.device, rules: Rules | None = None) -> None:
+        self.end, self.device, self.rules = end, device, rules or Rules()
+        # With room for atoms that are on their way out.
+        self.most = rank + self.rules.added_of_many
+        #: Whether kernels do the work, and in single precision first.
+        self.by_kernel = device.type == "cuda" and find_spec("triton") is not None
+        self.is_coarse = self.by_kernel and not _is_fast_in_double(device)
+        self.sizes = [_FEWEST]
+        while self.sizes[-1] < self.most:
+            self.sizes.append(2 * self.sizes[-1])
+        self._first = 0
+
+    def solve(self, gram: Tensor, cross: Tensor, squares: Tensor, coarse_gram: Tensor | None = None) -> SlotCodes:
+        """Solve a chunk of samples.
+
+        Parameters
+        ----------
+        gram : Tensor (N, ld) or (n, N, ld)
+            Of all samples, or of each; with zeros behind the N-th column.
+        cross : Tensor (n, N)
+        squares : Tensor (n,)
+        coarse_gram : Tensor, optional
+            The Gram matrix in single precision, if it is at hand; only read if :attr:`is_coarse`.
+        """
+        if self.is_coarse and coarse_gram is None:
+            coarse_gram = gram.float()
+        first, *more = self.sizes[self._first :]
+        out = self._solve_in(first, gram, coarse_gram, cross, squares, slice(None))
+        rows = torch.nonzero(out.status == FULL)[:, 0]
+        if more and len(rows) > _TOO_MANY * len(cross) and len(cross) >= _ENOUGH:
+            self._first += 1
+        for n_slots in more:
+            if len(rows) == 0:
+                break
+            found = self._solve_in(n_slots, gram, coarse_gram, cross, squares, rows)
+            out = _put(out, rows, found)
+            rows = rows[found.status == FULL]
+        return out
+
+    def _solve_in(
+        self, n_slots: int, gram: Tensor, coarse_gram: Tensor | None, cross: Tensor, squares: Tensor,
+        rows: Tensor | slice,
+    ) -> SlotCodes:  # fmt: skip
+        """Solve some samples in so many slots."""
+        cross, squares = cross[rows], squares[rows]
+        if gram.ndim == 3:
+            gram = gram[rows]
+            coarse_gram = None if coarse_gram is None else coarse_gram[rows]
+        if not self.by_kernel:
+            square = gram[..., : cross.shape[1]]
+            return BlockActiveSet(square, cross, squares, self.end, min(n_slots, self.most), self.rules).solve()
+        if coarse_gram is None:
+            return self._launch(Variant(n_slots, fine=True), gram, gram, cross, squares)
+        found = self._launch(Variant(n_slots, fine=False), gram, coarse_gram, cross, squares)
+        lost = torch.nonzero(found.status == LOST)[:, 0]
+        if len(lost):
+            some = gram[lost] if gram.ndim == 3 else gram
+            again = self._launch(Variant(n_slots, fine=True), some, some, cross[lost], squares[lost])
+            for old, new in zip(found, again, strict=True):
+                old[lost] = new
+        return found
+
+    def _launch(self, variant: Variant, gram: Tensor, coarse_gram: Tensor, cross: Tensor, squares: Tensor) -> SlotCodes:
+        """Run a kernel."""
+        from .triton_kernel import follow_samples
+
+        n_samples, n = cross.shape
+        if cross.stride(1) != 1:
+            cross = cross.contiguous()
+        n_slots, rules, device = variant.n_slots, self.rules, cross.device
+        warps = variant.count_warps(n)
+        block = min(_next_power(max(n, 32)), _LANES * 32 * warps)
+        programs = variant.count_programs(n_samples, _count_processors(device))
+        precision = torch.float64 if variant.fine else torch.float32
+
+        def new(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+            return torch.empty(shape, dtype=dtype, device=device)
+
+        atoms, info = new(n_samples, n_slots, dtype=torch.int32), new(n_samples, 5, dtype=torch.int64)
+        values, levels = new(n_samples, n_slots), new(n_samples)
+        table, scratch = new(programs, n_slots, n_slots, dtype=precision), new(programs, n_slots, dtype=precision)
+        dependent = rules.fine_dependent if variant.fine else rules.coarse_dependent
+        settings = [self.end.goal, rules.find_ratio(self.end), rules.coarse_slack, rules.fine_slack, dependent]
+        # Triton's interpreter, which tests use, takes tensors of the CPU.
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            follow_samples[(programs,)](
+                coarse_gram, gram, 0 if gram.ndim == 2 else gram.stride(0), gram.stride(-2),
+                cross, cross.stride(0), squares, atoms, values, info, levels,
+                new(programs, n), table, scratch, torch.tensor(settings, dtype=torch.float64, device=device),
+                n_samples, n, rules.max_passes if variant.fine else _COARSE_PASSES,
+                AT_RESIDUAL=self.end.at_residual, FINE=variant.fine, BLOCK=block, K=n_slots, ADDED=rules.count_added(n),
+                ROWS=min(n_slots, max(4, _ENTRIES * 32 * warps // n_slots)),
+                GRAM_ROWS=max(1, min(n_slots, _GRAM_ENTRIES * 32 * warps // block)), num_warps=warps,
+            )  # fmt: skip
+        status, passes, steps, gram_rows, entries = info.unbind(dim=1)
+        return SlotCodes(atoms.to(torch.int64), values, status, levels, passes, steps, gram_rows, entries)
+
+
+def _put(old: SlotCodes, rows: Tensor, part: SlotCodes) -> SlotCodes:
+    """Return a solution with that of some samples, in more slots, in its place."""
+    more = part.atoms.shape[1] - old.atoms.shape[1]
+    if more > 0:
+        pad = torch.nn.functional.pad
+        old = old._replace(atoms=pad(old.atoms, (0, more), value=-1), values=pad(old.values, (0, more)))
+    old.atoms[rows], old.values[rows] = part.atoms, part.values
+    old.status[rows], old.levels[rows] = part.status, part.levels
+    for name in ("passes", "steps", "gram_rows", "table_entries"):
+        getattr(old, name)[rows] += getattr(part, name)
+    return old
+
+
+def spread_codes(solution: SlotCodes, n_atoms: int) -> Tensor:
+    """Return the codes of slots as dense rows."""
+    out = solution.values.new_zeros((len(solution.values), n_atoms))
+    return out.scatter_add_(1, solution.atoms.clamp(min=0), solution.values)
+
+
+def _next_power(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+@cache
+def _is_fast_in_double(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
+
+
+@cache
+def _count_processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
