@@ -721,8 +721,8 @@ def test_clone_keeps_every_parameter():
         BPDN(0.3), kernel="poly", gamma=0.5, degree=2, coef0=2.0, normalize="feature", atoms=0.5, n_repeats=7,
         holdout=0.3, max_codings=300, tail_size="auto", rule="paper", label_by="residual",
         evidence_kinds=("matched",), openness=0.2, weight=0.4, threshold="f", target_rejection=0.1, per_class=True,
-        calibration="split", calibration_size=0.5, risk_weight=3.0, unknown_label="?", n_jobs=2, random_state=4,
-        verbose=True,
+        calibration="split", calibration_size=0.5, risk_weight=3.0, unknown_label="?", n_jobs=2, device="auto",
+        random_state=4, verbose=True,
     )  # fmt: skip
     assert clone(clf).get_params() == clf.get_params()
     assert set(clf.get_params()) == set(SROSRClassifier().get_params())

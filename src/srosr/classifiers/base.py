@@ -30,6 +30,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.devices import to_numpy
 from .._support.parameter_checks import check_positive, check_rate, is_plain_matrix
 from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
@@ -193,7 +194,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _check_training_set(self, X: Any, y: Any) -> tuple[AnyArray, AnyArray]:
         """Check samples and labels, set ``classes_`` and ``unknown_label_``, and return both as arrays."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = validate_data(self, to_numpy(X), to_numpy(y), dtype=[np.float64, np.float32])
         try:
             with warnings.catch_warnings():
                 # Many classes of few samples are common here.
@@ -355,6 +356,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _check_queries(self, X: Any) -> Any:
         """Check samples and return them as an array, row after row: how they lay in memory decides no last bit."""
         check_is_fitted(self, "classes_")
+        X = to_numpy(X)
         if is_plain_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
             return np.ascontiguousarray(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import AnyArray, Array
+from .._support.devices import check_device, find_device, is_tensor, to_numpy
 from .._support.parameter_checks import check_n_jobs
 from .._support.threads import ThreadPool, one_blas_thread
 from ..coding import Codes, Lasso, Problem, gram_wanted, problem_names, sparse_encode
 from ..dictionary import Dictionary, Queries
 from ..evidence import Evidence, build_evidence, map_blocks, map_coded_blocks, measure_codes
 from .base import OpenSetClassifier, RawPrediction
+
+if TYPE_CHECKING:
+    from ..evidence import DeviceGatherer
 
 #: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.02)
@@ -49,13 +53,16 @@ class DictionaryClassifier(OpenSetClassifier):
     coef0: float
     normalize: bool | str
     n_jobs: int | None
+    device: Any
 
     dictionary_: Dictionary
     problem_: Problem
 
     def encode(self, X: Any) -> Codes:
         """Return the codes of samples over ``dictionary_``, with their certificates."""
-        return sparse_encode(self._check_queries(X), self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+        return sparse_encode(
+            to_numpy(self._check_queries(X)), self.dictionary_, self.problem_, n_jobs=self.n_jobs, device=self.device
+        )
 
     @abstractmethod
     def _score_evidence(self, evidence: Evidence) -> Array:
@@ -68,6 +75,7 @@ class DictionaryClassifier(OpenSetClassifier):
         if self.problem is not None and not isinstance(self.problem, Problem):
             raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
         check_n_jobs(self.n_jobs)
+        check_device(self.device)
 
     @property
     def _problem(self) -> Problem:
@@ -91,7 +99,7 @@ class DictionaryClassifier(OpenSetClassifier):
             raise ValueError(f"X{text.removeprefix('atoms')}") from None  # atoms are called so here
 
     def _build_dictionary(self, X: AnyArray, y: AnyArray) -> Dictionary:
-        """Build the dictionary of atoms, with its Gram matrix if that is small."""
+        """Build the dictionary of atoms, with its Gram matrix if that is small and not computed on a device."""
         dictionary = self._make_dictionary(X, y)
         squares = dictionary.squared_norms
         for label, part in zip(np.asarray(dictionary.classes_), dictionary.class_slices, strict=True):
@@ -100,7 +108,8 @@ class DictionaryClassifier(OpenSetClassifier):
         # Every later step starts from these products: they must not depend on the number of BLAS threads.
         with one_blas_thread():
             if gram_wanted(dictionary, self._problem):
-                _ = dictionary.gram
+                if callable(self.kernel) or find_device(self.device) is None:
+                    _ = dictionary.gram
             elif callable(self.kernel):
                 # The Gram matrix of some atoms checks whether a kernel may be one.
                 some = np.unique(np.arange(_CHECKED) * dictionary.n_atoms // _CHECKED)
@@ -113,6 +122,12 @@ class DictionaryClassifier(OpenSetClassifier):
         check_is_fitted(self, "classes_")
         if isinstance(X, Queries) or self.dictionary_.is_precomputed:
             return self.dictionary_.query(X)
+        if is_tensor(X) and X.ndim == 2 and X.shape[1] == self.n_features_in_ and len(X):
+            device = find_device(self.device)
+            if device is not None and not X.is_complex():
+                samples = X.detach().to(device)
+                if bool(samples.isfinite().all()):
+                    return samples
         return super()._check_queries(X)
 
     def _predict_raw(self, X: Any) -> RawPrediction:
@@ -127,7 +142,12 @@ class DictionaryClassifier(OpenSetClassifier):
         return -evidence.residuals
 
     def _gather_evidence(self, X: Any) -> Evidence:
-        """Code samples that have been checked and build their evidence table."""
+        """Code samples that have been checked and build their evidence table, on the device if there is one."""
+        device = find_device(self.device)
+        if device is not None:
+            with one_blas_thread():
+                return self._start_gathering(device).gather(X)
+        X = to_numpy(X)
         # Among copies of a sample the last bit decides which scores higher: one thread, whatever the machine.
         with one_blas_thread():
             if isinstance(X, Queries) or gram_wanted(self.dictionary_, self.problem_):
@@ -137,6 +157,12 @@ class DictionaryClassifier(OpenSetClassifier):
             else:
                 parts = map_coded_blocks(self._build_evidence, X, self.dictionary_, self.problem_, self.n_jobs)
             return Evidence.concatenate(parts)
+
+    def _start_gathering(self, device: Any) -> DeviceGatherer:
+        """Return what gathers the evidence of the codes alone on a device."""
+        from ..evidence import DeviceGatherer
+
+        return DeviceGatherer(self.dictionary_, self.problem_, device, n_jobs=self.n_jobs)
 
     def _encode_blocks(self, X: Any) -> Iterator[tuple[Queries, Codes]]:
         """Code samples that have been checked, one block at a time."""

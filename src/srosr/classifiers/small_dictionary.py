@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from .._support.array_types import AnyArray, Array, IntArray
 from ..coding import Problem
 from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, split_range, widen
-from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples
+from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples, fit_sampled_scorer
 from ..scoring import MAX_CODINGS, assess_rows, draw_folds, thin_splits
 from .class_changes import append_class, append_labels
 
@@ -254,7 +253,7 @@ class NewClass:
 
     def assess(
         self, old: LandmarkScorer | None, sizes: IntArray, kinds: tuple[str, ...], problem: Problem, rng: Any,
-        n_jobs: int | None, max_codings: int | None = None,
+        n_jobs: int | None, max_codings: int | None = None, device: Any = None,
     ) -> tuple[LandmarkScorer | None, list[tuple[IntArray, CodeMeasures, ClassScores]]]:  # fmt: skip
         """Return the class scores with the new class, and its samples by folds, coded and scored without the fold.
 
@@ -267,8 +266,7 @@ class NewClass:
             if old is None:
                 return None
             samples = stand_in(self.old, sizes, (self.rows[which], self.number))
-            n_threads = int(effective_n_jobs(n_jobs))
-            return LandmarkScorer.fit(dictionary, kinds, samples=samples, like=old.view, n_threads=n_threads)
+            return fit_sampled_scorer(dictionary, kinds, samples, like=old.view, n_jobs=n_jobs, device=device)
 
         parts = []
         usable = np.einsum("ij,ij->i", self.rows, self.rows) > 0
@@ -279,5 +277,5 @@ class NewClass:
             if len(test):
                 dictionary, _ = append_class(self.old, self._find(kept)[0], self.label)
                 scorer = fit(dictionary, kept)
-                parts.append((test, *assess_rows(dictionary, scorer, self.rows[test], problem, n_jobs)))
+                parts.append((test, *assess_rows(dictionary, scorer, self.rows[test], problem, n_jobs, device=device)))
         return fit(self.dictionary, np.arange(n)), parts

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._support.array_types import AnyArray, Array
+from .._support.devices import check_device, find_device, to_numpy
 from .._support.parameter_checks import check_n_jobs
 from ..coding import Codes, Lasso, Problem, problem_names, sparse_encode
 from ..dictionary import Dictionary, Queries, wrap_queries
@@ -50,6 +51,9 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         images. The classes then explain the sample less that error. Linear kernel only.
     n_jobs : int, optional
         Number of threads.
+    device : {"cpu", "cuda", "auto"} or torch.device, default "cpu"
+        Where ``predict``, ``decision_function`` and ``residuals`` code samples: "cuda" is an NVIDIA GPU and needs
+        PyTorch, "auto" the GPU if there is one. With ``occlusion`` it is the CPU.
 
     Attributes
     ----------
@@ -85,6 +89,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
     normalize: bool | str = True
     occlusion: bool = False
     n_jobs: int | None = None
+    device: Any = "cpu"
 
     def fit(self, X: Any, y: Any) -> SRCClassifier:
         """Build the dictionary from the training samples.
@@ -99,11 +104,12 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         if self.problem is not None and not isinstance(self.problem, Problem):
             raise ValueError(f"problem must be a {problem_names()}, or None, got {self.problem!r}.")
         check_n_jobs(self.n_jobs)
+        check_device(self.device)
         if self.occlusion and self.kernel != "linear":
             raise ValueError(
                 f'occlusion=True needs kernel="linear", got {self.kernel!r}: the error is in the features.'
             )
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = validate_data(self, to_numpy(X), to_numpy(y), dtype=[np.float64, np.float32])
         try:
             check_classification_targets(y)
         except TypeError:
@@ -132,7 +138,11 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
 
     def residuals(self, X: Any) -> Array:
         """Return the reconstruction error of each class, (n_samples, n_classes), in the order of ``classes_``."""
-        X = self._check_queries(X)
+        X, device = self._check_queries(X), find_device(self.device)
+        if device is not None and self._extended is None:
+            from ..evidence import DeviceGatherer
+
+            return DeviceGatherer(self.dictionary_, self.problem_, device, n_jobs=self.n_jobs).measure_residuals(X)
         rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))
         return np.concatenate([self._compute_residuals(X[i : i + rows]) for i in range(0, len(X), rows)])
 
@@ -141,7 +151,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_queries(X)
         if self._extended is not None:
             return sparse_encode(self._normalize_rows(X), self._extended, self.problem_, n_jobs=self.n_jobs)
-        return sparse_encode(X, self.dictionary_, self.problem_, n_jobs=self.n_jobs)
+        return sparse_encode(X, self.dictionary_, self.problem_, n_jobs=self.n_jobs, device=self.device)
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -153,7 +163,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
             )
         if isinstance(X, Queries) or self.dictionary_.is_precomputed:
             return self.dictionary_.query(X)
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return validate_data(self, to_numpy(X), dtype=[np.float64, np.float32], reset=False)
 
     def _normalize_rows(self, X: Array) -> Array:
         return self.dictionary_._scale_rows(np.asarray(X, dtype=np.float64), "X")[0]

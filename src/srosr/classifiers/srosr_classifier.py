@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import AnyArray, Array, IntArray
+from .._support.devices import find_device, to_numpy
 from .._support.parameter_checks import (
     check_choice,
     check_count,
@@ -35,9 +35,10 @@ from ..evidence import (
     build_evidence,
     find_class_scores,
     find_landmarks,
+    fit_sampled_scorer,
+    fit_scorer,
     list_class_scores,
     list_evidence,
-    make_class_scorer,
     measure_codes,
 )
 from ..scoring import (
@@ -72,6 +73,7 @@ from .small_dictionary import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from ..evidence import DeviceGatherer
     from ..inspection import Explanation
     from ..tails import TailDiagnostics
 
@@ -151,6 +153,10 @@ class SROSRClassifier(DictionaryClassifier):
         number minus one, "__unknown__").
     n_jobs : int, optional
         Number of threads.
+    device : {"cpu", "cuda", "auto"} or torch.device, default "cpu"
+        Where samples are coded and class scores computed: "cuda" is an NVIDIA GPU ("cuda:1" the second one) and needs
+        PyTorch, "auto" the GPU if there is one. Labels are the same on all of them, unknown scores to about 1e-6. It is
+        not saved: a model that is loaded is on the CPU until ``device`` is set.
     random_state : int, RandomState or None
         Seed of the splits.
     verbose : bool, default False
@@ -221,6 +227,7 @@ class SROSRClassifier(DictionaryClassifier):
     risk_weight: float = 1.0
     unknown_label: Any = None
     n_jobs: int | None = None
+    device: Any = "cpu"
     random_state: Any = None
     verbose: bool = False
 
@@ -239,7 +246,8 @@ class SROSRClassifier(DictionaryClassifier):
         cluster : str, optional
             A Dask cluster whose workers code the held-out samples: the address of a scheduler, such as
             "tcp://127.0.0.1:8786", or "local:2" for two processes on this machine. The model is the same, to the bit if
-            the workers have the same libraries and the same kind of processor.
+            the workers have the same libraries and the same kind of processor. Workers code on the CPU, whatever
+            ``device`` says.
 
         Warns
         -----
@@ -250,6 +258,8 @@ class SROSRClassifier(DictionaryClassifier):
         ------
         srosr.distributed.ClusterError
             If the cluster cannot be reached, has workers of another version, or is lost; the classifier is as before.
+        srosr.exceptions.DeviceError
+            If there is no such ``device``.
         """
         if cluster is None:
             return super().fit(X, y)
@@ -327,14 +337,15 @@ class SROSRClassifier(DictionaryClassifier):
             n_jobs=self.n_jobs,
             progress=bool(self.verbose),
             cluster=getattr(self, "_workers", None),
+            device=find_device(self.device),
         )
         scorer = None
         if len(class_scores) > 1:
             assert whole.rows is not None
             with one_blas_thread():
-                scorer = LandmarkScorer.fit(
-                    dictionary, class_scores, samples=RegressionSamples(whole.rows, whole.class_of),
-                    n_threads=int(effective_n_jobs(self.n_jobs)),
+                scorer = fit_sampled_scorer(
+                    dictionary, class_scores, RegressionSamples(whole.rows, whole.class_of), n_jobs=self.n_jobs,
+                    device=find_device(self.device),
                 )  # fmt: skip
         if rows is None:
             self.learned_atoms_ = True
@@ -397,6 +408,7 @@ class SROSRClassifier(DictionaryClassifier):
             n_jobs=self.n_jobs,
             progress=bool(self.verbose),
             cluster=getattr(self, "_workers", None),
+            device=find_device(self.device),
         )
         self.rule_, self.label_by_ = self.rule, self.label_by if self.rule == "calibrated" else "residual"
         self._adopt(dictionary, calibration, class_scores, scorer)
@@ -417,7 +429,8 @@ class SROSRClassifier(DictionaryClassifier):
         """Set the attributes that follow from a dictionary and its calibration, and from class scores over it."""
         if scorer is None and len(class_scores) > 1:
             with one_blas_thread():
-                scorer = make_class_scorer(dictionary, class_scores, n_jobs=self.n_jobs)
+                device = find_device(self.device)
+                scorer = fit_scorer(dictionary, class_scores, n_jobs=self.n_jobs, device=device)
         self.dictionary_ = dictionary
         self.classes_ = np.asarray(dictionary.classes_)
         self.calibration_ = calibration
@@ -480,6 +493,13 @@ class SROSRClassifier(DictionaryClassifier):
     def _build_evidence(self, queries: Queries, codes: Codes) -> Evidence:
         scores = None if self._scorer is None else self._scorer.score(queries)
         return build_evidence(measure_codes(queries, codes, self.dictionary_), scores, self.calibration_.class_fusion)
+
+    def _start_gathering(self, device: Any) -> DeviceGatherer:
+        from ..evidence import DeviceGatherer
+
+        return DeviceGatherer(
+            self.dictionary_, self.problem_, device, self._scorer, self.calibration_.class_fusion, n_jobs=self.n_jobs
+        )
 
     def _select_class_scores(self, evidence: Evidence) -> Array:
         return evidence.class_scores if self.label_by_ == "fused" else -evidence.residuals
@@ -601,7 +621,7 @@ class SROSRClassifier(DictionaryClassifier):
         label = check_new_label(label, self.classes_, self.unknown_label_)
         if isinstance(X, Queries) or self.dictionary_.is_precomputed:
             raise ValueError('X must hold features; with kernel="precomputed" fit again with the larger Gram matrix.')
-        X = np.asarray(self._check_queries(X), dtype=np.float64)
+        X = np.asarray(to_numpy(self._check_queries(X)), dtype=np.float64)
         rows, split = np.arange(len(X)), np.empty(0, np.int64)
         if self._calibration_samples is not None:
             rng = check_random_state(self.random_state)
@@ -662,8 +682,10 @@ class SROSRClassifier(DictionaryClassifier):
                 scorer = None
                 if is_small and isinstance(self._scorer, LandmarkScorer):
                     with one_blas_thread():
-                        samples, view = stand_in(dictionary, sizes), self._scorer.view
-                        scorer = LandmarkScorer.fit(dictionary, self._class_scores, samples=samples, like=view)
+                        scorer = fit_sampled_scorer(
+                            dictionary, self._class_scores, stand_in(dictionary, sizes), like=self._scorer.view,
+                            n_jobs=1, device=find_device(self.device),
+                        )  # fmt: skip
                 self._class_sizes = sizes if is_small else None
                 self._adopt(dictionary, calibration, self._class_scores, scorer)
             self.set_threshold(**self._threshold_arguments)
@@ -680,7 +702,8 @@ class SROSRClassifier(DictionaryClassifier):
         sizes, rng = self._count_samples(), check_random_state(self.random_state)
         with one_blas_thread():
             grown, parts = new.assess(
-                scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs, self.max_codings
+                scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs, self.max_codings,
+                find_device(self.device),
             )  # fmt: skip
         present = np.arange(len(sizes) + 1)
         coded = [
@@ -705,14 +728,15 @@ class SROSRClassifier(DictionaryClassifier):
             dictionary, self.rule_, self.n_repeats, self.holdout, self.max_codings,
             check_random_state(self.random_state),
         )  # fmt: skip
+        device = find_device(self.device)
         with one_blas_thread():
             never = find_landmarks(dictionary) if isinstance(calibration.rule, CalibratedRule) else None
-            tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs, never_tested=never)
+            tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs, never_tested=never, device=device)
             new_known = tester.test_known(splits, only=number)
             plan = tester.hold_out_known(folds, only=number)
             if isinstance(calibration.rule, CalibratedRule):
-                scorer = make_class_scorer(
-                    dictionary, self._class_scores, [held for _, held in plan], n_jobs=self.n_jobs
+                scorer = fit_scorer(
+                    dictionary, self._class_scores, [held for _, held in plan], n_jobs=self.n_jobs, device=device
                 )
             new_held_out = tester.build(
                 tester.encode(plan),

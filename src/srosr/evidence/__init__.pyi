@@ -7,9 +7,10 @@ from .class_scores import HoldOut as HoldOut
 from .class_subspaces import ClassSubspaces as ClassSubspaces
 from .coded_blocks import map_blocks as map_blocks
 from .coded_blocks import map_coded_blocks as map_coded_blocks
+from .device_evidence import DeviceGatherer as DeviceGatherer
+from .device_evidence import measure_hold_out as measure_hold_out
 from .landmark_scores import LandmarkScorer as LandmarkScorer
 from .landmark_scores import find_landmarks as find_landmarks
-from .landmark_scores import make_class_scorer as make_class_scorer
 from .landmark_view import LandmarkView as LandmarkView
 from .landmarks import Regression as Regression
 from .landmarks import RegressionSamples as RegressionSamples
@@ -19,6 +20,8 @@ from .residuals import sparsity_concentration as sparsity_concentration
 from .ridge import COLLABORATIVE_PENALTY as COLLABORATIVE_PENALTY
 from .ridge import compute_squared_distances as compute_squared_distances
 from .sampled_subspaces import SampledSubspaces as SampledSubspaces
+from .scorer_fits import fit_sampled_scorer as fit_sampled_scorer
+from .scorer_fits import fit_scorer as fit_scorer
 from .standardized import StandardizedColumns as StandardizedColumns
 from .table import DIRECTION as DIRECTION
 from .table import EVIDENCE as EVIDENCE

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..dictionary import Dictionary, Queries
 from .gaussian import GAUSSIAN_PENALTY, GaussianClasses
+from .landmarks import Regression
 from .neighbors import measure_nearest, measure_nearest_without
 from .ridge import COLLABORATIVE_PENALTY, DecayingSimilarity, RidgeRegression, compute_squared_distances
 from .standardized import StandardizedColumns
@@ -92,18 +93,36 @@ class ClassScorer:
         Atoms to be scored as if others were not in the dictionary; their scores are ``held_out``, one for each.
     """
 
+    collaborative: RidgeRegression | Regression
+    local: RidgeRegression | Regression
+    linear: RidgeRegression | Regression
+    standardized: RidgeRegression | Regression
+
     def __init__(self, dictionary: Dictionary, kinds: Sequence[str], hold_outs: Sequence[HoldOut] = ()) -> None:
-        self.kinds = tuple(kinds)
         self.held_out = [ClassScores() for _ in hold_outs]
-        self.class_of = dictionary.class_of
-        self.starts = np.array([part.start for part in dictionary.class_slices])
-        self.sizes = np.array([part.stop - part.start for part in dictionary.class_slices])
+        self._describe(dictionary, kinds)
         self._membership = np.zeros((dictionary.n_atoms, len(self.starts)))
         self._membership[np.arange(dictionary.n_atoms), self.class_of] = 1.0
         self._hold_outs = hold_outs
         self._prepare_kernel_scores(dictionary)
         self._prepare_feature_scores(dictionary)
         del self._hold_outs, self._membership
+
+    @classmethod
+    def restore(
+        cls, dictionary: Dictionary, kinds: Sequence[str], held_out: list[ClassScores], fitted: dict[str, Any]
+    ) -> ClassScorer:
+        """Rebuild a scorer from its attributes, fitted elsewhere."""
+        out = object.__new__(cls)
+        out._describe(dictionary, kinds)
+        vars(out).update(fitted, held_out=held_out)
+        return out
+
+    def _describe(self, dictionary: Dictionary, kinds: Sequence[str]) -> None:
+        self.kinds = tuple(kinds)
+        self.class_of = dictionary.class_of
+        self.starts = np.array([part.start for part in dictionary.class_slices])
+        self.sizes = np.array([part.stop - part.start for part in dictionary.class_slices])
 
     # -- preparation -------------------------------------------------------------------------------------
 
@@ -136,11 +155,11 @@ class ClassScorer:
     def _prepare_gaussian(self, gram: Array) -> None:
         # Relative to the mean square, so that very large or small features stay finite.
         self.unit = float(self.squares.mean()) or 1.0
-        self.linear = RidgeRegression(gram / self.unit, self._membership, GAUSSIAN_PENALTY)
-        self.gaussian = GaussianClasses(self.linear.totals, GAUSSIAN_PENALTY, self.sizes)
+        self.linear = linear = RidgeRegression(gram / self.unit, self._membership, GAUSSIAN_PENALTY)
+        self.gaussian = GaussianClasses(linear.totals, GAUSSIAN_PENALTY, self.sizes)
         if not self._hold_outs:
             return
-        ridge = self.linear.hold_out()
+        ridge = linear.hold_out()
         for out, held in zip(self.held_out, self._hold_outs, strict=True):
             scores, totals = ridge.score(held.removed)
             rows, present = np.searchsorted(held.removed, held.test), held.present

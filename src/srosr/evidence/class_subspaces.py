@@ -39,6 +39,17 @@ class ClassSubspaces:
         self._systems = [self._sum_up(k) for k in range(len(self._maps))]
         self._factors = [_factor(system, self.penalty) for system in self._systems]
 
+    @classmethod
+    def restore(
+        cls, dictionary: Dictionary, maps: list[tuple[IntArray, Array] | bool], factors: list[Array]
+    ) -> ClassSubspaces:
+        """Rebuild the distances of new samples from the description and the Cholesky factor of each class."""
+        out = object.__new__(cls)
+        out.dictionary, out.class_slices, out.squares = dictionary, dictionary.class_slices, dictionary.squared_norms
+        out.penalty = SUBSPACE_PENALTY * (float(out.squares.mean()) or 1.0)
+        out._maps, out._systems, out._factors = maps, [], [np.asfortranarray(factor) for factor in factors]
+        return out
+
     def _find_map(self, part: slice) -> tuple[IntArray, Array] | bool:
         """Return True for features, landmarks and their transform, or False for the Gram matrix of the class."""
         size, atoms = part.stop - part.start, self.dictionary.linear_atoms

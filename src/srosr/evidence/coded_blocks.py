@@ -65,7 +65,8 @@ def map_blocks(work: Callable[[Queries, Codes], T], queries: Queries, codes: Cod
 
 def _take_rows(codes: Codes, rows: slice) -> Codes:
     """Return the codes of some of the samples."""
-    return replace(codes, **{f.name: getattr(codes, f.name)[rows] for f in fields(codes) if f.name != "problem"})
+    values = {f.name: getattr(codes, f.name) for f in fields(codes) if f.name != "problem"}
+    return replace(codes, **{name: value[rows] for name, value in values.items() if value is not None})
 
 
 def _start_threads(n_jobs: int | None, n_blocks: int) -> ThreadPool:

@@ -26,7 +26,7 @@ from .neighbors import NearestInBlocks
 from .ridge import COLLABORATIVE_PENALTY
 from .sampled_subspaces import SampledSubspaces
 
-_REGRESSIONS = ("collaborative", "local", "gaussian", "standardized")
+REGRESSIONS = ("collaborative", "local", "gaussian", "standardized")
 # Atoms compared with samples at a time.
 _TILE = 8192
 
@@ -39,7 +39,7 @@ def make_class_scorer(
     dictionary: Dictionary, kinds: Sequence[str], hold_outs: Sequence[HoldOut] = (), *, n_jobs: int | None = None
 ) -> ClassScorer | LandmarkScorer:
     """Return what computes class scores: exactly over few atoms or a precomputed kernel, else with landmarks."""
-    if _is_exact(dictionary):
+    if is_exact(dictionary):
         return ClassScorer(dictionary, kinds, hold_outs)
     return LandmarkScorer.fit(dictionary, kinds, hold_outs, n_threads=int(effective_n_jobs(n_jobs)))
 
@@ -50,13 +50,13 @@ def find_landmarks(dictionary: Dictionary) -> IntArray:
     A held-out sample that is a landmark scores higher than a new sample: functions of the regression have a peak
     where it lies. There are none where scores are exact.
     """
-    if _is_exact(dictionary):
+    if is_exact(dictionary):
         return np.empty(0, np.int64)
     landmarks = choose_landmarks(dictionary.n_atoms, len(dictionary.class_slices))
     return landmarks if len(landmarks) < dictionary.n_atoms else landmarks[:0]  # with all of them scores are exact
 
 
-def _is_exact(dictionary: Dictionary) -> bool:
+def is_exact(dictionary: Dictionary) -> bool:
     """Return whether class scores are computed from matrices of all atoms by all atoms."""
     return dictionary.is_precomputed or dictionary.n_atoms <= EXACT_ATOMS
 
@@ -126,18 +126,7 @@ class LandmarkScorer:
             Whose scales are taken, instead of measuring those of the samples.
         n_threads : int
         """
-        n_classes = len(dictionary.class_slices)
-        if samples is None:
-            assert dictionary.rows is not None
-            rows, class_of, weights = dictionary.rows, dictionary.class_of, None
-            landmarks = choose_landmarks(dictionary.n_atoms, n_classes)
-        else:
-            rows, class_of, weights = samples
-            landmarks = choose_landmarks(dictionary.n_atoms, n_classes, least=SMALL_LANDMARKS)
-        if like is None:
-            view = LandmarkView.measure(dictionary, landmarks, rows, by_columns=bool(set(kinds) & set(NEED_FEATURES)))
-        else:
-            view = LandmarkView(dictionary, landmarks, like.width, like.unit, like.columns, like.row_width)
+        view, (rows, class_of, weights), sizes = prepare_landmarks(dictionary, kinds, samples, like)
         removed = [held.removed for held in hold_outs]
 
         def sum_up(kind: str, pool: ThreadPool) -> LandmarkRegression:
@@ -147,12 +136,11 @@ class LandmarkScorer:
                 removed, weights=weights, pool=pool,
             )  # fmt: skip
 
-        sizes = np.rint(np.bincount(class_of, weights, minlength=n_classes)).astype(np.int64)
         fitted: dict[str, Regression] = {}
         scores = [ClassScores() for _ in hold_outs]
         with ThreadPool(n_threads if n_threads > 1 else 0) as pool:
             # One kind after the other: the sums of one are all that is in memory.
-            for kind in [kind for kind in _REGRESSIONS if kind in kinds]:
+            for kind in [kind for kind in REGRESSIONS if kind in kinds]:
                 sums = sum_up(kind, pool)
                 fitted[kind] = sums.fit(with_totals=kind == "gaussian")  # only Gaussian classes use them
                 regress = partial(_regress_held_out, kind, sums, sizes, hold_outs, scores)
@@ -236,6 +224,29 @@ class LandmarkScorer:
         for tile in split_range(0, self.dictionary.n_atoms, _TILE):
             nearest.lower(widen(rounded @ self.rows[tile].T), self.row_squares[tile], tile)
         return nearest.finish()
+
+
+def prepare_landmarks(
+    dictionary: Dictionary, kinds: Sequence[str], samples: RegressionSamples | None, like: LandmarkView | None
+) -> tuple[LandmarkView, RegressionSamples, IntArray]:
+    """Return the landmarks and their scales, the samples that regressions are fitted to, and the sizes of the classes.
+
+    The arguments are those of :meth:`LandmarkScorer.fit`.
+    """
+    n_classes = len(dictionary.class_slices)
+    if samples is None:
+        assert dictionary.rows is not None
+        samples = RegressionSamples(dictionary.rows, dictionary.class_of)
+        landmarks = choose_landmarks(dictionary.n_atoms, n_classes)
+    else:
+        landmarks = choose_landmarks(dictionary.n_atoms, n_classes, least=SMALL_LANDMARKS)
+    if like is None:
+        by_columns = bool(set(kinds) & set(NEED_FEATURES))
+        view = LandmarkView.measure(dictionary, landmarks, samples.rows, by_columns=by_columns)
+    else:
+        view = LandmarkView(dictionary, landmarks, like.width, like.unit, like.columns, like.row_width)
+    sizes = np.rint(np.bincount(samples.class_of, samples.weights, minlength=n_classes)).astype(np.int64)
+    return view, samples, sizes
 
 
 def _regress_held_out(

@@ -34,8 +34,8 @@ from .ridge import solve_positive
 # Samples whose similarities to the landmarks are in memory at a time, and samples that a thread sums up.
 _BLOCK = 4096
 _PART = 4 * _BLOCK
-# Directions of the landmarks whose share of the largest eigenvalue is below this are rounding.
-_RANK = 1e-10
+#: Directions of the landmarks whose share of the largest eigenvalue is below this are rounding.
+RANK = 1e-10
 
 
 class RegressionSamples(NamedTuple):
@@ -53,7 +53,7 @@ class RegressionSamples(NamedTuple):
 def whiten(similarities: Array) -> Array:
     """Return T with :math:`TT^T` the pseudo-inverse of the similarities between landmarks, one column a direction."""
     values, vectors = linalg.eigh(similarities, check_finite=False)
-    kept = values > _RANK * max(float(values[-1]), 0.0)
+    kept = values > RANK * max(float(values[-1]), 0.0)
     return vectors[:, kept] / np.sqrt(values[kept])
 
 

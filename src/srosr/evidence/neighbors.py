@@ -17,10 +17,10 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .ridge import compute_squared_distances
 
-# Squared distances below this, relative to the squared length of the sample, are rounding: some hundred units in the
-# last place of double, or of single precision.
-_ROUNDING = 1e-13
-_SINGLE_ROUNDING = 5e-5
+#: Squared distances below this, relative to the squared length of the sample, are rounding: some hundred units in the
+#: last place of double, or of single precision.
+DOUBLE_ROUNDING = 1e-13
+SINGLE_ROUNDING = 5e-5
 
 
 def measure_nearest(squared_distances: Array, squares: Array, starts: IntArray) -> Array:
@@ -30,7 +30,7 @@ def measure_nearest(squared_distances: Array, squares: Array, starts: IntArray) 
     sorted by class.
     """
     least = np.minimum.reduceat(squared_distances, starts, axis=1)
-    return np.sqrt(np.where(least > _ROUNDING * squares[:, None], least, 0.0))
+    return np.sqrt(np.where(least > DOUBLE_ROUNDING * squares[:, None], least, 0.0))
 
 
 class NearestInBlocks:
@@ -49,7 +49,7 @@ class NearestInBlocks:
 
     def __init__(self, squares: Array, n_classes: int, class_of: IntArray, *, is_single: bool = False) -> None:
         self.squares, self.class_of = squares, class_of
-        self._rounding = _SINGLE_ROUNDING if is_single else _ROUNDING
+        self._rounding = SINGLE_ROUNDING if is_single else DOUBLE_ROUNDING
         self._least = np.full((len(squares), n_classes), np.inf)
 
     def lower(self, products: Array, atom_squares: Array, tile: slice, without: IntArray | None = None) -> None:

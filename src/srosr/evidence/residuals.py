@@ -23,10 +23,10 @@ from ..dictionary import Dictionary, Queries, widen
 # Samples whose Gram blocks are computed together where the Gram matrix is not stored.
 _BLOCK_ROWS = 256
 
-# Lengths below this are rounding: the ratio of two such lengths means nothing.
-_TINY = 1e-9
-# Residuals closer to the smallest than this share of the sample's length equal it but for rounding.
-_TIE = 1e-10
+#: Lengths below this are rounding: the ratio of two such lengths means nothing.
+TINY = 1e-9
+#: Residuals closer to the smallest than this share of the sample's length equal it but for rounding.
+TIE = 1e-10
 
 
 def class_residuals(X: Any, codes: Any, dictionary: Dictionary) -> Array:
@@ -136,7 +136,7 @@ def compute_residuals(queries: Queries, x: sparse.csr_array, dictionary: Diction
     squares = queries.squared_norms[:, None] - 2.0 * linear + _compute_quadratic(x, dictionary)
     residuals = np.sqrt(np.maximum(squares, 0.0))
     least = residuals.min(axis=1, keepdims=True)
-    return np.where(residuals <= least + _TIE * np.sqrt(queries.squared_norms[:, None]), least, residuals)
+    return np.where(residuals <= least + TIE * np.sqrt(queries.squared_norms[:, None]), least, residuals)
 
 
 def compute_concentration(x: sparse.csr_array, dictionary: Dictionary) -> Array:
@@ -155,7 +155,7 @@ def compute_concentration(x: sparse.csr_array, dictionary: Dictionary) -> Array:
 def divide_smallest_two(lengths: Array) -> Array:
     """Divide the smallest length of each row by the second smallest; 1 where both are rounding."""
     best = np.partition(lengths, 1, axis=1)
-    return np.divide(best[:, 0], best[:, 1], out=np.ones(len(lengths)), where=best[:, 1] > _TINY)
+    return np.divide(best[:, 0], best[:, 1], out=np.ones(len(lengths)), where=best[:, 1] > TINY)
 
 
 def _check_codes(codes: Any, dictionary: Dictionary) -> sparse.csr_array:

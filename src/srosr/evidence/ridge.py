@@ -50,6 +50,13 @@ class DecayingSimilarity:
         mean = float(2.0 * (n * squares.sum() - gram.sum())) / max(n * (n - 1), 1)
         self.width = mean if mean > 0 else 1.0
 
+    @classmethod
+    def restore(cls, squares: Array, width: float) -> DecayingSimilarity:
+        """Rebuild similarities from the squared lengths of the atoms and their mean squared distance."""
+        out = object.__new__(cls)
+        out.squares, out.width = squares, width
+        return out
+
     def compare(self, squared_distances: Array) -> Array:
         """Return the similarities at squared distances, as a new array."""
         return compare_at(squared_distances, self.width)

@@ -36,6 +36,13 @@ class Subspaces:
             linalg.cholesky(_penalize(dictionary, part), lower=True, check_finite=False) for part in self.class_slices
         ]
 
+    @classmethod
+    def restore(cls, dictionary: Dictionary, factors: list[Array]) -> Subspaces:
+        """Rebuild the distances from the Cholesky factors of the classes."""
+        out = object.__new__(cls)
+        out.class_slices, out.factors = dictionary.class_slices, [np.asfortranarray(factor) for factor in factors]
+        return out
+
     def measure(self, queries: Queries) -> Array:
         """Compute the distances, (n_samples, n_classes)."""
         explained = np.empty((len(queries), len(self.class_slices)))

@@ -72,8 +72,8 @@ LEAST_SQUARES = EVIDENCE[5:8]
 FIRST_EVIDENCE = EVIDENCE[:8]
 # The kind of class score from which each kind of evidence is computed.
 _SOURCE = {name: name.removesuffix("_margin") for name in EVIDENCE[5:]} | {"margin": "collaborative"}
-# Squares from Gram quantities are good to about this, relative to the squared length of the sample.
-_ROUNDING = 1e-12
+#: Squares from Gram quantities are good to about this, relative to the squared length of the sample.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,4 +208,4 @@ def _fill_top(scores: Array, largest: Array, margin: Array) -> None:
 def _compute_surplus(matched: Array, residual: Array, squares: Array) -> Array:
     """Compute the root of a difference of squares, 0 where it is within their rounding."""
     gain = matched**2 - residual**2
-    return np.sqrt(np.where(gain > _ROUNDING * squares, gain, 0.0))
+    return np.sqrt(np.where(gain > ROUNDING * squares, gain, 0.0))

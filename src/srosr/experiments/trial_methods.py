@@ -30,7 +30,7 @@ POST_FIT_PARAMETERS = ("threshold", "target_rejection", "per_class", "risk_weigh
 #: Parameters that take effect once all samples of a fit have been coded.
 RULE_PARAMETERS = ("rule", "tail_size")
 #: Parameters that the experiment sets itself.
-RESERVED_PARAMETERS = ("random_state", "n_jobs", "verbose", "unknown_label")
+RESERVED_PARAMETERS = ("random_state", "n_jobs", "device", "verbose", "unknown_label")
 
 
 def make_classifier(setting: MethodSetting, seed: int) -> OpenSetClassifier:

@@ -28,6 +28,8 @@ def get_settings(clf: OpenSetClassifier) -> dict[str, Any]:
     seed = parameters["random_state"]
     parameters["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     del parameters["unknown_label"]
+    # Nor is the device: a model fitted on a GPU is read where there is none.
+    parameters.pop("device", None)
     if isinstance(clf, DictionaryClassifier):
         if not isinstance(clf.dictionary_.kernel, str):
             raise ValueError(

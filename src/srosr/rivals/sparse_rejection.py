@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._support.array_types import AnyArray, Array
+from .._support.devices import find_device
 from .._support.parameter_checks import check_count
 from .._support.threads import one_blas_thread
 from ..classifiers import DictionaryClassifier
@@ -60,6 +61,8 @@ class SparseRejection(DictionaryClassifier):
         classes: the smallest number minus one, "__unknown__").
     n_jobs : int, optional
         Threads over samples.
+    device : {"cpu", "cuda", "auto"} or torch.device, default "cpu"
+        Where samples are coded, as for :class:`SROSRClassifier`.
     random_state : int, RandomState or None
         Seed of the splits.
     """
@@ -83,6 +86,7 @@ class SparseRejection(DictionaryClassifier):
     risk_weight: float = 1.0
     unknown_label: Any = None
     n_jobs: int | None = None
+    device: Any = "cpu"
     random_state: Any = None
 
     # -- learning ----------------------------------------------------------------------------------------
@@ -95,7 +99,7 @@ class SparseRejection(DictionaryClassifier):
         splits = list(draw_cross_splits(slices, len(left_out), HOLDOUT, rng))
         splits = add_only_samples(splits, left_out, dictionary.class_of)
         with one_blas_thread():
-            tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs)
+            tester = CrossTester(dictionary, self._problem, n_jobs=self.n_jobs, device=find_device(self.device))
             cross_tests = tester.test_known(folds), tester.test_simulated(splits, left_out)
         self._learn(dictionary, cross_tests)
 
@@ -153,7 +157,7 @@ class SCIRejection(SparseRejection):
         What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
         When a sample is rejected: as there.
-    unknown_label, n_jobs, random_state :
+    unknown_label, n_jobs, device, random_state :
         As there.
 
     References
@@ -187,7 +191,7 @@ class RatioRejection(SparseRejection):
         What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
         When a sample is rejected: as there.
-    unknown_label, n_jobs, random_state :
+    unknown_label, n_jobs, device, random_state :
         As there.
 
     References
@@ -220,7 +224,7 @@ class NaiveRejection(SparseRejection):
         What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
         When a sample is rejected: as there.
-    unknown_label, n_jobs, random_state :
+    unknown_label, n_jobs, device, random_state :
         As there.
 
     References

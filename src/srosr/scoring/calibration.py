@@ -14,7 +14,7 @@ from .._support.threads import one_blas_thread, progress_bar
 from ..coding import Problem
 from ..dictionary import Dictionary
 from ..distributed import DaskCluster
-from ..evidence import EVIDENCE, ClassFusion, ClassScorer, LandmarkScorer, find_landmarks, make_class_scorer
+from ..evidence import EVIDENCE, ClassFusion, ClassScorer, LandmarkScorer, find_landmarks, fit_scorer
 from ..exceptions import CalibrationWarning, warn
 from ..tails import SplicedDistribution
 from .class_weights import fit_class_fusion
@@ -139,11 +139,13 @@ def calibrate(
     progress: bool,
     max_codings: int | None = None,
     cluster: DaskCluster | None = None,
+    device: Any = None,
 ) -> tuple[Calibration, ClassScorer | LandmarkScorer | None]:
     """Run the three passes over a dictionary and fit tails, fusions and distribution.
 
     A pass codes at most ``max_codings`` samples. If that is not enough for the first pass, which only serves the tails,
-    the rule "calibrated" fits these to the third pass instead. With a ``cluster`` its workers code. ``class_scores``
+    the rule "calibrated" fits these to the third pass instead. With a ``cluster`` its workers code; else samples are
+    coded on the ``device``, a ``torch.device``, unless it is None. Class scores are computed there. ``class_scores``
     are the kinds that ``evidence`` and the labels need, ``by_residual`` whether candidates are those of the smallest
     residual. Also returns what computes these class scores of new samples, with the rule "calibrated".
     """
@@ -154,21 +156,22 @@ def calibrate(
     if rule != "calibrated":
         # The paper's rules need the second and the third pass only for thresholds that are not numbers.
         with one_blas_thread(), progress_bar(sum(map(len, splits)) if progress else None) as bar:
-            known = _make_tester(dictionary, problem, n_jobs, bar, cluster).test_known(splits)
-        later = partial(DeferredCrossTest, dictionary, problem, n_jobs)
+            known = _make_tester(dictionary, problem, n_jobs, bar, cluster, device).test_known(splits)
+        name = "cpu" if device is None else str(device)
+        later = partial(DeferredCrossTest, dictionary, problem, n_jobs, device=name)
         done = conclude(
-            known, later(simulated_splits, left_out), later(folds), sizes, rule=rule, evidence=evidence,
-            tail_size=tail_size, weight=weight,
+            known, later(splits=simulated_splits, left_out=left_out), later(splits=folds), sizes, rule=rule,
+            evidence=evidence, tail_size=tail_size, weight=weight,
         )  # fmt: skip
         return done, None
     landmarks = find_landmarks(dictionary)
     total = sum(int((~np.isin(held, landmarks)).sum()) for held in (*splits, *folds, *simulated_splits))
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
-        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster, landmarks)
+        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster, device, landmarks)
         known = tester.test_known(splits)
         plans = [tester.hold_out_simulated(simulated_splits, left_out), tester.hold_out_known(folds)]
         hold_outs = [held for plan in plans for _, held in plan]
-        scorer = make_class_scorer(dictionary, class_scores, hold_outs, n_jobs=n_jobs)
+        scorer = fit_scorer(dictionary, class_scores, hold_outs, n_jobs=n_jobs, device=device)
         both = tester.encode([held for plan in plans for held in plan])
         coded = [both[: len(plans[0])], both[len(plans[0]) :]]
         fusion = None
@@ -244,13 +247,13 @@ def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
 
 
 def _make_tester(
-    dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any, cluster: DaskCluster | None,
+    dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any, cluster: DaskCluster | None, device: Any,
     never_tested: IntArray | None = None,
 ) -> CrossTester:  # fmt: skip
     done = None if bar is None else lambda n: bar(slice(0, n))
     return CrossTester(
-        dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster, never_tested=never_tested
-    )  # fmt: skip
+        dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster, never_tested=never_tested, device=device
+    )
 
 
 def _fuse_class_scores(

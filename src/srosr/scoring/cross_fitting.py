@@ -28,6 +28,7 @@ from ..evidence import (
     HoldOut,
     LandmarkScorer,
     RegressionSamples,
+    fit_sampled_scorer,
     map_coded_blocks,
     measure_codes,
 )
@@ -69,8 +70,12 @@ def cross_fit(
     n_jobs: int | None,
     progress: bool,
     cluster: DaskCluster | None = None,
+    device: Any = None,
 ) -> Calibration:
-    """Calibrate the rule of a small dictionary; ``whole`` is that of all samples, the rest as for ``calibrate``."""
+    """Calibrate the rule of a small dictionary; ``whole`` is that of all samples, the rest as for ``calibrate``.
+
+    Atoms are found without the ``device``.
+    """
     class_of, slices = whole.class_of, whole.class_slices
     repeats = min(max(round(ENOUGH_SAMPLES / whole.n_atoms), 1), MOST_REPEATS)
     first, *others = [list(draw_folds(slices, rng, N_FOLDS)) for _ in range(repeats)]
@@ -87,7 +92,7 @@ def cross_fit(
     total = sum(map(len, known)) + sum(map(len, simulated))
     with ExitStack() as stack, one_blas_thread(), progress_bar(total if progress else None) as bar:
         done = None if bar is None else lambda n: bar(slice(0, n))
-        assessor = _Assessor(whole, problem, class_scores, n_jobs)
+        assessor = _Assessor(whole, problem, class_scores, n_jobs, None if cluster is not None else device)
         n_threads = min(int(effective_n_jobs(n_jobs)), len(folds))
         pool = stack.enter_context(ThreadPool(n_threads if n_threads > 1 else 0))
         simulations = list(zip(simulated, left_out, strict=True))
@@ -158,8 +163,10 @@ class _Assessor:
         problem: Problem,
         class_scores: tuple[str, ...],
         n_jobs: int | None,
+        device: Any = None,
     ) -> None:
         self.whole, self.problem, self.class_scores, self.n_jobs = whole, problem, class_scores, n_jobs
+        self.device = device
         self.squares, self.class_of = whole.squared_norms, whole.class_of
 
     def on_one_thread(self) -> _Assessor:
@@ -180,9 +187,8 @@ class _Assessor:
         if len(self.class_scores) > 1:
             fitted = kept[np.isin(self.class_of[kept], present)]
             samples = RegressionSamples(rows[fitted], np.searchsorted(present, self.class_of[fitted]))
-            n_threads = int(effective_n_jobs(self.n_jobs))
-            scorer = LandmarkScorer.fit(part, self.class_scores, samples=samples, n_threads=n_threads)
-        measures, scores = assess_rows(part, scorer, rows[test], self.problem, self.n_jobs, done)
+            scorer = fit_sampled_scorer(part, self.class_scores, samples, n_jobs=self.n_jobs, device=self.device)
+        measures, scores = assess_rows(part, scorer, rows[test], self.problem, self.n_jobs, done, self.device)
         return [_Assessed(CodedHoldOut(HoldOut(test, test, present), repeat, measures), scores)]
 
 
@@ -193,8 +199,13 @@ def assess_rows(
     problem: Problem,
     n_jobs: int | None,
     done: Callable[[int], None] | None = None,
+    device: Any = None,
 ) -> tuple[CodeMeasures, ClassScores]:
-    """Code and score rows over a dictionary."""
+    """Code and score rows over a dictionary, on a ``torch.device`` unless that is None."""
+    if device is not None:
+        from ..evidence import DeviceGatherer
+
+        return DeviceGatherer(part, problem, device, scorer, n_jobs=n_jobs).measure(rows, done)
     measured = map_coded_blocks(partial(_measure, part, scorer), rows, part, problem, n_jobs, done)
     measures = CodeMeasures.concatenate([one for one, _ in measured])
     return measures, ClassScores.concatenate([one for _, one in measured])

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import Array, IntArray
+from .._support.devices import find_device
 from .._support.threads import one_blas_thread
 from ..coding import Problem, gram_wanted, sparse_encode
 from ..dictionary import Dictionary, wrap_queries
@@ -35,6 +36,7 @@ from ..evidence import (
     map_coded_blocks,
     measure_codes,
 )
+from ..exceptions import DeviceError
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class CrossTester:
 
     A large dictionary needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
     With a ``cluster`` its workers code them, to the same bits on the same kind of processor with the same libraries.
-    Atoms ``never_tested`` are held out with the others, but not coded.
+    Atoms ``never_tested`` are held out with the others, but not coded. With a ``device``, a ``torch.device``, they are
+    coded there.
     """
 
     def __init__(
@@ -146,13 +149,14 @@ class CrossTester:
         done: Callable[[int], None] | None = None,
         cluster: DaskCluster | None = None,
         never_tested: IntArray | None = None,
+        device: Any = None,
     ) -> None:
         self.dictionary, self.problem, self.n_jobs, self.done = dictionary, problem, n_jobs, done
-        self.cluster = cluster
+        self.cluster, self.device = cluster, device
         self.class_of = dictionary.class_of
         self.n_classes = len(dictionary.class_slices)
         self.by_blocks = not dictionary.has_gram and not gram_wanted(dictionary, problem)
-        if not self.by_blocks:
+        if not self.by_blocks and device is None:
             _ = dictionary.gram  # squared lengths are its diagonal, to the bit, once it has been computed
         self.squares = dictionary.squared_norms
         self.is_tested = self.squares > 0
@@ -192,6 +196,8 @@ class CrossTester:
                 lambda held: len(held.test), self.done,
             )  # fmt: skip
             return [CodedHoldOut(held, i, measures) for (i, held), measures in zip(hold_outs, measured, strict=True)]
+        if self.device is not None:
+            return self._encode_on_device(hold_outs)
         out = []
         for repeat, held in hold_outs:
             train = np.delete(np.arange(self.dictionary.n_atoms), held.removed)
@@ -206,6 +212,16 @@ class CrossTester:
                     self.done(len(held.test))
             out.append(CodedHoldOut(held, repeat, measures))
             del part  # with its Gram matrix, before there is another
+        return out
+
+    def _encode_on_device(self, hold_outs: Sequence[tuple[int, HoldOut]]) -> list[CodedHoldOut]:
+        from ..dictionary import put_on_device
+        from ..evidence import measure_hold_out
+
+        whole, out = put_on_device(self.dictionary, self.device), []
+        for repeat, held in hold_outs:
+            measures = measure_hold_out(whole, held.test, held.removed, self.problem, self.done, n_jobs=self.n_jobs)
+            out.append(CodedHoldOut(held, repeat, measures))
         return out
 
     def _measure_by_blocks(self, test: IntArray, part: Dictionary) -> CodeMeasures:
@@ -275,19 +291,27 @@ def run_on_cluster(
 
 @dataclass(frozen=True, eq=False)
 class DeferredCrossTest:
-    """A cross-test that runs at its first use; its splits are fixed, so the result does not depend on when."""
+    """A cross-test that runs at its first use; its splits are fixed, so the result does not depend on when.
+
+    It runs on the ``device`` of that name, or without one if it is gone by then.
+    """
 
     dictionary: Dictionary
     problem: Problem
     n_jobs: int | None
     splits: list[IntArray]
     left_out: list[IntArray] | None = None
+    device: str = "cpu"
 
     @cached_property
     def result(self) -> CrossTest:
         """The cross-test, run now if it has not been."""
+        try:
+            device = find_device(self.device)
+        except DeviceError:
+            device = None
         with one_blas_thread():
-            tester = CrossTester(self.dictionary, self.problem, n_jobs=self.n_jobs)
+            tester = CrossTester(self.dictionary, self.problem, n_jobs=self.n_jobs, device=device)
             if self.left_out is None:
                 return tester.test_known(self.splits)
             return tester.test_simulated(self.splits, self.left_out)

@@ -1,0 +1,50 @@
+"""Fit class scores where they are to be computed: with NumPy's arrays, or on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from joblib import effective_n_jobs
+
+from ..dictionary import Dictionary
+from .class_scores import ClassScorer, HoldOut
+from .landmark_scores import LandmarkScorer, is_exact, make_class_scorer
+from .landmark_view import LandmarkView
+from .landmarks import RegressionSamples
+
+
+def fit_scorer(
+    dictionary: Dictionary,
+    kinds: Sequence[str],
+    hold_outs: Sequence[HoldOut] = (),
+    *,
+    n_jobs: int | None = None,
+    device: Any = None,
+) -> ClassScorer | LandmarkScorer:
+    """Return :func:`.make_class_scorer`, fitted on a ``torch.device`` unless that is None."""
+    if device is None:
+        return make_class_scorer(dictionary, kinds, hold_outs, n_jobs=n_jobs)
+    from .device_fits import fit_class_scorer, fit_landmark_scorer
+
+    if is_exact(dictionary):
+        return fit_class_scorer(dictionary, kinds, hold_outs, device)
+    return fit_landmark_scorer(dictionary, kinds, hold_outs, device=device)
+
+
+def fit_sampled_scorer(
+    dictionary: Dictionary,
+    kinds: Sequence[str],
+    samples: RegressionSamples,
+    *,
+    like: LandmarkView | None = None,
+    n_jobs: int | None = None,
+    device: Any = None,
+) -> LandmarkScorer:
+    """Return :meth:`LandmarkScorer.fit` to samples of which the atoms are a selection, fitted on a device if given."""
+    if device is None:
+        n_threads = int(effective_n_jobs(n_jobs))
+        return LandmarkScorer.fit(dictionary, kinds, samples=samples, like=like, n_threads=n_threads)
+    from .device_fits import fit_landmark_scorer
+
+    return fit_landmark_scorer(dictionary, kinds, device=device, samples=samples, like=like)
