@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._support.messages import join_names
-from .console import json_option, show_warnings
+from .console import device_option, json_option, show_warnings
+from .decision_output import set_device
 from .errors import InputError, convert_errors, name_errors
 from .input_data import data_options, is_picture_data, open_for_model, prepare_features
 from .models import load_srosr_classifier, output_option, save_changed_model
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
 @click.option("--recalibrate", is_flag=True, help="Code all held-out samples again, as fitting with the class would.")
 @data_options(model=True)
 @output_option
+@device_option()
 @json_option
 def add_class(
-    model: Path, data: str, name: str, recalibrate: bool, options: ReadOptions, output: Path | None, as_json: bool
-) -> None:
+    model: Path, data: str, name: str, recalibrate: bool, options: ReadOptions, output: Path | None, device: str,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Add a class to a model without fitting it again.
 
     DATA has samples of the new class, with the features of the model's training data: a table, arrays, or a folder of
@@ -45,6 +48,7 @@ def add_class(
     if output is not None:
         check_model_path(output, data)
     clf = load_srosr_classifier(model, "add-class")
+    set_device(clf, device)
     with convert_errors():
         X, files = _read_samples(clf, data, name, options)
     label = _convert_label(name, clf, model)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..exceptions import DeviceError
 
 #: Commands in the order of their use, with their lines in the list of commands. Each is a function in a module of its
 #: name, with underscores for hyphens.
@@ -61,6 +62,10 @@ class _Commands(click.Group):
 
             silence_stdout()
             return None
+        except DeviceError as error:  # it was there when the command began
+            from .errors import InputError
+
+            raise InputError(str(error)) from None
         except OSError as error:  # of standard output, for example, if the disk is full
             from .errors import InputError
 

@@ -43,6 +43,15 @@ def jobs_option(meaning: str = "Number of threads.") -> Any:
     return click.option("--jobs", type=click.IntRange(1), help=f"{meaning}  [one per core]")
 
 
+def device_option() -> Any:
+    """Return the option --device."""
+    return click.option(
+        "--device", default="cpu", show_default=True, metavar="NAME",
+        help="Where to code samples: cpu; cuda, an NVIDIA GPU, by PyTorch (cuda:1 is the second); or auto, the GPU if "
+        "there is one.",
+    )  # fmt: skip
+
+
 def out() -> Console:
     """Return standard output as a console, with colors only on a terminal."""
     from rich.console import Console

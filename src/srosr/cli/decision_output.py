@@ -8,7 +8,7 @@ from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from .errors import InputError, end_sentence
+from .errors import InputError, check_device_option, end_sentence
 from .input_data import read_batches
 
 if TYPE_CHECKING:
@@ -50,18 +50,21 @@ def _start_deciding(
 ) -> Iterator[Iterator[tuple[Rows, Decisions, float | None]]]:
     """Give batches of rows, the decisions on them, and the share of the file up to their end.
 
-    Several batches are decided at a time, each on one thread, while others are read and written. Where one may not read
-    ahead, or there is a single batch, its rows are divided among the threads.
+    Several batches are decided at a time, each on one thread, while others are read and written; on a device one after
+    the other. Where one may not read ahead, or there is a single batch, its rows are divided among the threads.
     """
     from joblib import effective_n_jobs
 
+    from .._support.devices import find_device
     from .._support.threads import ThreadPool, map_ahead
 
     batches = ((rows, X, source.fraction) for rows, X in read_batches(clf, source))
     n_threads = int(effective_n_jobs(getattr(clf, "n_jobs", 1))) if source.may_read_ahead else 1
     first = list(islice(batches, 2 if n_threads > 1 else 0))
     decider = copy(clf)
-    if len(first) == 2:
+    if len(first) == 2 and find_device(getattr(clf, "device", "cpu")) is not None:
+        n_threads = 1
+    elif len(first) == 2:
         decider.n_jobs = 1  # type: ignore[attr-defined]
     else:
         n_threads = 0
@@ -101,6 +104,17 @@ def _find_error(clf: OpenSetClassifier, X: Any) -> int:
         else:
             first = middle
     return first
+
+
+def set_device(clf: OpenSetClassifier, device: str) -> None:
+    """Give a classifier its device; raise if it is not there, or if the method codes nothing."""
+    found = check_device_option(device)
+    if hasattr(clf, "device"):
+        clf.device = device
+    elif found is not None and device != "auto":
+        from ..rivals import method_name
+
+        raise InputError(f"--device {device}: {method_name(clf)} codes no samples and runs on the CPU; leave it out.")
 
 
 def set_threads(clf: OpenSetClassifier, jobs: int | None) -> None:

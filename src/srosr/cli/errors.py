@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -29,6 +30,19 @@ class InputError(click.ClickException):
     def __init__(self, message: str) -> None:
         # A name with a line break in it must not make two lines of a sentence.
         super().__init__(escape_unprintable(message))
+
+
+def check_device_option(device: str) -> Any:
+    """Return the ``torch.device`` of the option --device, None for the CPU; raise if there is no such device."""
+    from .._support.devices import find_device
+    from ..exceptions import DeviceError
+
+    try:
+        return find_device(device)
+    except DeviceError as error:
+        raise InputError(str(error).replace(f"device={device!r}", f"--device {device}")) from None
+    except ValueError as error:
+        raise InputError(f"--{error}") from None
 
 
 @contextmanager

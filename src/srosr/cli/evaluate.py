@@ -13,9 +13,19 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of, list_names
-from .console import err, jobs_option, json_option, print_facts, print_json, progress, quiet_option, seed_option
+from .console import (
+    device_option,
+    err,
+    jobs_option,
+    json_option,
+    print_facts,
+    print_json,
+    progress,
+    quiet_option,
+    seed_option,
+)
 from .console import out as stdout
-from .decision_output import decide_rows
+from .decision_output import decide_rows, set_device, set_threads
 from .errors import convert_errors, name_errors
 from .input_data import data_options, open_for_model, read_batches
 from .models import load_model
@@ -52,6 +62,7 @@ _WIDE = 240
 @data_options(model=True)
 @seed_option("Seed of the bootstrap intervals.")
 @jobs_option()
+@device_option()
 @json_option
 @quiet_option
 def evaluate(
@@ -63,6 +74,7 @@ def evaluate(
     options: ReadOptions,
     seed: int,
     jobs: int | None,
+    device: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -94,8 +106,8 @@ def evaluate(
         if out is not None:
             stack.enter_context(prepare_folder(out))
         clf = load_model(model)
-        if hasattr(clf, "n_jobs"):
-            clf.n_jobs = jobs or -1
+        set_threads(clf, jobs)
+        set_device(clf, device)
         source = open_for_model(clf, data, options, labels="required")
         found = _evaluate(clf, source, unknown or None, seed, shown=not (quiet or as_json))
         notes = [*source.notes, *find_remarks(found, unknown or None, source.name)]

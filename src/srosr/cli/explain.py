@@ -11,9 +11,9 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import did_you_mean
-from .console import json_option, print_facts, print_json
+from .console import device_option, json_option, print_facts, print_json
 from .console import out as stdout
-from .decision_output import make_sample_error
+from .decision_output import make_sample_error, set_device
 from .errors import InputError, convert_errors
 from .input_data import data_options, is_picture_data, open_for_model, read_batches
 from .models import load_model
@@ -41,6 +41,7 @@ _MOST_PICTURES = 6
 )  # fmt: skip
 @click.option("--no-figure", is_flag=True, help="Print the explanation only.")
 @data_options(labels=False, model=True)
+@device_option()
 @json_option
 def explain(
     model: Path,
@@ -50,6 +51,7 @@ def explain(
     out: Path,
     no_figure: bool,
     options: ReadOptions,
+    device: str,
     as_json: bool,
 ) -> None:
     """Explain, in words and in a figure, why a row is recognized or rejected.
@@ -71,6 +73,7 @@ def explain(
     if not no_figure:
         check_figure_path(out, "--out", data, model)
     clf = load_model(model)
+    set_device(clf, device)
     with convert_errors():
         # A value missing in another row must not prevent the explanation of this one.
         source = open_for_model(clf, data, options if is_picture_data(data) else replace(options, drop_missing=True))

@@ -12,6 +12,7 @@ import click
 
 from .._support.messages import choose_from, count_of, list_names
 from .console import (
+    device_option,
     err,
     jobs_option,
     json_option,
@@ -23,7 +24,7 @@ from .console import (
     seed_option,
     show_warnings,
 )
-from .errors import InputError, convert_errors, end_sentence, escape_unprintable, name_errors
+from .errors import InputError, check_device_option, convert_errors, end_sentence, escape_unprintable, name_errors
 from .input_data import (
     FeatureOptions,
     check_options,
@@ -88,6 +89,7 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 )
 @seed_option("Seed of the splits.")
 @jobs_option()
+@device_option()
 @json_option
 @quiet_option
 def fit(
@@ -112,6 +114,7 @@ def fit(
       srosr fit embeddings.npy --labels names.txt --target-rejection 0.01
       srosr fit arrays.npz --method w-svm
       srosr fit many.parquet --atoms-per-class 0.1           a tenth of the atoms: a smaller, faster model
+      srosr fit many.parquet --device cuda                   on an NVIDIA GPU; the model file is the same on any machine
       srosr fit photos/ --features pyramid
       srosr fit faces/ --features pixels --size 48x42
     """
@@ -194,6 +197,8 @@ def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
         chosen["atoms"] = _parse_atoms(settings["atoms"])
     if "n_jobs" in there:
         chosen["n_jobs"] = settings["jobs"] or -1
+    if check_device_option(settings["device"]) is not None and ("device" in there or settings["device"] != "auto"):
+        chosen["device"] = settings["device"]
     for key in chosen:
         if key not in there:
             renamed = {"problem": "--alpha and --epsilon", "atoms": "--atoms-per-class"}

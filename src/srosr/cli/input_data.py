@@ -240,9 +240,14 @@ def compute_column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
 def choose_batch_size(clf: OpenSetClassifier) -> int:
     """Return how many rows to predict at a time, so that what is computed for them stays within some 50 MB.
 
-    It is a multiple of the rows that BLAS multiplies at a time, on which last bits depend.
+    It is a multiple of the rows that BLAS multiplies at a time, on which last bits depend. A device takes more of them,
+    and what is computed stays there.
     """
+    from .._support.devices import find_device
     from ..rivals import PairwiseSVM
+
+    if find_device(getattr(clf, "device", "cpu")) is not None:
+        return int(min(max(2**25 // clf.n_features_in_ // 64 * 64, 64), 65536))
 
     dictionary = getattr(clf, "dictionary_", None)
     related = getattr(clf, "samples_", None)

@@ -13,8 +13,8 @@ import click
 
 from .._support.atomic_files import open_atomically
 from .._support.messages import count_of
-from .console import err, jobs_option, progress, quiet_option
-from .decision_output import set_threads, write_decisions
+from .console import device_option, err, jobs_option, progress, quiet_option
+from .decision_output import set_device, set_threads, write_decisions
 from .errors import InputError, convert_errors
 from .input_data import data_options, open_for_model
 from .models import load_model
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @data_options(labels=False, model=True, keep=True)
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object per row instead of CSV.")
 @jobs_option()
+@device_option()
 @click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -54,6 +55,7 @@ def predict(
     options: ReadOptions,
     as_json: bool,
     jobs: int | None,
+    device: str,
     cluster: str | None,
     overwrite: bool,
     quiet: bool,
@@ -80,6 +82,7 @@ def predict(
       srosr predict model.srosr new.csv --keep id -o decisions.csv
       zcat big.csv.gz | srosr predict model.srosr - | grep rejected
       srosr predict model.srosr photos/ --json
+      srosr predict model.srosr big.parquet -o decisions.parquet --device cuda
       srosr predict model.srosr days/ -o decisions/              a folder of tables
       srosr predict model.srosr 'days/2026-*.csv.gz' -o decisions/ --cluster tcp://10.0.0.5:8786
     """
@@ -91,9 +94,14 @@ def predict(
             raise InputError("--json is for one file: the decisions on a table in parts are Parquet files.")
         if cluster is not None and jobs is not None:
             raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
+        if cluster is not None and device != "cpu":
+            raise InputError("--device and --cluster exclude each other: workers of a cluster code on the CPU.")
         from .predict_parts import predict_parts
 
-        predict_parts(model, data, parts, output, options, jobs=jobs, cluster=cluster, overwrite=overwrite, quiet=quiet)
+        predict_parts(
+            model, data, parts, output, options, jobs=jobs, device=device, cluster=cluster, overwrite=overwrite,
+            quiet=quiet,
+        )  # fmt: skip
         return
     if cluster is not None or overwrite:
         option = "--overwrite" if cluster is None else "--cluster"
@@ -111,6 +119,7 @@ def predict(
         check_output_path(output, "decisions", "-o", data, model)
     clf = load_model(model)
     set_threads(clf, jobs)
+    set_device(clf, device)
     with convert_errors():
         source = open_for_model(clf, data, options)
         # On a terminal the decisions themselves show the progress.

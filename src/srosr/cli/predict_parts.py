@@ -19,7 +19,7 @@ import click
 from .._support.atomic_files import make_folder, remove_leftovers
 from .._support.messages import count_of
 from .console import Progress, err, progress
-from .decision_output import set_threads
+from .decision_output import set_device, set_threads
 from .errors import InputError, convert_errors, name_errors
 from .input_data import check_options, check_takes_files, check_takes_tables
 from .models import load_model
@@ -80,6 +80,7 @@ def predict_parts(
     options: ReadOptions,
     *,
     jobs: int | None,
+    device: str,
     cluster: str | None,
     overwrite: bool,
     quiet: bool,
@@ -98,6 +99,7 @@ def predict_parts(
     try:
         with convert_errors(ExecutorError):
             clf, digest = _load(model)
+            set_device(clf, device)
             check_takes_files(clf, data)
             check_takes_tables(clf, data)
             plan = _plan(parts, folder, model, digest, options, overwrite)
