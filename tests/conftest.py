@@ -5,7 +5,8 @@ The default run leaves out the tests marked ``slow`` and tries a quarter of the 
 
 ``SROSR_DATA_DIR`` names the folder of data sets. A test that asks for the fixture ``data_dir`` is marked
 ``realdata``. Without the folder such tests are skipped with the reason; with ``SROSR_REQUIRE_DATA=1``,
-which continuous integration sets where it has the data, a skipped ``realdata`` test is a failed one.
+which continuous integration sets where it has the data, a skipped ``realdata`` test is a failed one. Tests of coding on
+a device are skipped without PyTorch and Triton, unless ``SROSR_REQUIRE_TORCH=1``.
 """
 
 import os
@@ -14,6 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from scale import FULL
+
+if os.environ.get("SROSR_REQUIRE_TORCH") == "1":
+    import torch  # noqa: F401
+    import triton  # noqa: F401
 
 # What a minute can tell of another Python or of old libraries: public names, coder, the promises of every family of
 # classifiers, thresholds, metrics, files of all kinds, the command line.
