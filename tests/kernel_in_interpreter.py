@@ -1,0 +1,58 @@
+"""Solve problems by the Triton kernel in Triton's interpreter, which runs on any machine: a program for a test.
+
+``python kernel_in_interpreter.py JOB ANSWER`` reads a pickled dict with the arrays ``atoms`` and ``X``, a ``problem``
+and options, and writes a pickled dict of arrays. It is a process of its own, since Triton must be told at its import.
+"""
+
+import os
+import pickle
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+
+from srosr import sparse_encode
+from srosr.coding.device import device_coder, path_solver
+from srosr.coding.device.path_solver import PathSolver, Variant, _count_processors
+
+CPU = torch.device("cpu")
+
+
+def make_solver(job, *arguments):
+    """Return a solver that uses the kernel."""
+    solver = PathSolver(*arguments)
+    solver.by_kernel, solver.is_coarse = True, job["is_coarse"]
+    solver.sizes = job.get("sizes", solver.sizes)
+    return solver
+
+
+def solve(job):
+    """Return the slots of samples over one Gram matrix, or one each, perhaps padded."""
+    atoms, X, problem = (job[name] for name in ("atoms", "X", "problem"))
+    gram, cross = torch.as_tensor(atoms @ atoms.T), torch.as_tensor(X @ atoms.T)
+    gram = torch.nn.functional.pad(gram, (0, job.get("padding", 0)))
+    if job.get("own_gram"):
+        gram = gram.expand(len(X), -1, -1).clone()
+    solver = make_solver(job, problem.path_end, min(atoms.shape), CPU)
+    found = solver.solve(gram, cross, torch.as_tensor((X * X).sum(axis=1)))
+    codes = path_solver.spread_codes(found, len(atoms))
+    n_programs = Variant(solver.sizes[0], True).count_programs(len(X), _count_processors(CPU))
+    return {"codes": codes.numpy(), "n_programs": n_programs} | {k: v.numpy() for k, v in found._asdict().items()}
+
+
+def encode(job):
+    """Return codes by way of the whole coder."""
+    device_coder.PathSolver = lambda *arguments: make_solver(job, *arguments)
+    codes = sparse_encode(job["X"], job["atoms"], job["problem"], device=CPU)
+    return {"codes": codes.toarray(), "status": codes.status, "gap": codes.gap, "on_device": codes.on_device}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with open(sys.argv[1], "rb") as file:
+        job = pickle.load(file)
+    path_solver._FEWEST = job.get("fewest", path_solver._FEWEST)
+    path_solver._COARSE_PASSES = job.get("coarse_passes", path_solver._COARSE_PASSES)
+    with open(sys.argv[2], "wb") as file:
+        pickle.dump((encode if job.get("whole") else solve)(job), file)
