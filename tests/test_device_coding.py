@@ -580,8 +580,7 @@ def test_codes_by_working_sets_are_those_of_the_cpu(problem):
     assert coder._working_sets is not None
     found = encode(X, atoms, problem)
     assert_same(found, sparse_encode(X, atoms, problem))
-    if problem != BPDN(0.1):  # which 16 atoms do not reach
-        assert found.on_device.all()
+    assert found.on_device.all()  # also where 16 atoms do not reach epsilon
     assert_residuals_are_those_of_features(found, atoms, X)
 
 
@@ -602,8 +601,8 @@ def test_working_sets_grow_for_codes_of_more_atoms(problem, monkeypatch):
     atoms, X = unit_rows(rng.standard_normal((150, 40))), unit_rows(rng.standard_normal((20, 40)))
     right = sparse_encode(X, atoms, problem)
     assert np.diff(right.codes.indptr).max() > 32
-    for rounds in (8, 1):
-        monkeypatch.setattr(many_atoms_module, "_ROUNDS", rounds)
+    for patience in (8, 1):
+        monkeypatch.setattr(many_atoms_module, "_PATIENCE", patience)
         sizes.clear()
         found = encode(X, atoms, problem)
         assert_same(found, right)
@@ -613,7 +612,7 @@ def test_working_sets_grow_for_codes_of_more_atoms(problem, monkeypatch):
 @pytest.mark.usefixtures("few_atoms_are_many")
 def test_working_sets_that_do_not_settle_in_their_rounds_grow_too(monkeypatch):
     """Codes of BPDN fit into 16 atoms here, but not those that one sees at first."""
-    monkeypatch.setattr(many_atoms_module, "_ROUNDS", 1)
+    monkeypatch.setattr(many_atoms_module, "_PATIENCE", 1)
     rng = np.random.default_rng(12)
     atoms, X = unit_rows(rng.standard_normal((150, 40))), unit_rows(rng.standard_normal((20, 40)))
     right = sparse_encode(X, atoms, BPDN(0.8))
@@ -1009,8 +1008,9 @@ def test_a_device_that_is_not_there_says_what_to_install(device, monkeypatch):
 def test_a_card_beyond_the_last_is_an_error_that_says_how_many_there_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     assert devices.find_device("cuda:1") == torch.device("cuda:1")
-    assert devices.find_device("cuda") == devices.find_device("auto") == torch.device("cuda")
+    assert devices.find_device("cuda") == devices.find_device("auto") == torch.device("cuda:0")
     with pytest.raises(DeviceError, match=r"^device='cuda:7': PyTorch sees 2 card\(s\), counted from 0\.$"):
         sparse_encode(np.ones((1, 2)), np.eye(2), Lasso(0.1), device="cuda:7")
 
@@ -1215,3 +1215,49 @@ def test_a_gap_of_bpdn_is_not_flattering(case, share):
     exact = bpdn_by_conic_solver(case.atoms, y, epsilon)
     assert 1 - exact.upper / code.objective[0] <= code.gap[0] + TOL
     assert bpdn_gap(case.atoms, y, epsilon, code.toarray()[0]) <= 10 * TOL / share**2
+
+
+def test_a_torch_device_that_is_not_there_is_an_error_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match=r"^device='cuda:1': PyTorch .*install.*$"):
+        sparse_encode(np.ones((1, 2)), np.eye(2), Lasso(0.1), device=torch.device("cuda:1"))
+    with pytest.raises(ValueError, match=r"^device must be"):
+        sparse_encode(np.ones((1, 2)), np.eye(2), Lasso(0.1), device=torch.device("meta"))
+
+
+def test_a_part_of_a_dictionary_without_labels_is_coded_like_the_dictionary_of_that_part():
+    atoms, _ = draw(3)
+    part = device_dictionary_module.put_on_device(Dictionary(atoms), CPU).subset(np.array([0, 2, 5]))
+    np.testing.assert_allclose(part.gram.numpy(), Dictionary(atoms[[0, 2, 5]]).gram, atol=1e-14)
+
+
+def test_no_memory_for_the_dictionary_is_an_error_that_says_so(monkeypatch):
+    def fail(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 PiB.")
+
+    monkeypatch.setattr("srosr.coding.device.device_batch.put_on_device", fail)
+    with pytest.raises(
+        DeviceError, match=r"^cpu: too little memory for a dictionary of 2 atoms; use device=\"cpu\"\.$"
+    ):
+        sparse_encode(np.ones((1, 2)), np.eye(2), Lasso(0.1), device=CPU)
+
+
+def test_codes_of_many_chunks_are_not_held_as_dense_tensors(monkeypatch):
+    """Each chunk is collected before the next is coded: dense codes of all samples may not fit into the memory."""
+    alive = []
+    encode_chunk = device_coder_module.DeviceCoder.encode
+
+    def watch(self, queries):
+        gc.collect()
+        assert sum(reference() is not None for reference in alive) == 0
+        out = encode_chunk(self, queries)
+        alive.append(weakref.ref(out))
+        return out
+
+    atoms, X = draw(5)
+    right = sparse_encode(X, atoms, Lasso(0.1))
+    monkeypatch.setattr(device_coder_module.DeviceCoder, "encode", watch)
+    monkeypatch.setattr(device_coder_module.DeviceCoder, "count_rows", lambda self: 3)
+    found = sparse_encode(X, atoms, Lasso(0.1), device=CPU)
+    assert len(alive) == -(-len(X) // 3)
+    np.testing.assert_allclose(found.toarray(), right.toarray(), atol=1e-8)

@@ -18,7 +18,7 @@ _INSTALL = 'install PyTorch with CUDA, pip install "srosr[gpu]"'
 
 def check_device(device: Any) -> None:
     """Raise a ValueError for what is not the name of a device; whether it is there is another question."""
-    if _is_torch_device(device):
+    if _is_torch_device(device) and device.type in ("cpu", "cuda"):
         return
     if not isinstance(device, str) or (device not in DEVICES and not _is_card(device)):
         raise ValueError(f'device must be "cpu", "cuda" (or "cuda:1" for the second card) or "auto", got {device!r}.')
@@ -35,10 +35,10 @@ def find_device(device: Any) -> Any:
         If the device is not there, in a sentence that says what to install.
     """
     check_device(device)
-    if not isinstance(device, str):
-        return device
     if device == "cpu":
         return None
+    if not isinstance(device, str) and device.type == "cpu":
+        return device
     try:
         import torch
     except ImportError:
@@ -46,16 +46,17 @@ def find_device(device: Any) -> Any:
             return None
         raise DeviceError(f"device={device!r} needs PyTorch, which is not installed: {_INSTALL}.") from None
     if device == "auto":
-        return torch.device("cuda") if torch.cuda.is_available() else None
+        return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
+    device = str(device)
     if not torch.cuda.is_available():
         reason = "was built without CUDA" if torch.version.cuda is None else "sees no card, or its driver is too old"
         raise DeviceError(
             f'device={device!r}: PyTorch {torch.__version__} {reason}; {_INSTALL}, or leave device at "cpu".'
         )
-    found = torch.device(device)
-    if found.index is not None and found.index >= torch.cuda.device_count():
+    index = torch.device(device).index
+    if index is not None and index >= torch.cuda.device_count():
         raise DeviceError(f"device={device!r}: PyTorch sees {torch.cuda.device_count()} card(s), counted from 0.")
-    return found
+    return torch.device("cuda", torch.cuda.current_device() if index is None else index)
 
 
 def is_tensor(X: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +31,10 @@ _MAX_THREADS = 64
 # Up to this many samples times atoms squared (one sample over 1024 atoms) the calling thread codes on its own: it takes
 # milliseconds, of which the start of a thread would be a good part. Ctrl-C then waits for the compiled solver.
 _INLINE_WORK = 2**20
+# What is taken of codes on a device besides the codes themselves.
+_DEVICE_FIELDS = (
+    "residual_norm", "objective", "gap", "violation", "infeasible", "certified", "steps", "on_device",
+)  # fmt: skip
 _STATUSES = np.array(["ok", "infeasible", "max_iter"])
 
 
@@ -168,11 +171,13 @@ def sparse_encode(
     if torch_device is not None:
         from .device import encode_on_device
 
-        with coding_time(), progress_bar(None if not progress else len(X)) as done:
-            parts_on_device = encode_on_device(
-                X, dictionary, problem, torch_device, tol=tol, max_iter=max_iter, n_jobs=n_jobs, done=done
-            )
-            return _assemble_device_codes(parts_on_device, problem, tol, sparse_output, as_tensors=is_tensor(X))
+        as_tensors = is_tensor(X)
+        with coding_time(), progress_bar(len(X) if progress else None) as done:
+            collected = encode_on_device(
+                X, dictionary, problem, torch_device, tol=tol, max_iter=max_iter, n_jobs=n_jobs, done=done,
+                collect=partial(_collect_device_codes, sparse_output=sparse_output, as_tensors=as_tensors),
+            )  # fmt: skip
+        return _assemble_device_codes(collected, problem, tol)
     are_queries = isinstance(X, Queries) or dictionary.is_precomputed
     samples: Any = dictionary.query(X) if are_queries else dictionary.check_features(X)
     n_samples = len(samples)
@@ -249,28 +254,23 @@ def _find_status(certified: AnyArray, infeasible: AnyArray, gap: Array, violatio
     return _STATUSES[np.where(certified, infeasible, 2)]
 
 
-def _assemble_device_codes(
-    parts: list[Any], problem: Problem, tol: float, sparse_output: bool, *, as_tensors: bool
-) -> Codes:
-    """Return the codes of all chunks of a device as one batch, of NumPy arrays or of tensors."""
-    from .device.device_codes import stack_csr
-
-    def collect(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
-        if not as_tensors:
-            values = [to_numpy(value) for value in values]
-            return values[0] if len(values) == 1 else np.concatenate(values)
-        return values[0] if len(values) == 1 else sys.modules["torch"].cat(values)
-
+def _collect_device_codes(part: Any, *, sparse_output: bool, as_tensors: bool) -> dict[str, Any]:
+    """Return the codes of a chunk as they are to be returned: dense ones of all chunks may not fit into the memory."""
     if as_tensors:
-        codes = stack_csr([part.to_sparse_tensor() for part in parts]) if sparse_output else collect("codes")
+        codes = part.to_sparse_tensor() if sparse_output else part.codes
     else:
-        rows = [part.to_csr() for part in parts]
-        codes = rows[0] if len(rows) == 1 else sparse.vstack(rows, format="csr")
-        codes = codes if sparse_output else codes.toarray()
-    gap, violation, certified = collect("gap"), collect("violation"), collect("certified")
-    status = _find_status(to_numpy(certified), to_numpy(collect("infeasible")), to_numpy(gap), to_numpy(violation), tol)
-    return Codes(
-        codes, collect("residual_norm"), collect("objective"), gap, violation, status, collect("steps"), problem,
-        collect("on_device"),
+        codes = part.to_csr() if sparse_output else to_numpy(part.codes)
+    out = {name: getattr(part, name) for name in _DEVICE_FIELDS}
+    return {"codes": codes} | (out if as_tensors else {name: to_numpy(value) for name, value in out.items()})
+
+
+def _assemble_device_codes(parts: list[dict[str, Any]], problem: Problem, tol: float) -> Codes:
+    """Return the codes of all chunks of a device as one batch, of NumPy arrays or of tensors."""
+    from .device.device_codes import stack_parts
+
+    merged = {name: stack_parts([part[name] for part in parts]) for name in parts[0]}
+    status = _find_status(
+        to_numpy(merged.pop("certified")), to_numpy(merged.pop("infeasible")), to_numpy(merged["gap"]),
+        to_numpy(merged["violation"]), tol,
     )  # fmt: skip
+    return Codes(problem=problem, status=status, n_iter=merged.pop("steps"), **merged)

@@ -95,11 +95,12 @@ class DeviceDictionary:
         out = object.__new__(DeviceDictionary)
         out._host, out._parent, out.device = None, (self, index), self.device
         at = self.send(index)
-        out.squared_norms, out.class_of, out._scale = self.squared_norms[at], self.class_of[at], self._scale[at]
+        out.squared_norms, out._scale, out.class_of = self.squared_norms[at], self._scale[at], self.class_of
         out._kernel, out._normalize = self._kernel, self._normalize
-        host_classes = np.searchsorted(self.starts, index, side="right") - 1
-        present, starts = np.unique(host_classes, return_index=True)
-        out.class_of = torch.searchsorted(self.send(present), out.class_of)
+        starts = self.starts
+        if len(starts):  # there are labels
+            present, starts = np.unique(np.searchsorted(starts, index, side="right") - 1, return_index=True)
+            out.class_of = torch.searchsorted(self.send(present), self.class_of[at])
         out._describe(starts)
         return out
 

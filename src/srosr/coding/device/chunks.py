@@ -57,8 +57,8 @@ def for_chunks(
 
 
 def _is_failure(error: RuntimeError) -> bool:
-    text = str(error)
-    return "CUDA" in text or "cuBLAS" in text or "cuSOLVER" in text or "Triton" in text
+    text = str(error).lower()
+    return any(name in text for name in ("cuda", "cublas", "cusolver", "triton"))
 
 
 def _free(device: Any) -> None:

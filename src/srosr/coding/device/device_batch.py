@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...dictionary import Dictionary, Queries, put_on_device
+from ...exceptions import DeviceError
 from ..problems import Problem
 from .chunks import for_chunks
 from .device_coder import DeviceCoder
 from .device_codes import DeviceCodes
+
+T = TypeVar("T")
 
 
 def encode_on_device(
@@ -26,14 +29,26 @@ def encode_on_device(
     max_iter: int | None = None,
     n_jobs: int | None = None,
     done: Callable[[slice], Any] | None = None,
-) -> list[DeviceCodes]:
-    """Return the codes of samples (an array, a tensor or Queries), one chunk after another."""
-    samples = check_samples(X, dictionary, device)
-    here = put_on_device(dictionary, device)
-    coder = DeviceCoder(here, problem, tol, max_iter=max_iter, n_jobs=n_jobs)
+    collect: Callable[[DeviceCodes], T],
+) -> list[T]:
+    """Code samples (an array, a tensor or Queries) and return what ``collect`` makes of each chunk, in order.
 
-    def encode(rows: slice) -> DeviceCodes:
-        return coder.encode(here.query(here.send_samples(samples[rows])))
+    Raises
+    ------
+    DeviceError
+        If the device fails, or has not enough memory for the dictionary.
+    """
+    samples = check_samples(X, dictionary, device)
+    try:
+        here = put_on_device(dictionary, device)
+        coder = DeviceCoder(here, problem, tol, max_iter=max_iter, n_jobs=n_jobs)
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(
+            f'{device}: too little memory for a dictionary of {dictionary.n_atoms} atoms; use device="cpu".'
+        ) from error
+
+    def encode(rows: slice) -> T:
+        return collect(coder.encode(here.query(here.send_samples(samples[rows]))))
 
     return for_chunks(encode, len(samples), coder.count_rows(), device, done)
 
@@ -50,7 +65,7 @@ def check_samples(X: Any, dictionary: Dictionary, device: torch.device) -> Any:
         raise ValueError(f"X must be a dense tensor of floating-point numbers, one sample a row, got {_describe(X)}.")
     if X.shape[1] != dictionary.n_features:
         raise ValueError(f"X has {X.shape[1]} features, the dictionary's atoms have {dictionary.n_features}.")
-    if X.device.type != device.type:
+    if X.device != device:
         raise ValueError(f"X is on {X.device}, but device={str(device)!r}; move one of them.")
     if dictionary.is_precomputed:
         raise ValueError('X must be a srosr.Queries with kernel="precomputed", not a tensor.')

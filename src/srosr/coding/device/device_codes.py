@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,17 +84,36 @@ class DeviceCodes:
 
     def to_sparse_tensor(self) -> Tensor:
         """Return the codes as a sparse CSR tensor."""
-        return self.codes.to_sparse_csr()
+        with _without_beta_warning():
+            return self.codes.to_sparse_csr()
 
 
-def stack_csr(parts: list[Tensor]) -> Tensor:
-    """Return sparse CSR tensors one below the other."""
+def stack_parts(parts: list[Any]) -> Any:
+    """Return arrays, tensors or sparse ones of consecutive chunks as one."""
     if len(parts) == 1:
         return parts[0]
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return torch.cat(parts) if parts[0].layout == torch.strided else _stack_csr(parts)
+
+
+def _stack_csr(parts: list[Tensor]) -> Tensor:
+    """Return sparse CSR tensors one below the other."""
     starts, n_entries = [parts[0].crow_indices()[:1]], 0
     for part in parts:
         starts.append(part.crow_indices()[1:] + n_entries)
         n_entries += part.values().shape[0]
     columns, values = (torch.cat([getattr(part, name)() for part in parts]) for name in ("col_indices", "values"))
     shape = (sum(part.shape[0] for part in parts), parts[0].shape[1])
-    return torch.sparse_csr_tensor(torch.cat(starts), columns, values, size=shape, check_invariants=False)
+    with _without_beta_warning():
+        return torch.sparse_csr_tensor(torch.cat(starts), columns, values, size=shape, check_invariants=False)
+
+
+@contextmanager
+def _without_beta_warning() -> Iterator[None]:
+    """Suppress PyTorch's warning that sparse CSR tensors are new; all that we use of them works."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        yield

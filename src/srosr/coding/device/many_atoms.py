@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 
 from ...dictionary import DeviceDictionary, DeviceQueries
-from .block_active_set import LOST, SOLVED, SlotCodes
+from .block_active_set import LOST, SOLVED, UNREACHED, SlotCodes
 from .path_solver import PathSolver
 
 #: Atoms of a working set at first; it is doubled for samples whose set does not settle.
 WORKING_SET = 256
-# Rounds over one size of the set, and the largest size.
-_ROUNDS, _LARGEST = 8, 2048
+# The most rounds, those after which a set that has not settled is doubled, and the largest size.
+_ROUNDS, _PATIENCE, _LARGEST = 32, 6, 2048
+# Share of a set that a code may take.
+_FILLED = 0.75
 # Violations below this share of the level count as none.
 _SLACK = 1e-9
 
@@ -37,26 +39,27 @@ class WorkingSets:
 
     def solve(self, queries: DeviceQueries) -> SlotCodes:
         """Solve a chunk of samples; slots have the numbers of the atoms."""
-        n, device = len(queries), queries.cross.device
-        size = min(WORKING_SET, self.dictionary.n_atoms)
-        rows = torch.arange(n, device=device)
+        n, n_atoms = len(queries), self.dictionary.n_atoms
+        size = min(WORKING_SET, n_atoms)
+        rows = torch.arange(n, device=queries.cross.device)
         chosen = queries.cross.abs().topk(size, dim=1).indices
         parts: list[tuple[Tensor, SlotCodes]] = []
-        while len(rows):
-            for _ in range(_ROUNDS):
-                solution = self._solve_sets(queries[rows], chosen)
-                violation = self._measure(queries[rows], solution)
-                settled = (violation.amax(dim=1) <= 0.0) | (solution.status != SOLVED)
-                parts.append((rows[settled], _take(solution, settled)))
-                rows, violation, solution = rows[~settled], violation[~settled], _take(solution, ~settled)
-                chosen = self._choose(solution, violation, chosen[~settled], size)
-                if len(rows) == 0:
-                    break
-            if size >= min(_LARGEST, self.dictionary.n_atoms):
+        for rounds in range(_ROUNDS):
+            solution = self._solve_sets(queries[rows], chosen)
+            violation = self._measure(queries[rows], solution)
+            goes_on = (solution.status == SOLVED) | (solution.status == UNREACHED)
+            settled = (violation.amax(dim=1) <= 0.0) | ~goes_on
+            parts.append((rows[settled], _take(solution, settled)))
+            rows, violation, solution = rows[~settled], violation[~settled], _take(solution, ~settled)
+            if len(rows) == 0:
                 break
-            size = min(2 * size, _LARGEST, self.dictionary.n_atoms)
-            if len(rows):
-                chosen = self._choose(solution, violation, chosen, size)
+            # A set that its code nearly fills, or that does not settle, is too small.
+            is_full = bool(((solution.atoms >= 0).sum(dim=1) > _FILLED * size).any())
+            if is_full or rounds % _PATIENCE == _PATIENCE - 1:
+                if size == min(_LARGEST, n_atoms):
+                    break
+                size = min(2 * size, _LARGEST, n_atoms)
+            chosen = self._choose(solution, violation, size)
         if len(rows):
             parts.append((rows, solution._replace(status=torch.full_like(solution.status, LOST))))
         return _merge(n, parts)
@@ -84,10 +87,8 @@ class WorkingSets:
         src = torch.where(solution.atoms >= 0, -1.0, torch.inf).to(out.dtype)
         return out.scatter_reduce_(1, at, src, reduce="amin")
 
-    def _choose(self, solution: SlotCodes, violation: Tensor, old: Tensor, size: int) -> Tensor:
+    def _choose(self, solution: SlotCodes, violation: Tensor, size: int) -> Tensor:
         """Return working sets of the atoms of the codes and those that violate most, or nearly do."""
-        if len(old) == 0:
-            return old[:, :0]
         src = torch.where(solution.atoms >= 0, torch.inf, -torch.inf).to(violation.dtype)
         ranked = violation.scatter_reduce(1, solution.atoms.clamp(min=0), src, reduce="amax")
         return ranked.topk(size, dim=1).indices
