@@ -37,6 +37,8 @@ from .evidence import residual_ratio as residual_ratio
 from .evidence import sparsity_concentration as sparsity_concentration
 from .exceptions import CalibrationWarning as CalibrationWarning
 from .exceptions import CertificateWarning as CertificateWarning
+from .exceptions import DeviceError as DeviceError
+from .exceptions import DeviceWarning as DeviceWarning
 from .exceptions import ModelFileError as ModelFileError
 from .exceptions import SROSRWarning as SROSRWarning
 from .exceptions import TailWarning as TailWarning

@@ -49,10 +49,11 @@ def find_device(device: Any) -> Any:
         return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
     device = str(device)
     if not torch.cuda.is_available():
-        reason = "was built without CUDA" if torch.version.cuda is None else "sees no card, or its driver is too old"
-        raise DeviceError(
-            f'device={device!r}: PyTorch {torch.__version__} {reason}; {_INSTALL}, or leave device at "cpu".'
-        )
+        if torch.version.cuda is None:
+            reason = f"was built without CUDA: uninstall it and {_INSTALL}"
+        else:
+            reason = "sees no NVIDIA GPU: check that nvidia-smi shows one and that its driver is new enough"
+        raise DeviceError(f'device={device!r}: PyTorch {torch.__version__} {reason}, or leave device at "cpu".')
     index = torch.device(device).index
     if index is not None and index >= torch.cuda.device_count():
         raise DeviceError(f"device={device!r}: PyTorch sees {torch.cuda.device_count()} card(s), counted from 0.")

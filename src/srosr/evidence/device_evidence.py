@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._support.array_types import AnyArray, IntArray
-from ..coding import DeviceCoder, Problem, for_chunks
+from ..coding import DeviceCoder, Problem, for_chunks, name_failures
 from ..dictionary import DeviceDictionary, DeviceQueries, Dictionary, Queries, put_on_device, split_range
 from ..exceptions import CertificateWarning, warn
 from .class_fusion import ClassFusion
@@ -29,6 +30,8 @@ _BLOCK = 2**26
 _COLUMNS = 8192
 # Coders of dictionaries that are in use, by device, problem and number of threads.
 _CODERS: WeakKeyDictionary[Dictionary, dict[tuple[str, Problem, int | None], DeviceCoder]] = WeakKeyDictionary()
+# Threads that predict at the same time wait for one of them to put a model on the device.
+_LOCK = RLock()
 _PLACE = {name: place for place, name in enumerate(EVIDENCE)}
 
 
@@ -183,12 +186,14 @@ class DeviceGatherer:
         *,
         n_jobs: int | None = None,
     ) -> None:
-        self.dictionary, self.device, self.fusion = put_on_device(dictionary, device), device, fusion
-        coders, how = _CODERS.setdefault(dictionary, {}), (str(device), problem, n_jobs)
-        if how not in coders:
-            coders[how] = DeviceCoder(self.dictionary, problem, n_jobs=n_jobs)
-        self.coder = coders[how]
-        self.scorer: DeviceScorer | None = None if scorer is None else put_scorer_on_device(scorer, device)
+        self.device, self.fusion = device, fusion
+        with _LOCK, name_failures(device, f"a dictionary of {dictionary.n_atoms} atoms"):
+            self.dictionary = put_on_device(dictionary, device)
+            coders, how = _CODERS.setdefault(dictionary, {}), (str(device), problem, n_jobs)
+            if how not in coders:
+                coders[how] = DeviceCoder(self.dictionary, problem, n_jobs=n_jobs)
+            self.coder = coders[how]
+            self.scorer: DeviceScorer | None = None if scorer is None else put_scorer_on_device(scorer, device)
 
     def gather(self, X: Any) -> Evidence:
         """Return the evidence of samples that have been checked: an array, a tensor or a :class:`Queries`."""

@@ -6,8 +6,7 @@ saved, and predict on the CPU, as if they had been fitted there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +14,8 @@ import torch
 from torch import Tensor
 
 from .._support.array_types import AnyArray
+from ..coding import name_failures
 from ..dictionary import DeviceDictionary, Dictionary, count_memory, put_on_device, split_range, widen
-from ..exceptions import DeviceError
 from .class_scores import NEED_FEATURES, ClassScorer, HoldOut
 from .class_subspaces import CLASS_LANDMARKS, MANY_IN_CLASS, ClassSubspaces
 from .device_scores import DeviceLandmarkView, DeviceScores, find_nearest_single
@@ -74,7 +73,7 @@ def fit_class_scorer(
     dictionary: Dictionary, kinds: Sequence[str], hold_outs: Sequence[HoldOut], device: torch.device
 ) -> ClassScorer:
     """Return the :class:`ClassScorer` of a dictionary, with the scores of atoms that are held out."""
-    with _name_memory(dictionary, device):
+    with name_failures(device, f"the class scores of {dictionary.n_atoms} atoms"):
         return _ExactFit(put_on_device(dictionary, device), dictionary, kinds, hold_outs).make()
 
 
@@ -88,19 +87,8 @@ def fit_landmark_scorer(
     like: LandmarkView | None = None,
 ) -> LandmarkScorer:
     """Return what :meth:`LandmarkScorer.fit` does."""
-    with _name_memory(dictionary, device):
+    with name_failures(device, f"the class scores of {dictionary.n_atoms} atoms"):
         return _LandmarkFit(put_on_device(dictionary, device), dictionary, kinds, hold_outs, samples, like).make()
-
-
-@contextmanager
-def _name_memory(dictionary: Dictionary, device: torch.device) -> Iterator[None]:
-    """Turn the error of a device without enough memory into a :class:`DeviceError`."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f'{device}: too little memory for the class scores of {dictionary.n_atoms} atoms; use device="cpu".'
-        ) from error
 
 
 # -- exact class scores ------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ At a level :math:`\lambda` the Lasso is solved by an active set A with signs s a
 
 The objective falls in every round, so no active set comes back. The inverse is updated atom by atom, and since every
 round starts from the true correlations, errors of H are corrected like those of an iterative refinement: H may be in
-single precision while x and r are not. The Lasso is solved at its own level at once: on the way through larger levels
-more atoms join and leave. For BPDN levels are halved from the largest correlation until the residual has the length
-epsilon, which on an active set is the root of :math:`\|r\|^2 = \epsilon^2` with :math:`d\|r\|^2/d\lambda^2 = s^THs`. A
-homotopy adds one atom a pass over all atoms; this method needs a fifth of the passes for the same codes.
+single precision while x and r are not. Where a move misses its goal, H is computed anew. The Lasso is solved at its own
+level at once: on the way through larger levels more atoms join and leave. For BPDN levels are halved from the largest
+correlation until the residual has the length epsilon, which on an active set is the root of
+:math:`\|r\|^2 = \epsilon^2` with :math:`d\|r\|^2/d\lambda^2 = s^THs`. A homotopy adds one atom a pass over all atoms;
+this method needs a fifth of the passes for the same codes.
 
 This is the plain path, on any device that Torch has; :mod:`.triton_kernel` is the fast one.
 
@@ -38,6 +39,8 @@ from ..problems import PathEnd
 SOLVED, LOST, UNREACHED, FULL = 1, 2, 3, 4
 # Rounding of correlations, relative to the largest.
 _ROUNDING = 1e-14
+# Share of the way to an optimum that a move may miss before the inverse is computed anew.
+_MISSED = 0.01
 # Atoms up to which a pass over all of them is cheap.
 _FEW = 1024
 
@@ -107,6 +110,7 @@ class BlockActiveSet:
         self.x, self.s = new(n, n_slots), new(n, n_slots)
         self.inverse = new(n, n_slots, n_slots)
         self.status, self.passes, self.steps, self.gram_rows = (torch.zeros_like(self.atoms[:, 0]) for _ in range(4))
+        self._before = torch.full_like(squares, torch.inf)  # how far x was from the optimum before its last move
         self.slots = torch.arange(n_slots, device=cross.device)
         self.top = top = cross.abs().amax(dim=1)
         self.lowest = 1e-9 * top if end.at_residual else torch.full_like(top, end.goal)
@@ -145,8 +149,9 @@ class BlockActiveSet:
             c_active = self.c.gather(1, self.atoms)
             left = self.squares - (self.x * (c_active + r_active)).sum(dim=1) - goal2
             close = left.abs() <= 2e-10 * self.squares.mul(1e-6).clamp(min=goal2)
-            rate = (self.s * torch.einsum("bij,bj->bi", self.inverse, self.s)).sum(dim=1).clamp(min=1e-30)
-            wanted = (level * level - left / rate).clamp(min=0.0).sqrt().maximum(ratio * level)
+            rate = (self.s * torch.einsum("bij,bj->bi", self.inverse, self.s)).sum(dim=1)
+            change = torch.where(rate > 0.0, left / rate, torch.inf)
+            wanted = (level * level - change).clamp(min=0.0).sqrt().maximum(ratio * level)
             ends, below = solved & close, wanted <= self.lowest
             self.status[ends] = SOLVED
             self.status[solved & ~close & below] = UNREACHED
@@ -155,6 +160,25 @@ class BlockActiveSet:
             self.status[solved & (level <= self.lowest)] = SOLVED
             self.level = torch.where(solved, torch.maximum(self.lowest, ratio * level), level)
         self.status[(self.status == 0) & (self.passes >= self.rules.max_passes)] = LOST
+        self._renew_inverses(torch.where(error > slack * level + rounding, error, 0.0))
+
+    def _renew_inverses(self, error: Tensor) -> None:
+        """Compute the inverse anew where the last move has not led to the optimum on the active set."""
+        rows = torch.nonzero((error > _MISSED * self._before) & (self.status == 0))[:, 0]
+        self._before[:] = torch.inf
+        if len(rows) == 0:
+            return
+        used, atoms = self.used[rows], self.atoms[rows]
+        both = used[:, :, None] & used[:, None, :]
+        if self.gram.ndim == 2:
+            blocks = self.gram[atoms[:, :, None], atoms[:, None, :]]
+        else:
+            blocks = self.gram[rows[:, None, None], atoms[:, :, None], atoms[:, None, :]]
+        eye = torch.eye(blocks.shape[1], dtype=blocks.dtype, device=blocks.device)
+        factor, info = torch.linalg.cholesky_ex(torch.where(both, blocks, eye))
+        half = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+        self.inverse[rows] = torch.where(both, half.transpose(1, 2) @ half, 0.0)
+        self.status[rows[info != 0]] = LOST
 
     def _add_atoms(self, rows: Tensor) -> None:
         """Let the atoms that violate most join."""
@@ -232,6 +256,7 @@ class BlockActiveSet:
         """Move to the optimum on the active set; atoms whose sign would change leave on the way."""
         r_active = self.r[rows].gather(1, self.atoms[rows])
         rho = torch.where(self.used[rows], r_active - self.level[rows, None] * self.s[rows], 0.0)
+        self._before[rows] = rho.abs().amax(dim=1)
         while len(rows):
             x, s, used = self.x[rows], self.s[rows], self.used[rows]
             d = torch.einsum("bij,bj->bi", self.inverse[rows], rho)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 
+from ...dictionary import count_memory, split_range
 from ...exceptions import DeviceError, DeviceWarning, warn
 
 T = TypeVar("T")
+
+# What the messages of CUDA and its libraries begin with, or contain.
+_FAILURES = ("cuda error", "cuda driver error", "cublas", "cusolver error", "cuda initialization")
+# Share of the free memory for one step of the work on a chunk.
+_SHARE = 0.2
 
 
 def for_chunks(
@@ -33,7 +40,8 @@ def for_chunks(
     while start < n_rows:
         rows = slice(start, min(start + size, n_rows))
         try:
-            out.append(work(rows))
+            with name_failures(device):
+                out.append(work(rows))
         except torch.OutOfMemoryError as error:
             if size == 1:
                 raise DeviceError(
@@ -43,10 +51,6 @@ def for_chunks(
             if not is_warned:
                 warn(f"{device}: out of memory; going on with {size} samples at a time.", DeviceWarning)
             is_warned = True
-        except RuntimeError as error:
-            if isinstance(error, DeviceError) or not _is_failure(error):
-                raise
-            raise DeviceError(f"{device} failed: {str(error).splitlines()[0]}") from error
         else:
             if done is not None:
                 done(rows)
@@ -56,9 +60,35 @@ def for_chunks(
     return out
 
 
-def _is_failure(error: RuntimeError) -> bool:
+@contextmanager
+def name_failures(device: Any, what: str | None = None) -> Iterator[None]:
+    """Turn the errors of a device that fails into a :class:`DeviceError`; errors of ours pass.
+
+    So does an error of too little memory, unless ``what`` says what the memory is for.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        if what is None:
+            raise
+        raise DeviceError(f'{device}: too little memory for {what}; use device="cpu".') from error
+    except Exception as error:
+        if isinstance(error, DeviceError) or not _is_failure(error):
+            raise
+        raise DeviceError(f"{device} failed: {str(error).splitlines()[0]}") from error
+
+
+def split_by_memory(n_rows: int, bytes_a_row: int, device: Any) -> list[slice]:
+    """Split rows into slices, for which a part of the free memory is enough; one slice for no rows."""
+    size = max(1, int(_SHARE * count_memory(device)) // bytes_a_row)
+    return split_range(0, n_rows, size) or [slice(0, 0)]
+
+
+def _is_failure(error: Exception) -> bool:
+    """Return whether an error is one of CUDA, its libraries or Triton."""
     text = str(error).lower()
-    return any(name in text for name in ("cuda", "cublas", "cusolver", "triton"))
+    from_triton = type(error).__module__.partition(".")[0] == "triton"
+    return from_triton or (isinstance(error, RuntimeError) and any(name in text for name in _FAILURES))
 
 
 def _free(device: Any) -> None:

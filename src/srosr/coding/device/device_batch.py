@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from ...dictionary import Dictionary, Queries, put_on_device
-from ...exceptions import DeviceError
 from ..problems import Problem
-from .chunks import for_chunks
+from .chunks import for_chunks, name_failures
 from .device_coder import DeviceCoder
 from .device_codes import DeviceCodes
 
@@ -39,13 +38,9 @@ def encode_on_device(
         If the device fails, or has not enough memory for the dictionary.
     """
     samples = check_samples(X, dictionary, device)
-    try:
+    with name_failures(device, f"a dictionary of {dictionary.n_atoms} atoms"):
         here = put_on_device(dictionary, device)
         coder = DeviceCoder(here, problem, tol, max_iter=max_iter, n_jobs=n_jobs)
-    except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f'{device}: too little memory for a dictionary of {dictionary.n_atoms} atoms; use device="cpu".'
-        ) from error
 
     def encode(rows: slice) -> T:
         return collect(coder.encode(here.query(here.send_samples(samples[rows]))))

@@ -24,7 +24,3 @@ class DeviceProducts:
         atoms = self.dictionary.rows
         assert atoms is not None
         return (codes.values @ atoms) @ atoms.T
-
-    def block(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Return ``G[rows][:, columns]``."""
-        return self.dictionary.gram[rows][:, columns]

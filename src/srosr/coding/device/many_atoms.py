@@ -7,11 +7,14 @@ others belong there. The set keeps the atoms of the code and takes those that vi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from ...dictionary import DeviceDictionary, DeviceQueries
 from .block_active_set import LOST, SOLVED, UNREACHED, SlotCodes
+from .chunks import split_by_memory
 from .path_solver import PathSolver
 
 #: Atoms of a working set at first; it is doubled for samples whose set does not settle.
@@ -65,9 +68,22 @@ class WorkingSets:
         return _merge(n, parts)
 
     def _solve_sets(self, queries: DeviceQueries, chosen: Tensor) -> SlotCodes:
-        """Solve samples over their working sets (n, size)."""
+        """Solve samples over their working sets (n, size), as many at a time as there is room for."""
+        size, n_features = chosen.shape[1], self._atoms.shape[1]
+        rows = split_by_memory(len(queries), 8 * size * (4 * size + 2 * n_features), chosen.device)
+        parts = [self._solve_some_sets(queries[some], chosen[some]) for some in rows]
+        return _merge(
+            len(queries), [(torch.arange(some.start, some.stop), part) for some, part in zip(rows, parts, strict=True)]
+        )
+
+    @property
+    def _atoms(self) -> Tensor:
         atoms = self.dictionary.rows
         assert atoms is not None
+        return atoms
+
+    def _solve_some_sets(self, queries: DeviceQueries, chosen: Tensor) -> SlotCodes:
+        atoms = self._atoms
         picked = atoms[chosen]
         gram = torch.bmm(picked, picked.transpose(1, 2))
         cross = queries.cross.gather(1, chosen)
@@ -77,10 +93,10 @@ class WorkingSets:
 
     def _measure(self, queries: DeviceQueries, solution: SlotCodes) -> Tensor:
         """Return by how much each atom violates optimality, relative to the level; -1 for those of the codes."""
-        atoms = self.dictionary.rows
-        assert atoms is not None
-        at = solution.atoms.clamp(min=0)
-        image = torch.einsum("nk,nkm->nm", solution.values, atoms[at]) @ atoms.T
+        atoms, at = self._atoms, solution.atoms.clamp(min=0)
+        rows = split_by_memory(len(at), 2 * 8 * at.shape[1] * atoms.shape[1], at.device)
+        images = [torch.einsum("nk,nkm->nm", solution.values[some], atoms[at[some]]) for some in rows]
+        image = torch.cat(images) @ atoms.T
         out = (queries.cross - image).abs_().div_(solution.levels[:, None]).sub_(1.0 + _SLACK)
         if self.solver.end.at_residual:
             out[(solution.atoms < 0).all(dim=1)] = -1.0  # epsilon is reached by the zero code
@@ -98,7 +114,7 @@ def _take(solution: SlotCodes, rows: Tensor) -> SlotCodes:
     return SlotCodes(*(values[rows] for values in solution))
 
 
-def _merge(n: int, parts: list[tuple[Tensor, SlotCodes]]) -> SlotCodes:
+def _merge(n: int, parts: Sequence[tuple[Tensor | slice, SlotCodes]]) -> SlotCodes:
     """Return the solution of parts, each with the rows it goes to."""
     width = max(part.atoms.shape[1] for _, part in parts)
     like = parts[0][1]

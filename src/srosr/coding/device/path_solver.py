@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..problems import PathEnd
 from .block_active_set import FULL, LOST, BlockActiveSet, Rules, SlotCodes
+from .chunks import split_by_memory
 
 #: The most atoms whose whole Gram matrix is used; over more, working sets are faster.
 MOST_ATOMS = 8192
@@ -92,11 +93,12 @@ class PathSolver:
         """
         if self.is_coarse and coarse_gram is None:
             coarse_gram = gram.float()
-        first, *more = self.sizes[self._first :]
+        start = self._first  # another thread may change it meanwhile
+        first, *more = self.sizes[start:]
         out = self._solve_in(first, gram, coarse_gram, cross, squares, slice(None))
         rows = torch.nonzero(out.status == FULL)[:, 0]
         if more and len(rows) > _TOO_MANY * len(cross) and len(cross) >= _ENOUGH:
-            self._first += 1
+            self._first = start + 1
         for n_slots in more:
             if len(rows) == 0:
                 break
@@ -115,20 +117,32 @@ class PathSolver:
             gram = gram[rows]
             coarse_gram = None if coarse_gram is None else coarse_gram[rows]
         if not self.by_kernel:
-            square = gram[..., : cross.shape[1]]
-            return BlockActiveSet(square, cross, squares, self.end, min(n_slots, self.most), self.rules).solve()
-        if coarse_gram is None:
-            return self._launch(Variant(n_slots, fine=True), gram, gram, cross, squares)
-        found = self._launch(Variant(n_slots, fine=False), gram, coarse_gram, cross, squares)
+            return self._solve_plainly(gram[..., : cross.shape[1]], cross, squares, min(n_slots, self.most))
+        found = self._launch(Variant(n_slots, fine=coarse_gram is None), gram, coarse_gram, cross, squares)
         lost = torch.nonzero(found.status == LOST)[:, 0]
-        if len(lost):
+        if len(lost) and coarse_gram is not None:
             some = gram[lost] if gram.ndim == 3 else gram
-            again = self._launch(Variant(n_slots, fine=True), some, some, cross[lost], squares[lost])
-            for old, new in zip(found, again, strict=True):
-                old[lost] = new
+            again = self._launch(Variant(n_slots, fine=True), some, None, cross[lost], squares[lost])
+            _replace(found, lost, again)
+            lost = lost[again.status == LOST]
+        if len(lost):  # those whose inverse has to be computed anew on the way
+            some = (gram[lost] if gram.ndim == 3 else gram)[..., : cross.shape[1]]
+            _replace(found, lost, self._solve_plainly(some, cross[lost], squares[lost], n_slots))
         return found
 
-    def _launch(self, variant: Variant, gram: Tensor, coarse_gram: Tensor, cross: Tensor, squares: Tensor) -> SlotCodes:
+    def _solve_plainly(self, gram: Tensor, cross: Tensor, squares: Tensor, n_slots: int) -> SlotCodes:
+        """Solve samples in plain PyTorch, as many at a time as there is room for their inverses."""
+        parts = [
+            BlockActiveSet(
+                gram[rows] if gram.ndim == 3 else gram, cross[rows], squares[rows], self.end, n_slots, self.rules
+            ).solve()
+            for rows in split_by_memory(len(cross), 6 * 8 * n_slots**2, self.device)
+        ]
+        return SlotCodes(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+    def _launch(
+        self, variant: Variant, gram: Tensor, coarse_gram: Tensor | None, cross: Tensor, squares: Tensor
+    ) -> SlotCodes:
         """Run a kernel."""
         from .triton_kernel import follow_samples
 
@@ -152,7 +166,8 @@ class PathSolver:
         # Triton's interpreter, which tests use, takes tensors of the CPU.
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             follow_samples[(programs,)](
-                coarse_gram, gram, 0 if gram.ndim == 2 else gram.stride(0), gram.stride(-2),
+                gram if coarse_gram is None else coarse_gram, gram,
+                0 if gram.ndim == 2 else gram.stride(0), gram.stride(-2),
                 cross, cross.stride(0), squares, atoms, values, info, levels,
                 new(programs, n), table, scratch, torch.tensor(settings, dtype=torch.float64, device=device),
                 n_samples, n, rules.max_passes if variant.fine else _COARSE_PASSES,
@@ -162,6 +177,12 @@ class PathSolver:
             )  # fmt: skip
         status, passes, steps, gram_rows, entries = info.unbind(dim=1)
         return SlotCodes(atoms.to(torch.int64), values, status, levels, passes, steps, gram_rows, entries)
+
+
+def _replace(old: SlotCodes, rows: Tensor, new: SlotCodes) -> None:
+    """Put the solution of some samples, in as many slots, in its place."""
+    for to, values in zip(old, new, strict=True):
+        to[rows] = values
 
 
 def _put(old: SlotCodes, rows: Tensor, part: SlotCodes) -> SlotCodes:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..spectrum import RANK
+from .chunks import split_by_memory
 
 # The most atoms of a code and the most other tight ones; samples with more are left to the CPU.
 _MOST_USED, _MOST_OTHERS = 128, 8
@@ -63,8 +64,10 @@ def shorten_codes(ties: Ties, gram: Tensor, counts: Tensor) -> tuple[Tensor, Ten
     n_used, n_others = used.sum(dim=1), (ties.tight & ~used).sum(dim=1)
     left = (n_used > _MOST_USED) | (n_others > _MOST_OTHERS)
     rows = torch.nonzero(~left)[:, 0]
-    if len(rows):
-        out[rows], left[rows] = _shorten(ties.take(rows), gram, counts)
+    most = int((n_used + n_others)[rows].max()) if len(rows) else 0
+    for part in split_by_memory(len(rows), 6 * 8 * (most + 1) ** 2, gram.device) if most else ():
+        some = rows[part]
+        out[some], left[some] = _shorten(ties.take(some), gram, counts)
     return out, left
 
 

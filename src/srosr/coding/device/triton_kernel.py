@@ -220,6 +220,36 @@ def _move(
 
 
 @triton.jit
+def _end_level(
+    table, scratch, x, s, c_active, r_active, square, goal, ratio, level, lowest, fine, last,
+    AT_RESIDUAL: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, TYPE: tl.constexpr,
+):  # fmt: skip
+    """Return the level after one that is solved, whether the sample is, and whether finer arithmetic is due."""
+    status = fine * 0
+    refine = fine * 0
+    if AT_RESIDUAL:
+        left = square - tl.sum(x * (c_active + r_active), 0) - goal * goal
+        if (fine == 1) & (tl.abs(left) <= 2e-10 * tl.maximum(goal * goal, 1e-6 * square)):
+            status = 1
+        else:
+            signs = s.to(TYPE)
+            rate = tl.sum(signs * _apply(table, signs, scratch, last, K, ROWS), 0).to(tl.float64)
+            change = tl.where(rate > 0.0, left / tl.where(rate > 0.0, rate, 1.0), level * level)
+            wanted = tl.sqrt(tl.maximum(level * level - change, 0.0))
+            refine = ((wanted >= level * ratio) & (tl.abs(left) <= 0.1 * goal * goal)).to(tl.int32)
+            level = tl.maximum(wanted, level * ratio)
+            if level <= lowest:
+                status = 3
+    else:
+        if level > lowest:
+            level = tl.maximum(lowest, level * ratio)
+        else:
+            refine = 1
+            status = fine
+    return level, status, refine
+
+
+@triton.jit
 def _follow_sample(
     gram, fine_gram, ld, cross, squares, atoms_out, x_out, info_out, level_out, residual_corr, table, scratch,
     settings, n, max_passes,
@@ -247,13 +277,14 @@ def _follow_sample(
     last = tl.program_id(0) * 0  # behind the last slot in use
     top, j = _find_largest(residual_corr, n, BLOCK)
     best = top
+    before = top * 1e300
     lowest = top * 0.0 + goal
     if AT_RESIDUAL:
         lowest = top * 1e-9
     level = tl.maximum(lowest, top * ratio)
-    fine = 0
+    fine = last * 0
     if FINE:
-        fine = 1
+        fine = last * 0 + 1
         slack = fine_slack
     done = top <= goal
     if AT_RESIDUAL:
@@ -264,41 +295,29 @@ def _follow_sample(
     gram_rows = last.to(tl.int64)  # that were read
     entries = last.to(tl.int64)  # of the table, that were read or written
     while status == 0:
-        # Is the level solved? Then the next one, finer arithmetic, or the end.
         error = tl.max(tl.where(used, tl.abs(r_active - level * s), 0.0), 0)
+        rounding = 1e-14 * top
         moves = 1
-        if (best <= level * (1.0 + slack) + 1e-14 * top) & (error <= slack * level + 1e-14 * top):
-            refine = 0
-            if AT_RESIDUAL:
-                left = square - tl.sum(x * (c_active + r_active), 0) - goal * goal
-                if (fine == 1) & (tl.abs(left) <= 2e-10 * tl.maximum(goal * goal, 1e-6 * square)):
-                    status = 1
-                else:
-                    signs = s.to(TYPE)
-                    rate = tl.sum(signs * _apply(table, signs, scratch, last, K, ROWS), 0).to(tl.float64)
-                    wanted = tl.sqrt(tl.maximum(level * level - left / tl.maximum(rate, 1e-30), 0.0))
-                    refine = ((wanted >= level * ratio) & (tl.abs(left) <= 0.1 * goal * goal)).to(tl.int32)
-                    level = tl.maximum(wanted, level * ratio)
-                    if level <= lowest:
-                        status = 3
-            else:
-                if level > lowest:
-                    level = tl.maximum(lowest, level * ratio)
-                else:
-                    refine = 1
-                    if fine == 1:
-                        status = 1
+        if (best <= level * (1.0 + slack) + rounding) & (error <= slack * level + rounding):
+            level, status, refine = _end_level(
+                table, scratch, x, s, c_active, r_active, square, goal, ratio, level, lowest, fine, last,
+                AT_RESIDUAL, K, ROWS, TYPE,
+            )  # fmt: skip
             if (refine == 1) & (fine == 0):
                 fine = 1
                 slack = fine_slack
                 moves = 0
-        if (passes >= max_passes) & (status == 0):
-            status = 2
+        else:
+            missed = passes >= max_passes
+            if FINE:  # a move that misses its goal: the inverse is no longer one
+                missed = missed | (error > tl.maximum(0.01 * before, slack * level + rounding))
+            status = missed.to(tl.int32) * 2
         if (status == 0) & (moves == 1):
             used, atoms, x, s, r_active, c_active, last, status, steps, entries = _join_atoms(
                 gram, ld, cross, residual_corr, n, table, scratch, best, j, used, atoms, x, s, r_active, c_active, last,
                 level, slack, dependent, status, steps, entries, BLOCK, K, ADDED, ROWS, TYPE,
             )  # fmt: skip
+        before = tl.max(tl.where(used, tl.abs(r_active - level * s), 0.0), 0)
         if (status == 0) & (moves == 1):
             used, x, steps, entries = _move(
                 table, scratch, used, x, s, r_active, last, level, steps, entries, K, ROWS, TYPE

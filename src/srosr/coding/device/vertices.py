@@ -14,6 +14,7 @@ from torch import Tensor
 from ...dictionary import DeviceDictionary, DeviceQueries
 from ..spectrum import RANK, ROUNDING
 from .block_active_set import SlotCodes
+from .chunks import split_by_memory
 
 
 class Span:
@@ -41,11 +42,18 @@ class Span:
 
 def solve_vertices(gram: Tensor, cross: Tensor, found: SlotCodes) -> tuple[Tensor, Tensor]:
     """Return codes and dual points (n, N) on the active sets of some samples; zero where they are dependent."""
-    used, atoms = found.atoms >= 0, found.atoms.clamp(min=0)
+    rows = split_by_memory(len(cross), 6 * 8 * found.atoms.shape[1] ** 2, cross.device)
+    parts = [_solve_some(gram, cross[some], found.atoms[some], found.values[some]) for some in rows]
+    codes, duals = (torch.cat(values) for values in zip(*parts, strict=True))
+    return codes, duals
+
+
+def _solve_some(gram: Tensor, cross: Tensor, slots: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    used, atoms = slots >= 0, slots.clamp(min=0)
     blocks = gram[atoms[:, :, None], atoms[:, None, :]]
     eye = torch.eye(blocks.shape[1], dtype=blocks.dtype, device=blocks.device)
     blocks = torch.where(used[:, :, None] & used[:, None, :], blocks, eye)
-    right = torch.stack([torch.where(used, cross.gather(1, atoms), 0.0), found.values.sign()], dim=2)
+    right = torch.stack([torch.where(used, cross.gather(1, atoms), 0.0), values.sign()], dim=2)
     factor, info = torch.linalg.cholesky_ex(blocks)
     solution = _solve(factor, right)
     solution = solution + _solve(factor, right - blocks @ solution)  # a round of iterative refinement
