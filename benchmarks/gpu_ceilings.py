@@ -65,7 +65,8 @@ def measure_ceilings(device: torch.device) -> Ceilings:
     target = torch.empty_like(source)
     memory = 2 * _COPIED / time_on_card(partial(target.copy_, source))
     del source, target
-    block, programs, rounds = 1024, 132 * 32, 512
+    n_processors = torch.cuda.get_device_properties(device).multi_processor_count
+    block, programs, rounds = 1024, 32 * n_processors, 512
     cached = torch.randn(_CACHED // 8, dtype=torch.float64, device=device)
     out = torch.empty(programs * block, dtype=torch.float64, device=device)
     grid = (programs,)

@@ -591,3 +591,16 @@ def test_nothing_imports_torch_unless_a_device_is_asked_for():
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+def test_every_public_name_can_be_imported_without_torch():
+    """Also eagerly, as SPEC 1 allows: modules for devices ask for PyTorch when what they define runs."""
+    code = (
+        "import importlib.util as u, sys; find = u.find_spec; "
+        "u.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more); "
+        "import srosr; from srosr.coding import *; from srosr.dictionary import *; from srosr.evidence import *; "
+        "assert 'torch' not in sys.modules"
+    )
+    environment = os.environ | {"EAGER_IMPORT": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

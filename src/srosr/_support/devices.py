@@ -67,8 +67,11 @@ def is_tensor(X: Any) -> bool:
 
 
 def to_numpy(values: Any) -> Any:
-    """Return a tensor as an array, anything else as it is."""
-    return values.detach().cpu().numpy() if is_tensor(values) else values
+    """Return a tensor as an array (bfloat16, which NumPy does not have, as float32), anything else as it is."""
+    if not is_tensor(values):
+        return values
+    values = values.detach().cpu()
+    return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
 
 
 def _is_torch_device(device: Any) -> bool:

@@ -178,6 +178,7 @@ def sparse_encode(
                 collect=partial(_collect_device_codes, sparse_output=sparse_output, as_tensors=as_tensors),
             )  # fmt: skip
         return _assemble_device_codes(collected, problem, tol)
+    X = to_numpy(X)
     are_queries = isinstance(X, Queries) or dictionary.is_precomputed
     samples: Any = dictionary.query(X) if are_queries else dictionary.check_features(X)
     n_samples = len(samples)

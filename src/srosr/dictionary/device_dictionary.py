@@ -8,16 +8,18 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from .._support.array_types import AnyArray, IntArray
+from .._support.torch_loader import torch
 from .dictionary import Dictionary, Queries, split_range
 from .kernels import NONNEGATIVE_KERNELS, NamedKernel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Columns of Gram matrices are padded to a multiple of this, so that a kernel reads whole vectors.
 _PAD = 64
@@ -167,7 +169,7 @@ class DeviceDictionary:
     def block(self, rows: Any, columns: Any) -> Tensor:
         """Return ``gram[rows][:, columns]`` of a dictionary with features, without computing the rest."""
         if self._needs_host:
-            here = (part.cpu().numpy() if isinstance(part, Tensor) else part for part in (rows, columns))
+            here = (part.cpu().numpy() if isinstance(part, torch.Tensor) else part for part in (rows, columns))
             return self.send(np.ascontiguousarray(self.host.block(*here)))
         assert self.rows is not None
         out = self._compare(self.rows[rows], self.rows[columns])
@@ -179,9 +181,9 @@ class DeviceDictionary:
         """Return samples on the device, or raise a ValueError for those that are not finite; Queries as they are."""
         if isinstance(X, (Queries, DeviceQueries)):
             return X
-        values = X if isinstance(X, Tensor) else self.send(np.ascontiguousarray(X))
+        values = X if isinstance(X, torch.Tensor) else self.send(np.ascontiguousarray(X))
         if not bool(torch.isfinite(values).all()):
-            if not isinstance(X, Tensor):
+            if not isinstance(X, torch.Tensor):
                 self.host.check_features(X)  # says what it is, in the words of the CPU
             raise ValueError("X contains NaN or infinity.")
         return values
@@ -198,9 +200,9 @@ class DeviceDictionary:
             rows = None if scaled.rows is None else self.send(scaled.rows)
             return DeviceQueries(self.send(scaled.cross), self.send(scaled.squared_norms), rows)
         if self._needs_host:
-            host = X.detach().to("cpu", torch.float64).numpy() if isinstance(X, Tensor) else X
+            host = X.detach().to("cpu", torch.float64).numpy() if isinstance(X, torch.Tensor) else X
             return self.query(self.host.query_features(np.ascontiguousarray(host, dtype=np.float64)))
-        values = X if isinstance(X, Tensor) else self.send(np.ascontiguousarray(X))
+        values = X if isinstance(X, torch.Tensor) else self.send(np.ascontiguousarray(X))
         values = values.to(torch.float64)
         assert isinstance(self._kernel, NamedKernel) and self.rows is not None
         if self._kernel.name in NONNEGATIVE_KERNELS and values.numel():

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from .._support.array_types import AnyArray, IntArray
+from .._support.torch_loader import torch
 from ..coding import DeviceCoder, Problem, for_chunks, name_failures
 from ..dictionary import DeviceDictionary, DeviceQueries, Dictionary, Queries, put_on_device, split_range
 from ..exceptions import CertificateWarning, warn
@@ -23,6 +22,9 @@ from .landmark_scores import LandmarkScorer
 from .residuals import TIE, TINY
 from .table import EVIDENCE, ROUNDING, CodeMeasures, Evidence
 from .tensor_formulas import ClassBlock, ClassBlocks, fetch, sum_squares
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Similarities of samples to atoms whose evidence is computed at a time.
 _BLOCK = 2**26
@@ -226,7 +228,7 @@ class DeviceGatherer:
         )
 
     def _make_queries(self, X: Any) -> DeviceQueries:
-        return self.dictionary.query(X.to(self.device) if isinstance(X, Tensor) else X)
+        return self.dictionary.query(X.to(self.device) if isinstance(X, torch.Tensor) else X)
 
 
 def _map_chunks(

@@ -7,13 +7,12 @@ saved, and predict on the CPU, as if they had been fitted there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from .._support.array_types import AnyArray
+from .._support.torch_loader import torch
 from ..coding import name_failures
 from ..dictionary import DeviceDictionary, Dictionary, count_memory, put_on_device, split_range, widen
 from .class_scores import NEED_FEATURES, ClassScorer, HoldOut
@@ -45,6 +44,9 @@ from .tensor_formulas import (
     sum_squares,
     whiten_tensor,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Samples whose features are computed at a time, and the share of the memory that those of all may take.
 _ROWS = 16384

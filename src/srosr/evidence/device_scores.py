@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from .._support.torch_loader import torch
 from ..dictionary import DeviceQueries, split_range
 from .class_scores import NEED_FEATURES, ClassScorer, ClassScores
 from .class_subspaces import ClassSubspaces
@@ -29,6 +28,9 @@ from .tensor_formulas import (
     sharpen,
     sum_squares,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Atoms whose standardized columns are in double precision at a time.
 _TILE = 65536

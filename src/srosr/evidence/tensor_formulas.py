@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from .._support.array_types import AnyArray, IntArray
+from .._support.torch_loader import torch
 from .gaussian import GaussianClasses
 from .ridge import solve_positive
 from .standardized import MOST, StandardizedColumns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Numbers in a block of several classes.
 _BLOCK = 2**26

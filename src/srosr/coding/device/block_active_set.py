@@ -28,12 +28,13 @@ squares problems", IMA J. Numer. Anal. 20, 2000.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-from torch import Tensor
-
+from ..._support.torch_loader import torch
 from ..problems import PathEnd
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: How a sample ended: solved, lost its way, epsilon below the smallest level, or more atoms than slots.
 SOLVED, LOST, UNREACHED, FULL = 1, 2, 3, 4

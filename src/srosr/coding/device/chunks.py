@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import torch
-
+from ..._support.torch_loader import torch
 from ...dictionary import count_memory, split_range
 from ...exceptions import DeviceError, DeviceWarning, warn
 

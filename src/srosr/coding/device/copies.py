@@ -6,10 +6,13 @@ Of all optimal codes that is the one of least norm, as long as the distinct atom
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from ..._support.torch_loader import torch
 from ..spectrum import RANK
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _BLOCK = 2**26
 

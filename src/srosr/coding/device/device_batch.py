@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ..._support.torch_loader import torch
 from ...dictionary import Dictionary, Queries, put_on_device
 from ..problems import Problem
 from .chunks import for_chunks, name_failures
 from .device_coder import DeviceCoder
 from .device_codes import DeviceCodes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -50,7 +52,7 @@ def encode_on_device(
 
 def check_samples(X: Any, dictionary: Dictionary, device: torch.device) -> Any:
     """Return samples that can be compared with a dictionary on a device, or raise a ValueError."""
-    if not isinstance(X, Tensor):
+    if not isinstance(X, torch.Tensor):
         if isinstance(X, Queries) or dictionary.is_precomputed:
             return dictionary.query(X)
         # What is a matrix of the right size already is checked on the device, which takes no time there.
@@ -60,11 +62,9 @@ def check_samples(X: Any, dictionary: Dictionary, device: torch.device) -> Any:
         raise ValueError(f"X must be a dense tensor of floating-point numbers, one sample a row, got {_describe(X)}.")
     if X.shape[1] != dictionary.n_features:
         raise ValueError(f"X has {X.shape[1]} features, the dictionary's atoms have {dictionary.n_features}.")
-    if X.device != device:
-        raise ValueError(f"X is on {X.device}, but device={str(device)!r}; move one of them.")
     if dictionary.is_precomputed:
         raise ValueError('X must be a srosr.Queries with kernel="precomputed", not a tensor.')
-    return X.detach()
+    return X.detach().to(device)
 
 
 def _describe(X: Tensor) -> str:

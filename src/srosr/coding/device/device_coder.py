@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from joblib import effective_n_jobs
-from torch import Tensor
 
 from ..._support.threads import ThreadPool, one_blas_thread
+from ..._support.torch_loader import torch
 from ...dictionary import DeviceDictionary, DeviceQueries, count_memory, split_range, wrap_queries
 from ..batch import gram_fits
 from ..certificate import measure
@@ -29,6 +28,9 @@ from .path_solver import MOST_ATOMS, PathSolver, spread_codes
 from .pursuit import pursue
 from .shortest_codes import Ties, shorten_codes
 from .vertices import Span, solve_vertices
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Arrays of samples by atoms that are in memory at the same time, and the share of free memory that they may take.
 _ARRAYS = 12

@@ -6,15 +6,17 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from scipy import sparse
-from torch import Tensor
 
+from ..._support.torch_loader import torch
 from ..certificate import Sums
 from ..spectrum import ROUNDING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ...dictionary import DeviceDictionary
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class DeviceProducts:

@@ -8,14 +8,16 @@ others belong there. The set keeps the atoms of the code and takes those that vi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ..._support.torch_loader import torch
 from ...dictionary import DeviceDictionary, DeviceQueries
 from .block_active_set import LOST, SOLVED, UNREACHED, SlotCodes
 from .chunks import split_by_memory
 from .path_solver import PathSolver
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: Atoms of a working set at first; it is doubled for samples whose set does not settle.
 WORKING_SET = 256

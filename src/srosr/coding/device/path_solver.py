@@ -11,14 +11,15 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
+from ..._support.torch_loader import torch
 from ..problems import PathEnd
 from .block_active_set import FULL, LOST, BlockActiveSet, Rules, SlotCodes
 from .chunks import split_by_memory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: The most atoms whose whole Gram matrix is used; over more, working sets are faster.
 MOST_ATOMS = 8192

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from ..._support.torch_loader import torch
 from ...dictionary import DeviceQueries
 from .device_codes import DeviceRows
 from .device_products import DeviceProducts
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # As in srosr.coding.solvers.omp.
 _NOTHING_LEFT = 1e-10

@@ -14,13 +14,14 @@ not found like this, or does not satisfy the optimality conditions, is left to t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
+from ..._support.torch_loader import torch
 from ..spectrum import RANK
 from .chunks import split_by_memory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # The most atoms of a code and the most other tight ones; samples with more are left to the CPU.
 _MOST_USED, _MOST_OTHERS = 128, 8

@@ -8,13 +8,16 @@ of the singular values of the atoms.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from ..._support.torch_loader import torch
 from ...dictionary import DeviceDictionary, DeviceQueries
 from ..spectrum import RANK, ROUNDING
 from .block_active_set import SlotCodes
 from .chunks import split_by_memory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Span:
