@@ -16,9 +16,10 @@ import srosr
 def test_every_public_name_is_what_its_home_holds_whatever_was_imported_before():
     """A module of the package with the name of a function would take its place once imported."""
     program = (
-        "import importlib, pkgutil, srosr\n"
+        "import importlib, importlib.util, pkgutil, srosr\n"
+        "skipped = ['__main__'] if importlib.util.find_spec('triton') else ['__main__', 'triton_kernel']\n"
         "for part in pkgutil.walk_packages(srosr.__path__, 'srosr.'):\n"
-        "    if not part.name.endswith('__main__'): importlib.import_module(part.name)\n"
+        "    if part.name.rpartition('.')[2] not in skipped: importlib.import_module(part.name)\n"
         "import types\n"
         "wrong = [n for n in srosr.__all__ if isinstance(getattr(srosr, n), types.ModuleType)]\n"
         "assert not wrong, wrong\n"
