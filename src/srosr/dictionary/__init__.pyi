@@ -1,6 +1,7 @@
 from .device_dictionary import DeviceDictionary as DeviceDictionary
 from .device_dictionary import DeviceQueries as DeviceQueries
 from .device_dictionary import count_memory as count_memory
+from .device_dictionary import pad_columns as pad_columns
 from .device_dictionary import put_on_device as put_on_device
 from .dictionary import Dictionary as Dictionary
 from .dictionary import Queries as Queries

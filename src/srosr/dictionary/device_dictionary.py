@@ -283,3 +283,8 @@ def count_memory(device: torch.device) -> int:
 
 def _unit_factors(squared: Tensor) -> Tensor:
     return torch.where(squared > 0, squared, 1.0).rsqrt()
+
+
+def pad_columns(gram: Tensor) -> Tensor:
+    """Return a Gram matrix with zeros behind its last column, up to a multiple that a kernel reads at once."""
+    return torch.nn.functional.pad(gram, (0, -gram.shape[1] % _PAD))

@@ -15,7 +15,7 @@ single precision while x and r are not. Where a move misses its goal, H is compu
 level at once: on the way through larger levels more atoms join and leave. For BPDN levels are halved from the largest
 correlation until the residual has the length epsilon, which on an active set is the root of
 :math:`\|r\|^2 = \epsilon^2` with :math:`d\|r\|^2/d\lambda^2 = s^THs`. A homotopy adds one atom a pass over all atoms;
-this method needs a fifth of the passes for the same codes.
+this method needs fewer passes for the same codes.
 
 This is the plain path, on any device that Torch has; :mod:`.triton_kernel` is the fast one.
 
@@ -84,6 +84,10 @@ class SlotCodes(NamedTuple):
     steps: Tensor  # atoms that joined or left
     gram_rows: Tensor  # that were read
     table_entries: Tensor  # of the inverse, that were read or written: of kernels, else 0
+
+    def take(self, rows: Tensor) -> SlotCodes:
+        """Return the codes of some of the samples."""
+        return SlotCodes(*(values[rows] for values in self))
 
 
 class BlockActiveSet:

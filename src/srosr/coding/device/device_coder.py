@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 
 from ..._support.threads import ThreadPool, one_blas_thread
 from ..._support.torch_loader import torch
-from ...dictionary import DeviceDictionary, DeviceQueries, count_memory, split_range, wrap_queries
+from ...dictionary import DeviceDictionary, DeviceQueries, count_memory, pad_columns, split_range, wrap_queries
 from ..batch import gram_fits
 from ..certificate import measure
 from ..coder import Coder, Part
@@ -19,7 +19,7 @@ from ..solvers.least_squares import INDEPENDENT
 from ..solvers.solver import Solution
 from ..sparse_rows import to_sparse_rows
 from ..spectrum import ROUNDING
-from .block_active_set import SOLVED, UNREACHED, SlotCodes
+from .block_active_set import SOLVED, UNREACHED
 from .copies import Copies
 from .device_codes import DeviceCodes, DeviceRows
 from .device_products import DeviceProducts
@@ -113,7 +113,11 @@ class DeviceCoder:
             return self._encode_paths(queries)
         certificate = self._certify(codes, queries, None)[1]
         good = certificate.holds(self.tol)
-        return self._assemble(codes, certificate, steps, good)
+        out = self._assemble(codes, certificate, steps, good)
+        rows = torch.nonzero(~good)[:, 0]
+        if len(rows):
+            self._ask_host(rows, queries, out, are_solved=False)
+        return out
 
     # -- Lasso and BPDN ----------------------------------------------------------------------------------
 
@@ -132,7 +136,7 @@ class DeviceCoder:
         if copies:
             self._copies = copies
             picked = dictionary.gram[copies.firsts][:, copies.firsts]
-            gram = torch.nn.functional.pad(picked, (0, -len(picked) % 64))
+            gram = pad_columns(picked)
         self._gram = gram
         self._solver = PathSolver(end, min(rank, len(gram)), self.device)
         self._coarse_gram = gram.float() if self._solver.is_coarse else None
@@ -173,7 +177,7 @@ class DeviceCoder:
         rows = torch.nonzero(out_of_reach & (solution.status == UNREACHED))[:, 0]
         if len(rows):
             duals = torch.zeros_like(codes)
-            codes[rows], duals[rows] = solve_vertices(self._gram, cross[rows], _take(solution, rows))
+            codes[rows], duals[rows] = solve_vertices(self._gram, cross[rows], solution.take(rows))
             solved[rows] = True
         if self._copies is not None:
             codes = self._copies.share(codes)
@@ -332,7 +336,3 @@ def _invert_independent(gram: Tensor) -> Tensor | None:
     if int(info) or bool((factor.diagonal() ** 2 <= INDEPENDENT * gram.diagonal()).any()):
         return None
     return torch.cholesky_inverse(factor)
-
-
-def _take(solution: SlotCodes, rows: Tensor) -> SlotCodes:
-    return SlotCodes(*(values[rows] for values in solution))

@@ -54,8 +54,8 @@ class WorkingSets:
             violation = self._measure(queries[rows], solution)
             goes_on = (solution.status == SOLVED) | (solution.status == UNREACHED)
             settled = (violation.amax(dim=1) <= 0.0) | ~goes_on
-            parts.append((rows[settled], _take(solution, settled)))
-            rows, violation, solution = rows[~settled], violation[~settled], _take(solution, ~settled)
+            parts.append((rows[settled], solution.take(settled)))
+            rows, violation, solution = rows[~settled], violation[~settled], solution.take(~settled)
             if len(rows) == 0:
                 break
             # A set that its code nearly fills, or that does not settle, is too small.
@@ -73,10 +73,8 @@ class WorkingSets:
         """Solve samples over their working sets (n, size), as many at a time as there is room for."""
         size, n_features = chosen.shape[1], self._atoms.shape[1]
         rows = split_by_memory(len(queries), 8 * size * (4 * size + 2 * n_features), chosen.device)
-        parts = [self._solve_some_sets(queries[some], chosen[some]) for some in rows]
-        return _merge(
-            len(queries), [(torch.arange(some.start, some.stop), part) for some, part in zip(rows, parts, strict=True)]
-        )
+        parts = [(some, self._solve_some_sets(queries[some], chosen[some])) for some in rows]
+        return _merge(len(queries), parts)
 
     @property
     def _atoms(self) -> Tensor:
@@ -110,10 +108,6 @@ class WorkingSets:
         src = torch.where(solution.atoms >= 0, torch.inf, -torch.inf).to(violation.dtype)
         ranked = violation.scatter_reduce(1, solution.atoms.clamp(min=0), src, reduce="amax")
         return ranked.topk(size, dim=1).indices
-
-
-def _take(solution: SlotCodes, rows: Tensor) -> SlotCodes:
-    return SlotCodes(*(values[rows] for values in solution))
 
 
 def _merge(n: int, parts: Sequence[tuple[Tensor | slice, SlotCodes]]) -> SlotCodes:
