@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -91,6 +92,32 @@ CASES = (
     Case("million", Lasso(0.1), 2**10, 16),
 )
 QUICK = ("yaleb", "mnist", "uiuc")
+
+
+def measure_compiling(device: Any) -> list[dict[str, Any]]:
+    """Time the first call of each kernel, which compiles it, with nothing in Triton's cache, and the second."""
+    import torch
+
+    from srosr.coding.device.path_solver import PathSolver, Variant
+
+    out: list[dict[str, Any]] = []
+    atoms = unit_rows(np.random.default_rng(SEED).standard_normal((2048, 256)))
+    for n_atoms in (512, 2048):
+        gram = torch.tensor(atoms[:n_atoms] @ atoms[:n_atoms].T, device=device)
+        for problem in (Lasso(0.3), BPDN(0.9)):
+            solver = PathSolver(problem.require_path_end(), 256, device)
+            for n_slots in (64, 128, 256):
+                seconds = []
+                for _ in range(2):
+                    start = time.perf_counter()
+                    solver._launch(Variant(n_slots, True), gram, None, gram[:64], gram.diagonal()[:64].contiguous())
+                    torch.cuda.synchronize()
+                    seconds.append(time.perf_counter() - start)
+                what = "Lasso" if isinstance(problem, Lasso) else "BPDN"
+                out.append(
+                    {"problem": what, "atoms": n_atoms, "slots": n_slots, "first": seconds[0], "then": seconds[1]}
+                )
+    return out
 
 
 def measure_case(case: Case, data: Samples, device: Any, ceilings: Any, *, repeats: int) -> dict[str, Any]:
@@ -322,6 +349,7 @@ def print_cases(out: Console, rows: list[dict[str, Any]], cores: int) -> None:
 @click.option("--only", metavar="SETS", help=f"Comma-separated sets: {', '.join(SETS)}; by default {', '.join(QUICK)}.")
 @click.option("--fit", is_flag=True, help="Also time fit and predict of the default rule on 6,000 MNIST pictures.")
 @click.option("--labels", is_flag=True, help="Also compare labels and unknown scores with the CPU on all test sets.")
+@click.option("--compile", "compiling", is_flag=True, help="First time how long each kernel takes to compile.")
 @click.option("--experiment", is_flag=True, help="Also time the coding of the Yale B experiment.")
 @click.option(
     "--repeat", type=click.IntRange(1), default=3, show_default=True, help="Timed repeats, the shortest counts."
@@ -334,8 +362,12 @@ def print_cases(out: Console, rows: list[dict[str, Any]], cores: int) -> None:
     default=RESULTS,
     help="Where the records go.  [benchmarks/results/gpu.json]",
 )
-def main(only: str | None, fit: bool, labels: bool, experiment: bool, repeat: int, device: str, path: Path) -> None:
+def main(
+    only: str | None, fit: bool, labels: bool, compiling: bool, experiment: bool, repeat: int, device: str, path: Path
+) -> None:
     """Time coding on a GPU against the CPU of the same machine and against the ceilings of the card."""
+    if compiling:  # Triton then has nothing on disk
+        os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
     from srosr._support.devices import DeviceError, find_device
 
     names = list(QUICK) if only is None else [name.strip() for name in only.split(",") if name.strip()]
@@ -358,6 +390,13 @@ def main(only: str | None, fit: bool, labels: bool, experiment: bool, repeat: in
         f"{ceilings.cache / 1e12:.2f} TB/s, products {ceilings.double / 1e12:.0f} (double) and "
         f"{ceilings.single / 1e12:.0f} (single) TFLOP/s."
     )
+    if compiling:
+        records["compiling"] = measure_compiling(card)
+        for one in records["compiling"]:
+            out.print(
+                f"kernel for {one['problem']}, {one['slots']} slots, {one['atoms']} atoms: first call "
+                f"{one['first']:.2f} s, second {1e3 * one['then']:.1f} ms"
+            )
     rows: list[dict[str, Any]] = []
     for name in names:
         try:

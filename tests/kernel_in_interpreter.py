@@ -1,12 +1,15 @@
-"""Solve problems by the Triton kernel in Triton's interpreter, which runs on any machine: a program for a test.
+"""Solve problems by the Triton kernel in Triton's interpreter, which runs on any machine: a program for tests.
 
-``python kernel_in_interpreter.py JOB ANSWER`` reads a pickled dict with the arrays ``atoms`` and ``X``, a ``problem``
-and options, and writes a pickled dict of arrays. It is a process of its own, since Triton must be told at its import.
+It reads jobs from its input until that ends, pickled dicts with the arrays ``atoms`` and ``X``, a ``problem`` and
+options, and writes a pickled dict of arrays for each, or a text that says what went wrong. It is a process of its own,
+since Triton must be told at its import, and takes one job after another, since its imports take seconds.
 """
 
 import os
 import pickle
 import sys
+import traceback
+from unittest.mock import patch
 
 os.environ["TRITON_INTERPRET"] = "1"
 
@@ -43,16 +46,25 @@ def solve(job):
 
 def encode(job):
     """Return codes by way of the whole coder."""
-    device_coder.PathSolver = lambda *arguments: make_solver(job, *arguments)
-    codes = sparse_encode(job["X"], job["atoms"], job["problem"], device=CPU)
+    with patch.object(device_coder, "PathSolver", lambda *arguments: make_solver(job, *arguments)):
+        codes = sparse_encode(job["X"], job["atoms"], job["problem"], device=CPU)
     return {"codes": codes.toarray(), "status": codes.status, "gap": codes.gap, "on_device": codes.on_device}
+
+
+def run(job):
+    """Return what was found for a job, or what went wrong."""
+    names = {"fewest": "_FEWEST", "coarse_passes": "_COARSE_PASSES"}
+    settings = {name: job[option] for option, name in names.items() if option in job}
+    try:
+        with patch.multiple(path_solver, **settings):
+            return encode(job) if job.get("whole") else solve(job)
+    except Exception:
+        return traceback.format_exc()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    with open(sys.argv[1], "rb") as file:
-        job = pickle.load(file)
-    path_solver._FEWEST = job.get("fewest", path_solver._FEWEST)
-    path_solver._COARSE_PASSES = job.get("coarse_passes", path_solver._COARSE_PASSES)
-    with open(sys.argv[2], "wb") as file:
-        pickle.dump((encode if job.get("whole") else solve)(job), file)
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # what is printed must not get between the answers
+    while sys.stdin.buffer.peek(1):
+        pickle.dump(run(pickle.load(sys.stdin.buffer)), answers)
+        answers.flush()

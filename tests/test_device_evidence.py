@@ -38,7 +38,7 @@ from srosr.evidence import (
 from srosr.evidence import class_subspaces as class_subspaces_module
 from srosr.evidence import landmark_scores as landmark_scores_module
 from srosr.evidence import landmark_view as landmark_view_module
-from srosr.exceptions import DeviceError
+from srosr.exceptions import DeviceError, DeviceWarning
 from srosr.rivals import NaiveRejection, RatioRejection, SCIRejection
 from srosr.scoring import draw_cross_splits, draw_folds
 
@@ -48,7 +48,8 @@ from srosr.dictionary import put_on_device  # noqa: E402
 from srosr.evidence import DeviceGatherer, fit_sampled_scorer, fit_scorer  # noqa: E402
 from srosr.evidence import tensor_formulas as tensor_formulas_module  # noqa: E402
 from srosr.evidence.device_evidence import measure_device_codes  # noqa: E402
-from srosr.evidence.device_fits import fit_class_scorer, fit_landmark_scorer  # noqa: E402
+from srosr.evidence.device_exact_fit import fit_class_scorer  # noqa: E402
+from srosr.evidence.device_landmark_fit import fit_landmark_scorer  # noqa: E402
 from srosr.evidence.device_scores import put_scorer_on_device  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -139,9 +140,9 @@ def test_each_kind_of_class_score_is_fitted_alone(digits, kind, exact):
 def test_landmarks_features_and_class_landmarks_are_those_of_numpy(digits, monkeypatch, settings):
     """With fewer landmarks than atoms, and classes that are described by features or by landmarks of their own."""
     monkeypatch.setattr(landmark_view_module, "LANDMARKS", 60)
-    from srosr.evidence import device_fits as device_fits_module
+    from srosr.evidence import device_subspaces as device_subspaces_module
 
-    for module in (class_subspaces_module, device_fits_module):
+    for module in (class_subspaces_module, device_subspaces_module):
         monkeypatch.setattr(module, "MANY_IN_CLASS", 30)
         monkeypatch.setattr(module, "CLASS_LANDMARKS", 20)
     X, y = digits
@@ -604,3 +605,34 @@ def test_every_public_name_can_be_imported_without_torch():
     environment = os.environ | {"EAGER_IMPORT": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_nearest_atoms_of_held_out_samples_are_found_in_chunks_that_fit(digits, monkeypatch):
+    """Tests by all atoms would be the largest array of a fit: memory that is short makes it slower, not different."""
+    from srosr.evidence import device_hold_outs, device_landmark_fit
+
+    X, y = digits
+    dictionary = Dictionary(X[:90], y[:90])
+    hold_outs = draw_hold_outs(dictionary, np.random.default_rng(0))
+    kinds = ("nearest", "standardized_nearest")
+    right = LandmarkScorer.fit(dictionary, kinds, hold_outs)
+    most, sizes = 5, []
+    real = device_landmark_fit.find_nearest
+
+    def find_nearest(distances, *others):
+        sizes.append(len(distances))
+        if len(distances) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(distances, *others)
+
+    monkeypatch.setattr(device_landmark_fit, "find_nearest", find_nearest)
+    with pytest.warns(DeviceWarning, match="out of memory; going on with fewer samples at a time"):
+        found = fit_landmark_scorer(dictionary, kinds, hold_outs, device=CPU)
+    assert max(sizes) > most
+    monkeypatch.setattr(device_hold_outs, "_SHARE", 4 * 8 * 6 * 90 / (4 * 2**30))
+    sizes.clear()
+    again = fit_landmark_scorer(dictionary, kinds, hold_outs, device=CPU)
+    assert max(sizes) == 4
+    for one in (found, again):
+        for mine, theirs in zip(one.held_out, right.held_out, strict=True):
+            assert_same_scores(mine, theirs, exact=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
 from .._support.torch_loader import torch
-from ..coding import DeviceCoder, Problem, for_chunks, name_failures
+from ..coding import DeviceCoder, Problem, map_chunks, name_failures
 from ..dictionary import DeviceDictionary, DeviceQueries, Dictionary, Queries, put_on_device, split_range
 from ..exceptions import CertificateWarning, warn
 from .class_fusion import ClassFusion
@@ -223,7 +223,7 @@ class DeviceGatherer:
         """Return what ``finish`` makes of the measures and scores of each block of samples, in order."""
         if isinstance(X, Queries):
             X = self.dictionary.host.query(X)
-        return _map_chunks(
+        return _measure_chunks(
             self.coder, self.dictionary, len(X), lambda rows: self._make_queries(X[rows]), self.scorer, finish, done
         )
 
@@ -231,7 +231,7 @@ class DeviceGatherer:
         return self.dictionary.query(X.to(self.device) if isinstance(X, torch.Tensor) else X)
 
 
-def _map_chunks(
+def _measure_chunks(
     coder: DeviceCoder,
     dictionary: DeviceDictionary,
     n_rows: int,
@@ -256,7 +256,7 @@ def _map_chunks(
 
     certified: list[Tensor] = []
     advance = None if done is None else lambda rows: done(rows.stop - rows.start)
-    parts = for_chunks(work, n_rows, coder.count_rows(), dictionary.device, advance)
+    parts = map_chunks(work, n_rows, coder.count_rows(), dictionary.device, advance)
     n_bad = sum(int((~part).sum()) for part in certified)
     if n_bad:
         warn(f"{n_bad} of {n_rows} codes are not certified to tol={coder.tol:g}.", CertificateWarning)
@@ -284,5 +284,5 @@ def measure_hold_out(
         return part.query(dictionary.rows[atoms])
 
     coder = DeviceCoder(part, problem, n_jobs=n_jobs)
-    measured = _map_chunks(coder, part, len(test), query, None, lambda one, _: one.fetch(), done)
+    measured = _measure_chunks(coder, part, len(test), query, None, lambda one, _: one.fetch(), done)
     return CodeMeasures.concatenate(measured)

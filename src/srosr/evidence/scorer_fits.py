@@ -25,7 +25,8 @@ def fit_scorer(
     """Return :func:`.make_class_scorer`, fitted on a ``torch.device`` unless that is None."""
     if device is None:
         return make_class_scorer(dictionary, kinds, hold_outs, n_jobs=n_jobs)
-    from .device_fits import fit_class_scorer, fit_landmark_scorer
+    from .device_exact_fit import fit_class_scorer
+    from .device_landmark_fit import fit_landmark_scorer
 
     if is_exact(dictionary):
         return fit_class_scorer(dictionary, kinds, hold_outs, device)
@@ -45,6 +46,6 @@ def fit_sampled_scorer(
     if device is None:
         n_threads = int(effective_n_jobs(n_jobs))
         return LandmarkScorer.fit(dictionary, kinds, samples=samples, like=like, n_threads=n_threads)
-    from .device_fits import fit_landmark_scorer
+    from .device_landmark_fit import fit_landmark_scorer
 
     return fit_landmark_scorer(dictionary, kinds, device=device, samples=samples, like=like)

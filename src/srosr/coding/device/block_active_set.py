@@ -42,8 +42,8 @@ SOLVED, LOST, UNREACHED, FULL = 1, 2, 3, 4
 _ROUNDING = 1e-14
 # Share of the way to an optimum that a move may miss before the inverse is computed anew.
 _MISSED = 0.01
-# Atoms up to which a pass over all of them is cheap.
-_FEW = 1024
+#: Atoms up to which a pass over all of them is cheap.
+FEW_ATOMS = 1024
 
 
 class Rules(NamedTuple):
@@ -55,6 +55,8 @@ class Rules(NamedTuple):
     #: Violations below these shares of the level count as none, in single and in double precision.
     coarse_slack: float = 1e-4
     fine_slack: float = 1e-9
+    #: How nearly a code by an inverse in single precision has to solve the equations of its atoms: ties show then.
+    coarse_fit: float = 1e-12
     #: An atom depends on others if they leave less than this share of its squared length, in either precision.
     coarse_dependent: float = 1e-5
     fine_dependent: float = 1e-10
@@ -70,7 +72,7 @@ class Rules(NamedTuple):
 
     def count_added(self, n_atoms: int) -> int:
         """Return how many atoms join at a time."""
-        return self.added if n_atoms <= _FEW else self.added_of_many
+        return self.added if n_atoms <= FEW_ATOMS else self.added_of_many
 
 
 class SlotCodes(NamedTuple):
@@ -221,7 +223,10 @@ class BlockActiveSet:
         """Move along null vectors until an atom leaves, and let another one take its place."""
         sign = self.r[rows, who].sign()
         d = -sign[:, None] * u
-        meets = self.used[rows] & (d * self.s[rows] < 0.0)
+        # Only atoms without which the new one is independent: what u has at others is rounding.
+        diagonal = self.inverse[rows].diagonal(dim1=1, dim2=2)
+        involved = u * u > self.rules.fine_dependent * own[:, None] * diagonal
+        meets = self.used[rows] & involved & (d * self.s[rows] < 0.0)
         t, leaves = torch.where(meets, -self.x[rows] / torch.where(meets, d, 1.0), torch.inf).min(dim=1)
         self.status[rows[t.isinf()]] = LOST
         rows, who, t, leaves, d, g, own = self._select(t.isfinite(), rows, who, t, leaves, d, g, own)

@@ -18,7 +18,7 @@ _FAILURES = ("cuda error", "cuda driver error", "cublas", "cusolver error", "cud
 _SHARE = 0.2
 
 
-def for_chunks(
+def map_chunks(
     work: Callable[[slice], T],
     n_rows: int,
     rows_at_a_time: int,
@@ -48,7 +48,8 @@ def for_chunks(
                 ) from error
             size = max(1, (rows.stop - rows.start) // 2)
             if not is_warned:
-                warn(f"{device}: out of memory; going on with {size} samples at a time.", DeviceWarning)
+                # Without a number: a fit has many chunks, and Python shows the same words once.
+                warn(f"{device}: out of memory; going on with fewer samples at a time.", DeviceWarning)
             is_warned = True
         else:
             if done is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from ..._support.torch_loader import torch
 from ...dictionary import Dictionary, Queries, put_on_device
 from ..problems import Problem
-from .chunks import for_chunks, name_failures
+from .chunks import map_chunks, name_failures
 from .device_coder import DeviceCoder
 from .device_codes import DeviceCodes
 
@@ -47,7 +47,7 @@ def encode_on_device(
     def encode(rows: slice) -> T:
         return collect(coder.encode(here.query(here.send_samples(samples[rows]))))
 
-    return for_chunks(encode, len(samples), coder.count_rows(), device, done)
+    return map_chunks(encode, len(samples), coder.count_rows(), device, done)
 
 
 def check_samples(X: Any, dictionary: Dictionary, device: torch.device) -> Any:

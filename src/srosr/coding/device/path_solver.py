@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..._support.torch_loader import torch
 from ..problems import PathEnd
-from .block_active_set import FULL, LOST, BlockActiveSet, Rules, SlotCodes
+from .block_active_set import FEW_ATOMS, FULL, LOST, BlockActiveSet, Rules, SlotCodes
 from .chunks import split_by_memory
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
 #: The most atoms whose whole Gram matrix is used; over more, working sets are faster.
 MOST_ATOMS = 8192
-# Correlations that a thread looks at, at a time.
-_LANES = 8
-# Entries of the table, and of rows of the Gram matrix, that a thread reads at a time.
-_ENTRIES, _GRAM_ENTRIES = 16, 32
 # Slots of the first variant.
 _FEWEST = 64
-# Share of samples without room in a variant from which on later chunks start with the next one; of so many at least.
+# Share of samples without room in a variant from which on others start with the next one; of so many at least.
 _TOO_MANY, _ENOUGH = 0.3, 256
+# Samples of a large chunk that are solved first, to see how many slots they need, and how large it must be.
+_PROBED, _LARGE = 512, 8192
 # Programs a multiprocessor, and the most bytes that their tables may take.
 _PROGRAMS = 16
 _TABLE_BYTES = 2**30
@@ -40,15 +38,30 @@ _COARSE_PASSES = 80
 _FAST_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 
 
+class Layout(NamedTuple):
+    """How a program does its work; these were measured on an H200."""
+
+    warps: int
+    block: int  # atoms whose correlations are computed at a time
+    rows: int  # of the table, that are read at a time
+    gram_rows: int
+    registers: int | None  # of a thread at most; fewer make room for more programs
+
+
 class Variant(NamedTuple):
     """A kernel: its slots, and whether it works in double precision throughout."""
 
     n_slots: int
     fine: bool
 
-    def count_warps(self, n_atoms: int) -> int:
-        """Return the number of warps of a program over so many atoms."""
-        return max(1 if n_atoms <= 1024 else 2, min(4, self.n_slots // 64))
+    def lay_out(self, n_atoms: int) -> Layout:
+        """Return the layout of a program over so many atoms."""
+        is_small = n_atoms <= FEW_ATOMS
+        warps = max(1 if is_small else 2, min(4, self.n_slots // 64))
+        lanes, entries = 4 if is_small else 16, 8 if self.n_slots <= 64 else 16  # that a thread has at a time
+        rows = min(self.n_slots, max(4, entries * 32 * warps // self.n_slots))
+        registers = 128 if is_small and self.n_slots <= 128 and torch.version.cuda is not None else None
+        return Layout(warps, lanes * 32 * warps, rows, min(self.n_slots, 32 // lanes), registers)
 
     def count_programs(self, n_samples: int, n_processors: int) -> int:
         """Return the number of programs on so many multiprocessors; each has a table of its own."""
@@ -78,7 +91,7 @@ class PathSolver:
         self.sizes = [_FEWEST]
         while self.sizes[-1] < self.most:
             self.sizes.append(2 * self.sizes[-1])
-        self._first = 0
+        self._first, self._is_probed = 0, False
 
     def solve(self, gram: Tensor, cross: Tensor, squares: Tensor, coarse_gram: Tensor | None = None) -> SlotCodes:
         """Solve a chunk of samples.
@@ -94,18 +107,22 @@ class PathSolver:
         """
         if self.is_coarse and coarse_gram is None:
             coarse_gram = gram.float()
-        start = self._first  # another thread may change it meanwhile
-        first, *more = self.sizes[start:]
-        out = self._solve_in(first, gram, coarse_gram, cross, squares, slice(None))
+        if len(cross) >= _LARGE and gram.ndim == 2 and not self._is_probed:
+            self._is_probed = True
+            some = slice(None, None, len(cross) // _PROBED)
+            self.solve(gram, cross[some], squares[some], coarse_gram)
+        start = first = self._first  # another thread may change it meanwhile
+        out = self._solve_in(self.sizes[start], gram, coarse_gram, cross, squares, slice(None))
         rows = torch.nonzero(out.status == FULL)[:, 0]
-        if more and len(rows) > _TOO_MANY * len(cross) and len(cross) >= _ENOUGH:
-            self._first = start + 1
-        for n_slots in more:
+        for place in range(start + 1, len(self.sizes)):
             if len(rows) == 0:
                 break
-            found = self._solve_in(n_slots, gram, coarse_gram, cross, squares, rows)
+            if len(rows) > _TOO_MANY * len(cross) and len(cross) >= _ENOUGH:
+                first = place
+            found = self._solve_in(self.sizes[place], gram, coarse_gram, cross, squares, rows)
             out = _put(out, rows, found)
             rows = rows[found.status == FULL]
+        self._first = max(first, self._first)
         return out
 
     def _solve_in(
@@ -151,8 +168,7 @@ class PathSolver:
         if cross.stride(1) != 1:
             cross = cross.contiguous()
         n_slots, rules, device = variant.n_slots, self.rules, cross.device
-        warps = variant.count_warps(n)
-        block = min(_next_power(max(n, 32)), _LANES * 32 * warps)
+        layout = variant.lay_out(n)
         programs = variant.count_programs(n_samples, _count_processors(device))
         precision = torch.float64 if variant.fine else torch.float32
 
@@ -163,7 +179,9 @@ class PathSolver:
         values, levels = new(n_samples, n_slots), new(n_samples)
         table, scratch = new(programs, n_slots, n_slots, dtype=precision), new(programs, n_slots, dtype=precision)
         dependent = rules.fine_dependent if variant.fine else rules.coarse_dependent
-        settings = [self.end.goal, rules.find_ratio(self.end), rules.coarse_slack, rules.fine_slack, dependent]
+        settings = [
+            self.end.goal, rules.find_ratio(self.end), rules.coarse_slack, rules.fine_slack, dependent, rules.coarse_fit
+        ]  # fmt: skip
         # Triton's interpreter, which tests use, takes tensors of the CPU.
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             follow_samples[(programs,)](
@@ -172,9 +190,9 @@ class PathSolver:
                 cross, cross.stride(0), squares, atoms, values, info, levels,
                 new(programs, n), table, scratch, torch.tensor(settings, dtype=torch.float64, device=device),
                 n_samples, n, rules.max_passes if variant.fine else _COARSE_PASSES,
-                AT_RESIDUAL=self.end.at_residual, FINE=variant.fine, BLOCK=block, K=n_slots, ADDED=rules.count_added(n),
-                ROWS=min(n_slots, max(4, _ENTRIES * 32 * warps // n_slots)),
-                GRAM_ROWS=max(1, min(n_slots, _GRAM_ENTRIES * 32 * warps // block)), num_warps=warps,
+                AT_RESIDUAL=self.end.at_residual, FINE=variant.fine, BLOCK=layout.block, K=n_slots,
+                ADDED=rules.count_added(n), ROWS=layout.rows, GRAM_ROWS=layout.gram_rows, num_warps=layout.warps,
+                enable_fp_fusion=True, **({} if layout.registers is None else {"maxnreg": layout.registers}),
             )  # fmt: skip
         status, passes, steps, gram_rows, entries = info.unbind(dim=1)
         return SlotCodes(atoms.to(torch.int64), values, status, levels, passes, steps, gram_rows, entries)
@@ -203,10 +221,6 @@ def spread_codes(solution: SlotCodes, n_atoms: int) -> Tensor:
     """Return the codes of slots as dense rows."""
     out = solution.values.new_zeros((len(solution.values), n_atoms))
     return out.scatter_add_(1, solution.atoms.clamp(min=0), solution.values)
-
-
-def _next_power(n: int) -> int:
-    return 1 << (n - 1).bit_length()
 
 
 @cache

@@ -3,13 +3,10 @@ r"""The least-norm code on a device: see :mod:`srosr.coding.least_norm`, which s
 The distinct atoms A of a code are independent; others, E, may be tight as well. With :math:`U = G_{AA}^{-1}G_{AE}`, the
 null vectors w of the small matrix :math:`S = G_{EE} - G_{EA}U` give those of all tight atoms, :math:`(-Uw, w)`. If
 there are none the code is the only one. Else z, the code with its signs taken off, loses its part along them; if that
-leaves negative entries, the shortest :math:`z_0 + Nu \ge 0` with orthonormal null vectors N is found by division for
-one of them, and for several from the dual problem
-
-.. math:: \min_{\lambda \ge 0} \tfrac12\|N^T\lambda\|^2 + \lambda^Tz_0, \qquad u = N^T\lambda,
-
-by accelerated projected gradients, whose nonzero entries say which of z are zero; then u solves a small system. What is
-not found like this, or does not satisfy the optimality conditions, is left to the CPU.
+leaves negative entries, the shortest :math:`z_0 + Nu \ge 0` with orthonormal null vectors N is found by the dual active
+set method of Goldfarb and Idnani (Mathematical Programming 27, 1983), for all samples at once: of the entries below
+zero the most negative one is bound to zero, and entries whose price would become negative are let go. What is not found
+like this, or does not satisfy the optimality conditions, is left to the CPU.
 """
 
 from __future__ import annotations
@@ -29,9 +26,8 @@ _MOST_USED, _MOST_OTHERS = 128, 8
 _NULL, _CLEAR = 10 * RANK, 1e-9
 # As in srosr.coding.least_norm: coefficients, and entries of null vectors, that are rounding.
 _SMALL, _UNINVOLVED = 1e-13, 1e-10
-# Iterations for the dual problem, shares of the largest price that are tried as zero, and what violations are rounding.
-_ITERATIONS = 300
-_ZERO_PRICES, _VIOLATION = (1e-7, 1e-3, 1e-1, 1e-10), 1e-12
+# The most steps to the shortest code, squared lengths of unit rows that are rounding, and violations that are.
+_STEPS, _DEPENDENT, _VIOLATION = 60, 1e-10, 1e-12
 
 
 class Ties(NamedTuple):
@@ -92,12 +88,11 @@ def _shorten(ties: Ties, gram: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     values, vectors = torch.linalg.eigh(inner[:, k:, k:] - half.transpose(1, 2) @ half)
     left = (info != 0) | ((values > _NULL) & (values <= _CLEAR)).any(dim=1) | ~values.isfinite().all(dim=1)
     dimension, size = (values <= _NULL).sum(dim=1), z.amax(dim=1)
-    changed = torch.zeros_like(left)
-    for d in range(1, int(dimension.max()) + 1):
-        some = torch.nonzero((dimension == d) & ~left & (size > 0))[:, 0]
-        if len(some) == 0:
-            continue
-        w = vectors[some][:, :, :d]
+    changed = (dimension > 0) & ~left & (size > 0)
+    some = torch.nonzero(changed)[:, 0]
+    if len(some):
+        is_null = (values <= _NULL)[some, None, : int(dimension[some].max())]
+        w = torch.where(is_null, vectors[some][:, :, : is_null.shape[2]], 0.0)
         null = torch.cat([-u[some] @ w, w], dim=1) / (lengths * weights)[some][:, :, None]
         null = _orthonormalize(torch.where(present[some][:, :, None], null, 0.0))
         null = torch.where((null.abs().amax(dim=2) <= _UNINVOLVED)[:, :, None], 0.0, null)
@@ -116,60 +111,73 @@ def _list_atoms(chosen: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _orthonormalize(columns: Tensor) -> Tensor:
-    """Return orthonormal columns with the same span, twice for accuracy."""
+    """Return orthonormal columns with the same span, twice for accuracy; columns of zeros stay."""
+    absent = torch.diag_embed((columns == 0.0).all(dim=1).to(columns.dtype))
     for _ in range(2):
-        factor = torch.linalg.cholesky_ex(columns.transpose(1, 2) @ columns)[0]
-        columns = torch.linalg.solve_triangular(factor, columns.transpose(1, 2), upper=False).transpose(1, 2)
+        factor = torch.linalg.cholesky_ex(columns.mT @ columns + absent)[0]
+        columns = torch.linalg.solve_triangular(factor, columns.mT, upper=False).mT
     return columns
 
 
 def _find_shortest(null: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """Return the shortest z' >= 0 that differs from z by null vectors, and which were not found."""
-    start = z - torch.einsum("nij,nkj,nk->ni", null, null, z)
-    negative = start.amin(dim=1) < -_SMALL
-    out, failed = start.clone(), torch.zeros_like(negative)
-    rows = torch.nonzero(negative)[:, 0]
-    if len(rows) == 0:
-        return out, failed
-    if null.shape[2] == 1:
-        out[rows] = _move_least(null[rows, :, 0], start[rows])
-    else:
-        out[rows], failed[rows] = _find_least_distance(null[rows], start[rows])
+    out = z - torch.einsum("nij,nkj,nk->ni", null, null, z)
+    rows = torch.nonzero(out.amin(dim=1) < -_SMALL)[:, 0]
+    failed = torch.zeros(len(z), dtype=torch.bool, device=z.device)
+    if len(rows):
+        bound = _bind(null[rows], out[rows])
+        out[rows], good = _solve_bound(null[rows], out[rows], bound)
+        failed[rows] = ~good
     return out, failed
 
 
-def _move_least(null: Tensor, start: Tensor) -> Tensor:
-    """Return start + u null >= 0 with the least |u|, for one null vector a row."""
-    involved = null != 0.0
-    limits = torch.where(involved, -start / torch.where(involved, null, 1.0), 0.0)
-    least = torch.where(null > 0.0, limits, -torch.inf).amax(dim=1)
-    most = torch.where(null < 0.0, limits, torch.inf).amin(dim=1)
-    step = torch.where(least > 0.0, least, most.clamp(max=0.0))
-    out = start + step[:, None] * null
-    return torch.where(involved & (limits == step[:, None]), 0.0, out)
-
-
-def _find_least_distance(null: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    """Return start + null u >= 0 with the shortest u, for several null vectors a row, and which were not found."""
-    prices, ahead, momentum = torch.zeros_like(start), torch.zeros_like(start), 1.0
-    for _ in range(_ITERATIONS):
-        slope = torch.einsum("nij,nkj,nk->ni", null, null, ahead) + start
-        new = (ahead - slope).clamp(min=0.0)
-        after = 0.5 * (1.0 + (1.0 + 4.0 * momentum**2) ** 0.5)
-        prices, ahead, momentum = new, new + (momentum - 1.0) / after * (new - prices), after
-    out, failed = start.clone(), torch.ones(len(start), dtype=torch.bool, device=start.device)
-    for share in _ZERO_PRICES:
-        found, good = _solve_bound(null, start, prices > share * prices.amax(dim=1, keepdim=True))
-        out = torch.where((failed & good)[:, None], found, out)
-        failed &= ~good
-    return out, failed
+def _bind(null: Tensor, start: Tensor) -> Tensor:
+    """Return which entries of the shortest start + null u >= 0 are zero, at most as many as there are null vectors."""
+    sizes = torch.linalg.vector_norm(null, dim=2)
+    is_free = sizes == 0.0
+    rows = null / torch.where(is_free, 1.0, sizes)[:, :, None]
+    offsets = start / torch.where(is_free, 1.0, sizes)
+    u, prices = torch.zeros_like(rows[:, 0]), torch.zeros_like(offsets)
+    bound = torch.zeros_like(is_free)
+    samples = torch.arange(len(rows), device=rows.device)
+    joining = torch.full_like(samples, -1)  # the entry that is being bound, whose price is in its place already
+    for _ in range(_STEPS):
+        slack = torch.where(is_free | bound, torch.inf, offsets + (rows @ u[:, :, None])[:, :, 0])
+        worst = slack.argmin(dim=1)
+        violated = slack[samples, worst] < -_VIOLATION
+        active = violated | (joining >= 0)
+        if not bool(active.any()):
+            break
+        joining = torch.where(joining >= 0, joining, worst)
+        row = rows[samples, joining]
+        held = torch.where(bound[:, :, None], rows, 0.0)
+        inverse = torch.linalg.pinv(held.mT @ held, hermitian=True, rtol=1e-3 * _DEPENDENT)
+        change = (held @ (inverse @ row[:, :, None]))[:, :, 0]
+        direction = row - (held.mT @ change[:, :, None])[:, :, 0]
+        steep = (direction * row).sum(dim=1)
+        whole = torch.where(steep > _DEPENDENT, -slack[samples, joining] / steep.clamp(min=_DEPENDENT), torch.inf)
+        ends = torch.where(change > 0.0, prices / change.clamp(min=1e-300), torch.inf)
+        part, leaving = ends.min(dim=1)
+        step = torch.where(active, torch.minimum(whole, part), 0.0)
+        step = torch.where(step.isfinite(), step, 0.0)
+        u = u + torch.where(steep > _DEPENDENT, step, 0.0)[:, None] * direction
+        prices = (prices - step[:, None] * change).scatter_add(1, joining[:, None], step[:, None])
+        is_whole, leaves = active & (whole <= part) & whole.isfinite(), active & (part < whole)
+        bound[samples, joining] |= is_whole
+        bound[samples, leaving] &= ~leaves
+        prices[samples, leaving] = torch.where(leaves, 0.0, prices[samples, leaving])
+        joining = torch.where(leaves, joining, -1)
+    return bound
 
 
 def _solve_bound(null: Tensor, start: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
     """Return start + null u with the shortest u that makes some entries zero, and which are optimal."""
     rows = torch.where(bound[:, :, None], null, 0.0)
     inverse = torch.linalg.pinv(rows.transpose(1, 2) @ rows, hermitian=True, rtol=1e-10)
-    u = torch.einsum("ndk,nik,ni->nd", inverse, rows, -start)
+    u = torch.zeros_like(rows[:, 0])
+    for _ in range(3):  # with two rounds of iterative refinement
+        missing = torch.where(bound, -start, 0.0) - (rows @ u[:, :, None])[:, :, 0]
+        u = u + torch.einsum("ndk,nik,ni->nd", inverse, rows, missing)
     out = torch.where(bound, 0.0, start + torch.einsum("nid,nd->ni", null, u))
     # Optimal if nothing is negative, what is bound is zero, and u is a combination of bound rows with prices >= 0.
     reached = (torch.einsum("nid,nd->ni", rows, u) + torch.where(bound, start, 0.0)).abs().amax(dim=1)

@@ -89,13 +89,14 @@ def _find_largest(values, n, BLOCK: tl.constexpr):
     return top, tl.sum(tl.where(lanes == lane, who, 0), 0)
 
 
-@triton.jit
+# Numbers of samples and atoms are not compiled for, nor where samples begin: each would make more kernels.
+@triton.jit(do_not_specialize=["cross", "ld_cross", "squares", "n_samples", "n", "max_passes"])
 def follow_samples(
     gram, fine_gram, gram_step, ld,  # (N, ld) with zeros behind n, or one a sample, so many numbers apart
     cross, ld_cross, squares,  # (n, ld_cross), (n,)
     atoms_out, x_out, info_out, level_out,  # (n, K) int32, (n, K), (n, 5) int64, (n,)
     residual_corr, table, scratch,  # (programs, n), (programs, K, K), (programs, K)
-    settings,  # goal, ratio, coarse_slack, fine_slack, dependent: as arguments they would lose digits
+    settings,  # goal, ratio, coarse_slack, fine_slack, dependent, fit: as arguments they would lose digits
     n_samples, n, max_passes,
     AT_RESIDUAL: tl.constexpr, FINE: tl.constexpr,
     BLOCK: tl.constexpr, K: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr, GRAM_ROWS: tl.constexpr,
@@ -150,7 +151,9 @@ def _join_atoms(
                     if fresh == 0:
                         # x moves along the null vector until an atom leaves, whose place it takes.
                         d = u.to(tl.float64) * (-sign)
-                        meets = used & (d * s < 0.0)
+                        # Only one without which the new atom is independent: what u has at others is rounding.
+                        diagonal = tl.load(table + ks * (K + 1), mask=used, other=0.0)
+                        meets = used & (d * s < 0.0) & (u * u > dependent * own * diagonal)
                         t = tl.where(meets, -x / tl.where(meets, d, 1.0), float("inf"))
                         shortest, p = tl.min(t, 0, return_indices=True)
                         if shortest < 1e300:
@@ -263,6 +266,7 @@ def _follow_sample(
     slack = tl.load(settings + 2)
     fine_slack = tl.load(settings + 3)
     dependent = tl.load(settings + 4).to(TYPE)
+    final_fit = tl.load(settings + 5)
     ks = tl.arange(0, K)
     tl.debug_barrier()
     _correlate(fine_gram, atoms_out, x_out, cross, residual_corr, n, ld, 0, BLOCK, GRAM_ROWS, tl.float64)
@@ -286,6 +290,7 @@ def _follow_sample(
     if FINE:
         fine = last * 0 + 1
         slack = fine_slack
+    fit = slack  # how nearly x has to solve the equations of the active set
     done = top <= goal
     if AT_RESIDUAL:
         done = square <= goal * goal
@@ -298,7 +303,7 @@ def _follow_sample(
         error = tl.max(tl.where(used, tl.abs(r_active - level * s), 0.0), 0)
         rounding = 1e-14 * top
         moves = 1
-        if (best <= level * (1.0 + slack) + rounding) & (error <= slack * level + rounding):
+        if (best <= level * (1.0 + slack) + rounding) & (error <= fit * level + rounding):
             level, status, refine = _end_level(
                 table, scratch, x, s, c_active, r_active, square, goal, ratio, level, lowest, fine, last,
                 AT_RESIDUAL, K, ROWS, TYPE,
@@ -306,6 +311,7 @@ def _follow_sample(
             if (refine == 1) & (fine == 0):
                 fine = 1
                 slack = fine_slack
+                fit = final_fit
                 moves = 0
         else:
             missed = passes >= max_passes
@@ -329,7 +335,7 @@ def _follow_sample(
             tl.store(x_out + ks, x)
             last = tl.max(tl.where(used, ks + 1, 0), 0)
             tl.debug_barrier()
-            if fine == 1:
+            if FINE or fine == 1:  # decided when it is compiled: Triton 3.6 fails on branches that it finds to be dead
                 _correlate(fine_gram, atoms_out, x_out, cross, residual_corr, n, ld, last, BLOCK, GRAM_ROWS, tl.float64)
             else:
                 _correlate(gram, atoms_out, x_out, cross, residual_corr, n, ld, last, BLOCK, GRAM_ROWS, TYPE)
