@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from srosr import BPDN, Lasso, sparse_encode
 from srosr.coding.device import DeviceCoder
 from srosr.coding.device.copies import Copies
-from srosr.coding.device.shortest_codes import _find_shortest
+from srosr.coding.device.shortest_codes import Ties, _decompose, _find_shortest, shorten_codes
 from srosr.coding.least_norm import _find_least_distance
 
 torch = pytest.importorskip("torch")
@@ -174,3 +174,31 @@ def test_a_code_without_null_vectors_or_part_along_them_stays():
         torch.testing.assert_close(found, z, atol=1e-15, rtol=0.0)
     found, _ = _find_shortest(torch.stack([null, null]), z)
     torch.testing.assert_close(found, torch.tensor([[1.0, 1.0, 0.0], [0.5, 0.5, 2.0]], dtype=torch.float64))
+
+
+def test_codes_of_dependent_atoms_are_left_to_the_cpu():
+    """The systems of such a code are singular: what comes of them is not a number, on which a card would fail."""
+    atoms = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 0.8, 0.0]])
+    codes = torch.tensor([[0.3, 0.3, 0.0, 0.0], [0.5, 0.0, 0.2, 0.0]], dtype=torch.float64)
+    tight = torch.tensor([[True, True, True, False], [True, False, True, False]])
+    ties = Ties(codes, tight, torch.ones_like(codes))
+    out, left = shorten_codes(ties, torch.as_tensor(atoms @ atoms.T), torch.ones(4, dtype=torch.int64))
+    assert left.tolist() == [True, False]
+    torch.testing.assert_close(out, codes)
+
+
+def test_a_card_that_finds_no_eigenvalues_is_helped_by_the_cpu(monkeypatch):
+    rng = np.random.default_rng(0)
+    factors = torch.as_tensor(rng.standard_normal((5, 3, 3)))
+    real, calls = torch.linalg.eigh, []
+
+    def find(systems):
+        calls.append(systems)
+        if len(calls) == 1:
+            raise torch.linalg.LinAlgError("linalg.eigh: the algorithm failed to converge")
+        return real(systems)
+
+    monkeypatch.setattr(torch.linalg, "eigh", find)
+    values, vectors = _decompose(factors @ factors.mT)
+    assert len(calls) == 2
+    torch.testing.assert_close(vectors @ torch.diag_embed(values) @ vectors.mT, factors @ factors.mT)

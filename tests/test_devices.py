@@ -17,11 +17,12 @@ from device_cases import (
     one_thread,  # noqa: F401
 )
 
-from srosr import Dictionary, Lasso, sparse_encode
+from srosr import Dictionary, Lasso, SROSRClassifier, sparse_encode
 from srosr._support import devices
 from srosr.coding.device import DeviceCoder, map_chunks
 from srosr.coding.device import device_coder as device_coder_module
 from srosr.dictionary import put_on_device
+from srosr.evidence import device_evidence as device_evidence_module
 from srosr.exceptions import DeviceError, DeviceWarning
 
 torch = pytest.importorskip("torch")
@@ -217,3 +218,16 @@ def test_codes_of_many_chunks_are_not_held_as_dense_tensors(monkeypatch):
     found = sparse_encode(X, atoms, Lasso(0.1), device=CPU)
     assert len(alive) == -(-len(X) // 3)
     np.testing.assert_allclose(found.toarray(), right.toarray(), atol=1e-8)
+
+
+def test_a_fit_for_which_there_is_too_little_memory_says_so_in_a_sentence(monkeypatch):
+    def fail(*_args, **_options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB.")
+
+    monkeypatch.setattr(device_evidence_module, "DeviceCoder", fail)
+    rng = np.random.default_rng(0)
+    X, y = rng.random((20, 5)), np.repeat([0, 1], 10)
+    with pytest.raises(
+        DeviceError, match=r"^cpu: too little memory for a dictionary of 20 atoms; use device=\"cpu\"\.$"
+    ):
+        SROSRClassifier(device=CPU, random_state=0).fit(X, y)

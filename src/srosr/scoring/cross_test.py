@@ -215,13 +215,16 @@ class CrossTester:
         return out
 
     def _encode_on_device(self, hold_outs: Sequence[tuple[int, HoldOut]]) -> list[CodedHoldOut]:
+        from ..coding import name_failures
         from ..dictionary import put_on_device
         from ..evidence import measure_hold_out
 
-        whole, out = put_on_device(self.dictionary, self.device), []
-        for repeat, held in hold_outs:
-            measures = measure_hold_out(whole, held.test, held.removed, self.problem, self.done, n_jobs=self.n_jobs)
-            out.append(CodedHoldOut(held, repeat, measures))
+        out = []
+        with name_failures(self.device, f"a dictionary of {self.dictionary.n_atoms} atoms"):
+            whole = put_on_device(self.dictionary, self.device)
+            for repeat, held in hold_outs:
+                measures = measure_hold_out(whole, held.test, held.removed, self.problem, self.done, n_jobs=self.n_jobs)
+                out.append(CodedHoldOut(held, repeat, measures))
         return out
 
     def _measure_by_blocks(self, test: IntArray, part: Dictionary) -> CodeMeasures:

@@ -85,8 +85,10 @@ def _shorten(ties: Ties, gram: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     # Two triangular systems are solved for all samples at once; a solution by the factor would take them one by one.
     half = torch.linalg.solve_triangular(factor, inner[:, :k, k:], upper=False)
     u = torch.linalg.solve_triangular(factor.transpose(1, 2), half, upper=True)
-    values, vectors = torch.linalg.eigh(inner[:, k:, k:] - half.transpose(1, 2) @ half)
-    left = (info != 0) | ((values > _NULL) & (values <= _CLEAR)).any(dim=1) | ~values.isfinite().all(dim=1)
+    system = inner[:, k:, k:] - half.mT @ half
+    left = (info != 0) | ~system.isfinite().all(dim=2).all(dim=1)
+    values, vectors = _decompose(torch.where(left[:, None, None], eye[k:, k:], system))
+    left |= ((values > _NULL) & (values <= _CLEAR)).any(dim=1)
     dimension, size = (values <= _NULL).sum(dim=1), z.amax(dim=1)
     changed = (dimension > 0) & ~left & (size > 0)
     some = torch.nonzero(changed)[:, 0]
@@ -96,7 +98,10 @@ def _shorten(ties: Ties, gram: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         null = torch.cat([-u[some] @ w, w], dim=1) / (lengths * weights)[some][:, :, None]
         null = _orthonormalize(torch.where(present[some][:, :, None], null, 0.0))
         null = torch.where((null.abs().amax(dim=2) <= _UNINVOLVED)[:, :, None], 0.0, null)
+        is_finite = null.isfinite().all(dim=2).all(dim=1)
+        null = torch.where(is_finite[:, None, None], null, 0.0)
         found, failed = _find_shortest(null, z[some] / size[some, None])
+        failed |= ~is_finite
         z[some] = torch.where(failed[:, None], z[some], found * size[some, None])
         left[some], changed[some] = failed, ~failed
     values = torch.where(present & (z > _SMALL * size[:, None]), s * z * weights, 0.0)
@@ -108,6 +113,15 @@ def _list_atoms(chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Return the atoms chosen in each row, in as many columns as the longest list has, and which entries are atoms."""
     flags, atoms = chosen.to(torch.int8).topk(max(int(chosen.sum(dim=1).max()), 1), dim=1)
     return atoms, flags > 0
+
+
+def _decompose(systems: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the eigenvalues and eigenvectors of small symmetric matrices, from the CPU if the card finds none."""
+    try:
+        values, vectors = torch.linalg.eigh(systems)
+    except torch.linalg.LinAlgError:
+        values, vectors = (part.to(systems.device) for part in torch.linalg.eigh(systems.cpu()))
+    return values, vectors
 
 
 def _orthonormalize(columns: Tensor) -> Tensor:
