@@ -16,10 +16,14 @@ from typing import Any
 
 import click
 import numpy as np
-import torch
-import triton
-import triton.language as tl
 from numba import float64, int64
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ImportError as missing:
+    raise SystemExit(f'{missing.name} is not installed: pip install "srosr[gpu]", and numba-cuda.') from None
 
 from benchmarks import report
 from benchmarks.gpu_ceilings import time_on_card
