@@ -2,7 +2,8 @@
 
 Samples are real test samples (or, for the largest dictionaries, mixtures of real embeddings), drawn again and again in
 random order until there are as many as are timed. They are tensors on the card, and so are the codes; "arrays" says how
-fast it is with NumPy arrays on both sides. Every time is the shortest of two or more after a first call.
+fast it is with NumPy arrays on both sides. Times of coding are the shortest of several after a first call; fit, predict
+and the experiment are timed once, after a first time.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ def measure_labels(device: Any) -> Iterator[dict[str, Any]]:
 
 
 def measure_experiment(device: Any, n_problems: int = 350_000) -> dict[str, Any]:
-    """Time the coding of the Yale B experiment: so many pictures, over 50 dictionaries of 80 % of 512."""
+    """Time the coding of the Yale B experiment: so many pictures, over 50 dictionaries of 80 % of the atoms."""
     import torch
 
     data = _from(yaleb, 1900)

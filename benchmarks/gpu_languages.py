@@ -2,8 +2,8 @@
 
 Both do the same for every sample, in programs that take one sample after another: the correlations of all atoms with
 the residual of a code (rows of the Gram matrix from the cache), the largest of them, the product of the inverse with a
-row, and the update of the inverse by it. Triton's is made of the functions of the coder's own kernel. Rates are the
-best over numbers of threads; the time of the first call is that of compiling.
+row, and the update of the inverse by it. Triton's is made of the functions of the coder's own kernel. There is a row
+for each of several numbers of threads, of which the fastest counts; the first call compiles.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def make_runs(work: dict[str, torch.Tensor], used: int, n_programs: int) -> dict
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--samples", type=click.IntRange(1), default=65536, show_default=True)
-@click.option("--atoms", type=click.IntRange(SLOTS), default=512, show_default=True, help="Atoms, a multiple of 16.")
+@click.option("--atoms", type=click.IntRange(SLOTS), default=512, show_default=True, help="Atoms.")
 @click.option("--used", type=click.IntRange(1, SLOTS), default=24, show_default=True, help="Atoms of a code.")
 def main(samples: int, atoms: int, used: int) -> None:
     """Compare the inner work of the GPU coder in Triton and in numba-cuda."""

@@ -27,7 +27,13 @@ def make_solver(job, *arguments):
     solver = PathSolver(*arguments)
     solver.by_kernel, solver.is_coarse = True, job["is_coarse"]
     solver.sizes = job.get("sizes", solver.sizes)
+    solver._solve_plainly = fail  # else what the kernel does not solve would be solved without it
     return solver
+
+
+def fail(*_arguments):
+    """Refuse to solve what the kernel has lost."""
+    raise AssertionError("the kernel has lost samples")
 
 
 def solve(job):
@@ -38,7 +44,10 @@ def solve(job):
     if job.get("own_gram"):
         gram = gram.expand(len(X), -1, -1).clone()
     solver = make_solver(job, problem.path_end, min(atoms.shape), CPU)
-    found = solver.solve(gram, cross, torch.as_tensor((X * X).sum(axis=1)))
+    squares = torch.as_tensor((X * X).sum(axis=1))
+    if job.get("every_other"):
+        cross, squares = (values.repeat_interleave(2, dim=0)[::2] for values in (cross, squares))
+    found = solver.solve(gram, cross, squares)
     codes = path_solver.spread_codes(found, len(atoms))
     n_programs = Variant(solver.sizes[0], True).count_programs(len(X), _count_processors(CPU))
     return {"codes": codes.numpy(), "n_programs": n_programs} | {k: v.numpy() for k, v in found._asdict().items()}

@@ -101,6 +101,24 @@ def test_the_kernel_in_double_precision_takes_the_steps_of_the_plain_path(run_ke
     np.testing.assert_allclose(found["levels"], right.levels.numpy(), rtol=1e-8)
 
 
+def test_the_kernel_takes_every_other_sample_of_a_chunk(run_kernel):
+    """As probing does: samples of different lengths, whose squares are not one after another in memory."""
+    rng = np.random.default_rng(4)
+    atoms = unit_rows(rng.standard_normal((30, 10)))
+    X = unit_rows(rng.standard_normal((4, 10))) * np.array([[1.0], [3.0], [2.0], [5.0]])
+    found = run_kernel(atoms, X, BPDN(0.5), every_other=True)
+    assert_solved(found, atoms, X, BPDN(0.5))
+
+
+def test_the_kernel_exchanges_dependent_atoms_and_loses_no_sample(run_kernel):
+    """Attributes are zero or one: what null vectors have beyond the atoms that depend on each other is rounding."""
+    rng = np.random.default_rng(27)
+    atoms = np.unique(rng.integers(0, 2, (120, 10)).astype(float), axis=0)
+    X = rng.integers(0, 2, (12, 10)).astype(float)
+    atoms, X = (unit_rows(values[values.any(axis=1)]) for values in (atoms, X))
+    assert_solved(run_kernel(atoms, X, Lasso(0.01)), atoms, X, Lasso(0.01))
+
+
 def test_codes_by_an_inverse_in_single_precision_are_exact(run_kernel):
     """Else the atoms that tie are not seen, and of several optimal codes not the shortest would be chosen."""
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from srosr import BPDN, Lasso, sparse_encode
 from srosr.coding.device import DeviceCoder
 from srosr.coding.device.copies import Copies
-from srosr.coding.device.shortest_codes import Ties, _decompose, _find_shortest, shorten_codes
+from srosr.coding.device.shortest_codes import Ties, _decompose, _find_shortest, _orthonormalize, shorten_codes
 from srosr.coding.least_norm import _find_least_distance
 
 torch = pytest.importorskip("torch")
@@ -77,13 +77,13 @@ def test_a_face_with_four_corners_is_settled_on_the_device(s, t, expected, probl
 
 @pytest.mark.parametrize("corner", [(0.1, 0.2, 0.3), (0.7, 0.8, -0.85)], ids=["inside", "near a corner"])
 @pytest.mark.parametrize("problem", [Lasso(0.1), BPDN(0.1)], ids=repr)
-def test_a_face_with_eight_corners_has_the_shortest_code(corner, problem):
-    """Four null vectors: inside the shortest code uses all corners, near one of them the CPU finds it."""
+def test_a_face_with_eight_corners_has_the_shortest_code(corner, problem, monkeypatch):
+    """Four null vectors: inside the shortest code uses all corners, near one of them it does not."""
     corners = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
     atoms, y = np.hstack([corners, np.ones((8, 1))]), np.array([*corner, 1.0])
+    monkeypatch.setattr(DeviceCoder, "_ask_host", None)
     found = encode(y[None], atoms, problem)
     assert_same(found, sparse_encode(y[None], atoms, problem), 1e-9)
-    assert found.on_device.all()
     x = found.toarray()[0]
     if sum(np.abs(corner)) < 0.9:
         np.testing.assert_allclose(x, (0.9 + corners @ corner) / 8, atol=1e-9)
@@ -185,6 +185,13 @@ def test_codes_of_dependent_atoms_are_left_to_the_cpu():
     out, left = shorten_codes(ties, torch.as_tensor(atoms @ atoms.T), torch.ones(4, dtype=torch.int64))
     assert left.tolist() == [True, False]
     torch.testing.assert_close(out, codes)
+
+
+def test_null_vectors_that_depend_on_each_other_are_noticed():
+    columns = torch.tensor([[[1.0, 2.0], [1.0, 2.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]]]).double()
+    found, is_good = _orthonormalize(columns)
+    assert is_good.tolist() == [False, True] and not found[0].any()
+    torch.testing.assert_close(found[1].T @ found[1], torch.eye(2, dtype=torch.float64))
 
 
 def test_a_card_that_finds_no_eigenvalues_is_helped_by_the_cpu(monkeypatch):

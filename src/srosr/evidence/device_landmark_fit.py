@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # Samples whose features are computed at a time, and the share of the memory that those of all may take.
 _ROWS = 16384
 _SHARE = 0.125
-# Arrays of tests by atoms that are in memory at the same time.
+# Arrays of tests by atoms, or by landmarks, that are in memory at the same time.
 _ARRAYS = 6
 
 
@@ -238,7 +238,9 @@ class _RegressionSums:
             system, by_class = system - squares, by_class - sums
         by_class = by_class[held.present]
         coefficients = self.solve(system, by_class)
-        return self._get(held.test) @ coefficients, coefficients, by_class
+        bytes_a_test = 8 * _ARRAYS * len(system)
+        scores = map_tests(lambda test: self._get(test) @ coefficients, held.test, bytes_a_test)
+        return scores, coefficients, by_class
 
     def solve(self, system: Tensor, by_class: Tensor) -> Tensor:
         """Return the coefficients."""

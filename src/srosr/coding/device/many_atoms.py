@@ -58,8 +58,6 @@ class WorkingSets:
             rows, violation, solution = rows[~settled], violation[~settled], solution.take(~settled)
             if len(rows) == 0:
                 break
-            if size == n_atoms:  # another round would solve the same problem
-                break
             # A set that its code nearly fills, or that does not settle, is too small.
             is_full = bool(((solution.atoms >= 0).sum(dim=1) > _FILLED * size).any())
             if is_full or rounds % _PATIENCE == _PATIENCE - 1:

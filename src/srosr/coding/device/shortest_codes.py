@@ -26,8 +26,10 @@ _MOST_USED, _MOST_OTHERS = 128, 8
 _NULL, _CLEAR = 10 * RANK, 1e-9
 # As in srosr.coding.least_norm: coefficients, and entries of null vectors, that are rounding.
 _SMALL, _UNINVOLVED = 1e-13, 1e-10
-# The most steps to the shortest code, squared lengths of unit rows that are rounding, and violations that are.
+# The most steps to the shortest code, squared distances of unit rows from a span that are none, and violations.
 _STEPS, _DEPENDENT, _VIOLATION = 60, 1e-10, 1e-12
+# Eigenvalues of products of unit rows below this share of the largest are rounding.
+_ZERO = 1e-13
 
 
 class Ties(NamedTuple):
@@ -96,12 +98,10 @@ def _shorten(ties: Ties, gram: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         is_null = (values <= _NULL)[some, None, : int(dimension[some].max())]
         w = torch.where(is_null, vectors[some][:, :, : is_null.shape[2]], 0.0)
         null = torch.cat([-u[some] @ w, w], dim=1) / (lengths * weights)[some][:, :, None]
-        null = _orthonormalize(torch.where(present[some][:, :, None], null, 0.0))
+        null, is_good = _orthonormalize(torch.where(present[some][:, :, None], null, 0.0))
         null = torch.where((null.abs().amax(dim=2) <= _UNINVOLVED)[:, :, None], 0.0, null)
-        is_finite = null.isfinite().all(dim=2).all(dim=1)
-        null = torch.where(is_finite[:, None, None], null, 0.0)
         found, failed = _find_shortest(null, z[some] / size[some, None])
-        failed |= ~is_finite
+        failed |= ~is_good
         z[some] = torch.where(failed[:, None], z[some], found * size[some, None])
         left[some], changed[some] = failed, ~failed
     values = torch.where(present & (z > _SMALL * size[:, None]), s * z * weights, 0.0)
@@ -124,13 +124,24 @@ def _decompose(systems: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-def _orthonormalize(columns: Tensor) -> Tensor:
-    """Return orthonormal columns with the same span, twice for accuracy; columns of zeros stay."""
+def _invert(systems: Tensor, least: float) -> Tensor:
+    """Return the pseudoinverses of small positive matrices; eigenvalues below a share of the largest are zero."""
+    values, vectors = _decompose(systems)
+    counts = values > least * values.amax(dim=1, keepdim=True)
+    inverse = torch.where(counts, 1.0 / torch.where(counts, values, 1.0), 0.0)
+    return (vectors * inverse[:, None, :]) @ vectors.mT
+
+
+def _orthonormalize(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Return orthonormal columns with the same span, and where there are any; columns of zeros stay."""
     absent = torch.diag_embed((columns == 0.0).all(dim=1).to(columns.dtype))
-    for _ in range(2):
-        factor = torch.linalg.cholesky_ex(columns.mT @ columns + absent)[0]
+    is_good = torch.ones(len(columns), dtype=torch.bool, device=columns.device)
+    for _ in range(2):  # twice for accuracy
+        factor, info = torch.linalg.cholesky_ex(columns.mT @ columns + absent)
         columns = torch.linalg.solve_triangular(factor, columns.mT, upper=False).mT
-    return columns
+        is_good &= (info == 0) & columns.isfinite().all(dim=2).all(dim=1)
+        columns = torch.where(is_good[:, None, None], columns, 0.0)
+    return columns, is_good
 
 
 def _find_shortest(null: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,24 +150,26 @@ def _find_shortest(null: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     rows = torch.nonzero(out.amin(dim=1) < -_SMALL)[:, 0]
     failed = torch.zeros(len(z), dtype=torch.bool, device=z.device)
     if len(rows):
-        bound = _bind(null[rows], out[rows])
-        out[rows], good = _solve_bound(null[rows], out[rows], bound)
-        failed[rows] = ~good
+        sizes = torch.linalg.vector_norm(null[rows], dim=2)
+        sizes = torch.where(sizes > 0.0, sizes, 1.0)
+        unit, start = null[rows] / sizes[:, :, None], out[rows] / sizes
+        u, good = _solve_bound(unit, start, _bind(unit, start), sizes)
+        out[rows], failed[rows] = u, ~good
     return out, failed
 
 
-def _bind(null: Tensor, start: Tensor) -> Tensor:
-    """Return which entries of the shortest start + null u >= 0 are zero, at most as many as there are null vectors."""
-    sizes = torch.linalg.vector_norm(null, dim=2)
-    is_free = sizes == 0.0
-    rows = null / torch.where(is_free, 1.0, sizes)[:, :, None]
-    offsets = start / torch.where(is_free, 1.0, sizes)
-    u, prices = torch.zeros_like(rows[:, 0]), torch.zeros_like(offsets)
+def _bind(rows: Tensor, start: Tensor) -> Tensor:
+    """Return which entries of the shortest start + rows u >= 0 are zero, at most as many as u has.
+
+    The rows are of unit length or zero.
+    """
+    is_free = (rows == 0.0).all(dim=2)
+    u, prices = torch.zeros_like(rows[:, 0]), torch.zeros_like(start)
     bound = torch.zeros_like(is_free)
     samples = torch.arange(len(rows), device=rows.device)
     joining = torch.full_like(samples, -1)  # the entry that is being bound, whose price is in its place already
     for _ in range(_STEPS):
-        slack = torch.where(is_free | bound, torch.inf, offsets + (rows @ u[:, :, None])[:, :, 0])
+        slack = torch.where(is_free | bound, torch.inf, start + (rows @ u[:, :, None])[:, :, 0])
         worst = slack.argmin(dim=1)
         violated = slack[samples, worst] < -_VIOLATION
         active = violated | (joining >= 0)
@@ -165,7 +178,7 @@ def _bind(null: Tensor, start: Tensor) -> Tensor:
         joining = torch.where(joining >= 0, joining, worst)
         row = rows[samples, joining]
         held = torch.where(bound[:, :, None], rows, 0.0)
-        inverse = torch.linalg.pinv(held.mT @ held, hermitian=True, rtol=1e-3 * _DEPENDENT)
+        inverse = _invert(held.mT @ held, _ZERO)
         change = (held @ (inverse @ row[:, :, None]))[:, :, 0]
         direction = row - (held.mT @ change[:, :, None])[:, :, 0]
         steep = (direction * row).sum(dim=1)
@@ -184,17 +197,17 @@ def _bind(null: Tensor, start: Tensor) -> Tensor:
     return bound
 
 
-def _solve_bound(null: Tensor, start: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
-    """Return start + null u with the shortest u that makes some entries zero, and which are optimal."""
-    rows = torch.where(bound[:, :, None], null, 0.0)
-    inverse = torch.linalg.pinv(rows.transpose(1, 2) @ rows, hermitian=True, rtol=1e-10)
+def _solve_bound(unit: Tensor, start: Tensor, bound: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sizes (start + unit u) with the shortest u that makes some entries zero, and which are optimal."""
+    rows = torch.where(bound[:, :, None], unit, 0.0)
+    inverse = _invert(rows.mT @ rows, _ZERO)
     u = torch.zeros_like(rows[:, 0])
     for _ in range(3):  # with two rounds of iterative refinement
         missing = torch.where(bound, -start, 0.0) - (rows @ u[:, :, None])[:, :, 0]
         u = u + torch.einsum("ndk,nik,ni->nd", inverse, rows, missing)
-    out = torch.where(bound, 0.0, start + torch.einsum("nid,nd->ni", null, u))
+    out = torch.where(bound, 0.0, sizes * (start + (unit @ u[:, :, None])[:, :, 0]))
     # Optimal if nothing is negative, what is bound is zero, and u is a combination of bound rows with prices >= 0.
-    reached = (torch.einsum("nid,nd->ni", rows, u) + torch.where(bound, start, 0.0)).abs().amax(dim=1)
+    missing = torch.where(bound, sizes * (start + (rows @ u[:, :, None])[:, :, 0]), 0.0)
     paid = torch.einsum("nid,ndk,nk->ni", rows, inverse, u)
-    good = (out.amin(dim=1) >= -_VIOLATION) & (reached <= _VIOLATION) & (paid.amin(dim=1) >= -_VIOLATION)
-    return out.clamp(min=0.0), good
+    good = (out.amin(dim=1) >= -_VIOLATION) & (missing.abs().amax(dim=1) <= _VIOLATION)
+    return out.clamp(min=0.0), good & (paid.amin(dim=1) >= -_VIOLATION)
