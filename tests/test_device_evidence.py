@@ -609,7 +609,8 @@ def test_every_public_name_can_be_imported_without_torch():
 
 def test_nearest_atoms_of_held_out_samples_are_found_in_chunks_that_fit(digits, monkeypatch):
     """Tests by all atoms would be the largest array of a fit: memory that is short makes it slower, not different."""
-    from srosr.evidence import device_hold_outs, device_landmark_fit
+    from srosr.coding.device import chunks
+    from srosr.evidence import device_landmark_fit
 
     X, y = digits
     dictionary = Dictionary(X[:90], y[:90])
@@ -629,7 +630,7 @@ def test_nearest_atoms_of_held_out_samples_are_found_in_chunks_that_fit(digits, 
     with pytest.warns(DeviceWarning, match="out of memory; going on with fewer samples at a time"):
         found = fit_landmark_scorer(dictionary, kinds, hold_outs, device=CPU)
     assert max(sizes) > most
-    monkeypatch.setattr(device_hold_outs, "_SHARE", 4 * 8 * 6 * 90 / (4 * 2**30))
+    monkeypatch.setattr(chunks, "_SHARE", 4 * 8 * 6 * 90 / (4 * 2**30))
     sizes.clear()
     again = fit_landmark_scorer(dictionary, kinds, hold_outs, device=CPU)
     assert max(sizes) == 4

@@ -3,6 +3,7 @@ from .batch import prepare_dictionary as prepare_dictionary
 from .clock import coding_seconds as coding_seconds
 from .device import DeviceCoder as DeviceCoder
 from .device import DeviceCodes as DeviceCodes
+from .device import count_fitting as count_fitting
 from .device import map_chunks as map_chunks
 from .device import name_failures as name_failures
 from .encode import Codes as Codes

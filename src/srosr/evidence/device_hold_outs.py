@@ -6,16 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._support.torch_loader import torch
-from ..coding import map_chunks
-from ..dictionary import count_memory
+from ..coding import count_fitting, map_chunks
 from .class_scores import HoldOut
 from .tensor_formulas import send
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-# Share of the free memory for the work on the tests of a hold-out at a time.
-_SHARE = 0.2
 
 
 class DeviceHoldOut(NamedTuple):
@@ -29,6 +25,7 @@ class DeviceHoldOut(NamedTuple):
 
 
 def send_hold_outs(hold_outs: Sequence[HoldOut], device: torch.device) -> list[DeviceHoldOut]:
+    """Return hold-outs on a device."""
     out = []
     for held in hold_outs:
         test, removed, present = (send(numbers, device) for numbers in held)
@@ -38,7 +35,7 @@ def send_hold_outs(hold_outs: Sequence[HoldOut], device: torch.device) -> list[D
 
 def map_tests(work: Callable[[Tensor], Tensor], test: Tensor, bytes_a_test: int) -> Tensor:
     """Return ``work(tests)``, a row a test, of as many tests at a time as there is room for."""
-    size = int(_SHARE * count_memory(test.device)) // bytes_a_test
+    size = count_fitting(bytes_a_test, test.device)
     return torch.cat(map_chunks(lambda rows: work(test[rows]), len(test), size, test.device))
 
 

@@ -5,9 +5,9 @@
 :mod:`.device_coder` takes a chunk of samples through solution and certificate and hands what is left to the CPU.
 """
 
-from .chunks import map_chunks, name_failures
+from .chunks import count_fitting, map_chunks, name_failures
 from .device_batch import encode_on_device
 from .device_coder import DeviceCoder
 from .device_codes import DeviceCodes
 
-__all__ = ["DeviceCoder", "DeviceCodes", "encode_on_device", "map_chunks", "name_failures"]
+__all__ = ["DeviceCoder", "DeviceCodes", "count_fitting", "encode_on_device", "map_chunks", "name_failures"]

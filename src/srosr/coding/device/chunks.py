@@ -12,8 +12,8 @@ from ...exceptions import DeviceError, DeviceWarning, warn
 
 T = TypeVar("T")
 
-# What the messages of CUDA and its libraries begin with, or contain.
-_FAILURES = ("cuda error", "cuda driver error", "cublas", "cusolver error", "cuda initialization")
+# What the messages of CUDA, its libraries and Triton's compiler begin with, or contain.
+_FAILURES = ("cuda error", "cuda driver error", "cublas", "cusolver error", "cuda initialization", "passmanager")
 # Share of the free memory for one step of the work on a chunk.
 _SHARE = 0.2
 
@@ -80,8 +80,12 @@ def name_failures(device: Any, what: str | None = None) -> Iterator[None]:
 
 def split_by_memory(n_rows: int, bytes_a_row: int, device: Any) -> list[slice]:
     """Split rows into slices, for which a part of the free memory is enough; one slice for no rows."""
-    size = max(1, int(_SHARE * count_memory(device)) // bytes_a_row)
-    return split_range(0, n_rows, size) or [slice(0, 0)]
+    return split_range(0, n_rows, count_fitting(bytes_a_row, device)) or [slice(0, 0)]
+
+
+def count_fitting(bytes_a_row: int, device: Any) -> int:
+    """Return for how many rows a part of the free memory is enough, at least one."""
+    return max(1, int(_SHARE * count_memory(device)) // bytes_a_row)
 
 
 def _is_failure(error: Exception) -> bool:

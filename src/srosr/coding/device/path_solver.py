@@ -167,7 +167,7 @@ class PathSolver:
         n_samples, n = cross.shape
         if cross.stride(1) != 1:
             cross = cross.contiguous()
-        squares = squares.contiguous()  # of every so many samples of a chunk they are not
+        squares = squares.contiguous()  # a probe has every so many samples of a chunk: a view with gaps
         n_slots, rules, device = variant.n_slots, self.rules, cross.device
         layout = variant.lay_out(n)
         programs = variant.count_programs(n_samples, _count_processors(device))

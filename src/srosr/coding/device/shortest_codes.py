@@ -153,8 +153,8 @@ def _find_shortest(null: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         sizes = torch.linalg.vector_norm(null[rows], dim=2)
         sizes = torch.where(sizes > 0.0, sizes, 1.0)
         unit, start = null[rows] / sizes[:, :, None], out[rows] / sizes
-        u, good = _solve_bound(unit, start, _bind(unit, start), sizes)
-        out[rows], failed[rows] = u, ~good
+        out[rows], good = _solve_bound(unit, start, _bind(unit, start), sizes)
+        failed[rows] = ~good
     return out, failed
 
 
