@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
-from benchmarks import report, standings
+from benchmarks import coverage, report, standings
 from benchmarks.methods import METHODS, PAPER_METHODS, Method, Setting, assess, methods_to_fit
 from benchmarks.problems import Unavailable
 from benchmarks.standings import Record
@@ -81,6 +81,10 @@ def run_trial(name: str, seed: int, mode: str, methods: list[str], quick: bool) 
     setting = Setting(seed, 1, QUICK_REPEATS if quick else None, TRIALS[name].tail_size)
     for key in methods:
         try:
+            if key == coverage.SPLIT:
+                with threadpool_limits(1):
+                    out["records"].append(where | {"method": key} | coverage.measure_promises(trial, setting))
+                continue
             with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
                 warnings.simplefilter("always")
                 answers = methods_of(mode)[key](trial, setting)
@@ -215,7 +219,12 @@ def _chosen(text: str | None, available: Iterable[str], option: str) -> list[str
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Trials to run at once, one process each."
 )
 @click.option("--quick", is_flag=True, help=f"Only {QUICK_TRIALS} trials with few test samples and repeats.")
-@click.option("--coverage", is_flag=True, help="Only the false rejection of calibrated at its default target.")
+@click.option(
+    "--coverage",
+    "only_coverage",
+    is_flag=True,
+    help="Only the false rejection of calibrated at its default target, and what a calibration split promises.",
+)
 @click.option("--setting", type=click.Choice(SETTINGS), help="The paper's own parameters: paper rule, matched tail.")
 @click.option("--resume", is_flag=True, help="Keep what the JSON file holds and run the rest.")
 @click.option(
@@ -231,7 +240,7 @@ def main(
     names: str | None,
     jobs: int,
     quick: bool,
-    coverage: bool,
+    only_coverage: bool,
     setting: str | None,
     resume: bool,
     path: Path | None,
@@ -241,20 +250,20 @@ def main(
     Trials depend only on set and seed. Data sets are found under SROSR_DATA_DIR; missing ones are skipped, with the
     reason. No method sees an unknown sample in training.
     """
-    mode = setting or ("coverage" if coverage else "accuracy")
-    if setting and coverage:
+    mode = setting or ("coverage" if only_coverage else "accuracy")
+    if setting and only_coverage:
         raise click.UsageError("--setting and --coverage are two different runs: choose one.")
     if names is not None and mode != "accuracy":
-        raise click.UsageError(f"--methods has no effect with --{'coverage' if coverage else 'setting'}: omit it.")
+        raise click.UsageError(f"--methods has no effect with --{'coverage' if only_coverage else 'setting'}: omit it.")
     if setting and sets is not None:
         raise click.UsageError(f"--sets has no effect with --setting {setting}: omit it.")
     if mode == "accuracy":
         methods = methods_to_fit(_chosen(names, METHODS, "--methods"))
     else:
-        methods = ["calibrated"] if coverage else list(PAPER_METHODS)
+        methods = ["calibrated", coverage.SPLIT] if only_coverage else list(PAPER_METHODS)
     usual = ",".join(name for name, trial_set in TRIALS.items() if not trial_set.extra)
     chosen = ["yaleb"] if setting else _chosen(sets or usual, TRIALS, "--sets")
-    n_trials = trials or (QUICK_TRIALS if quick else COVERAGE_TRIALS if coverage else N_TRIALS)
+    n_trials = trials or (QUICK_TRIALS if quick else COVERAGE_TRIALS if only_coverage else N_TRIALS)
     seeds = range(first_seed, first_seed + n_trials)
     out, err = report.console(), Console(stderr=True)
     book = Book(path or RESULTS / f"{mode}{'-quick' if quick else ''}.json", {"mode": mode, "quick": quick}, resume)
@@ -290,9 +299,12 @@ def main(
 def _conclude(out: Console, book: Book, mode: str) -> None:
     """Print and write the summary over all sets."""
     if mode == "coverage":
-        lines = standings.coverage(book.records)
+        lines = standings.coverage([r for r in book.records if r["method"] != coverage.SPLIT])
         report.show(out, "Share of known test samples rejected", standings.coverage_table(out, lines))
-        book.write(coverage=lines)
+        promises = coverage.summarize_promises(book.records)
+        title = "Promises of a calibration split: target, class p-values, prediction sets, false discovery rate"
+        report.show(out, title, coverage.promises_table(out, promises))
+        book.write(coverage=lines, promises=promises)
         return
     if mode in SETTINGS:
         title = "Extended Yale B at the paper's setting: epsilon 0.001, tail 0.10, threshold 0.007, openness 35.45 %"

@@ -36,6 +36,8 @@ ORDER = (
     "metrics",
     "model_selection",
     "inspection",
+    "monitor",
+    "discovery",
     # from and to files
     "features",
     "tables",
@@ -53,6 +55,7 @@ ORDER = (
 EXCEPTIONS = {
     ("classifiers.base", "model_files"): "`save` is a method of every classifier; the import runs when it is called",
     ("classifiers.srosr_classifier", "inspection"): "`explain` is a method; the import runs when it is called",
+    ("classifiers.srosr_classifier", "discovery"): "`discover` is a method; the import runs when it is called",
 }
 
 #: Rooms of small modules that are imported one by one.

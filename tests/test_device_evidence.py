@@ -20,6 +20,7 @@ from worlds import World, draw_task
 import srosr
 from srosr import BPDN, OMP, Dictionary, Lasso, Queries, Ridge, SRCClassifier, SROSRClassifier, sparse_encode
 from srosr._support import devices as devices_module
+from srosr.classifiers import changing_classifier as changing_classifier_module
 from srosr.classifiers import dictionary_classifier as dictionary_classifier_module
 from srosr.classifiers import srosr_classifier as srosr_classifier_module
 from srosr.cli import input_data as input_data_module
@@ -517,6 +518,9 @@ COMMANDS = [
     ("evaluate", "model.srosr", "new.csv", "--label", "digit", "--out", "made"),
     ("explain", "model.srosr", "new.csv", "--out", "made.png"),
     ("add-class", "model.srosr", "more.csv", "--name", "d4", "-o", "made.srosr"),
+    ("update", "model.srosr", "known.csv", "--label", "digit", "-o", "made.srosr"),
+    ("recalibrate", "model.srosr", "known.csv", "--label", "digit", "-o", "made.srosr"),
+    ("monitor", "model.srosr", "new.csv", "--block", "20"),
 ]
 
 
@@ -546,7 +550,8 @@ def use_cpu_as_gpu(monkeypatch):
         devices_module.check_device(device)
         return CPU if device == "cuda" else None
 
-    for module in (devices_module, dictionary_classifier_module, srosr_classifier_module):
+    of_classifiers = (dictionary_classifier_module, changing_classifier_module, srosr_classifier_module)
+    for module in (devices_module, *of_classifiers):
         monkeypatch.setattr(module, "find_device", find)
 
 

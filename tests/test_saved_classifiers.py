@@ -1,7 +1,8 @@
 """Classifiers that earlier versions of srosr saved are read and predict what they predicted then.
 
 The files in ``saved-classifiers`` are never written again: ``version-1-*`` are from before feature recipes existed,
-``version-2-*`` from before the package was divided into rooms, ``version-3-*`` from before there were landmarks.
+``version-2-*`` from before the package was divided into rooms, ``version-3-*`` from before there were landmarks,
+``version-4-*`` from before there were p-values of classes.
 ``expected.json`` holds what the code that wrote them predicted.
 """
 
@@ -29,6 +30,8 @@ KINDS = {
     "version-2-table": srosr.SROSRClassifier,
     "version-2-pictures": srosr.SROSRClassifier,
     "version-3-srosr": srosr.SROSRClassifier,
+    "version-4-srosr": srosr.SROSRClassifier,
+    "version-4-split": srosr.SROSRClassifier,
 }
 
 
@@ -85,4 +88,4 @@ def test_every_saved_classifier_is_tested_and_small():
     assert [file.stem for file in files] == sorted(KINDS) == sorted(EXPECTED)
     assert all(file.stat().st_size < 60_000 for file in files)
     versions = {file.read_bytes().split(b'"format_version":"')[1][:1] for file in files}
-    assert versions == {b"1", b"2", b"3"}
+    assert versions == {b"1", b"2", b"3", b"4"}

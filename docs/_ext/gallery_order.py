@@ -6,7 +6,10 @@ ORDER = (
     "plot_choosing_a_threshold.py",
     "plot_explaining_a_rejection.py",
     "plot_comparing_rivals.py",
+    "plot_a_model_in_use.py",
     "plot_adding_a_class.py",
+    "plot_discovering_classes.py",
+    "plot_monitoring_a_stream.py",
     "plot_your_own_protocol.py",
     "plot_pictures_to_decisions.py",
 )

@@ -7,8 +7,10 @@ from .atoms import RandomAtoms as RandomAtoms
 from .atoms import SelectAtoms as SelectAtoms
 from .classifiers import Decisions as Decisions
 from .classifiers import OpenSetClassifier as OpenSetClassifier
+from .classifiers import OpenSetPipeline as OpenSetPipeline
 from .classifiers import SRCClassifier as SRCClassifier
 from .classifiers import SROSRClassifier as SROSRClassifier
+from .classifiers import make_open_set_pipeline as make_open_set_pipeline
 from .coding import BPDN as BPDN
 from .coding import OMP as OMP
 from .coding import Codes as Codes
@@ -32,6 +34,7 @@ from .datasets import load_yaleb as load_yaleb
 from .datasets import read_dataset as read_dataset
 from .dictionary import Dictionary as Dictionary
 from .dictionary import Queries as Queries
+from .discovery import Discovery as Discovery
 from .evidence import class_residuals as class_residuals
 from .evidence import residual_ratio as residual_ratio
 from .evidence import sparsity_concentration as sparsity_concentration
@@ -81,6 +84,7 @@ from .model_selection import open_set_auroc_scorer as open_set_auroc_scorer
 from .model_selection import open_set_f_scorer as open_set_f_scorer
 from .model_selection import oscr_scorer as oscr_scorer
 from .model_selection import youden_scorer as youden_scorer
+from .monitor import Monitor as Monitor
 from .rivals import EVM as EVM
 from .rivals import GEN as GEN
 from .rivals import OSNN as OSNN
@@ -109,5 +113,7 @@ from .tails import fit_tail as fit_tail
 from .tails import fit_weibull as fit_weibull
 from .tails import qq_points as qq_points
 from .tails import tail_diagnostics as tail_diagnostics
+from .thresholds import Guarantees as Guarantees
+from .thresholds import PredictionSets as PredictionSets
 
 __version__: str

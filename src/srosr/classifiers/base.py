@@ -31,11 +31,25 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.devices import to_numpy
+from .._support.documentation_link import DocumentationLink
 from .._support.parameter_checks import check_positive, check_rate, is_plain_matrix
 from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
-from ..thresholds import OBJECTIVES, CalibrationSplit, Threshold, check_threshold, choose_threshold, use_fixed_threshold
+from ..thresholds import (
+    OBJECTIVES,
+    CalibrationSplit,
+    Guarantees,
+    Threshold,
+    check_threshold,
+    choose_threshold,
+    conformal_p_values,
+    count_needed,
+    describe_guarantees,
+    p_values_by_candidate,
+    select_discoveries,
+    use_fixed_threshold,
+)
 
 #: The value of ``threshold`` for the threshold of the paper that a method comes from.
 ORIGINAL = "original"
@@ -74,18 +88,21 @@ class Decisions:
     unknown_score : ndarray (n_samples,)
         Large for unknown samples.
     rejected : ndarray of bool (n_samples,)
+    p_value : ndarray (n_samples,) or None
+        The conformal p-values by which a batch was decided with a false discovery rate.
     """
 
     label: AnyArray
     candidate: AnyArray
     unknown_score: Array
     rejected: AnyArray
+    p_value: Array | None = None
 
     def __len__(self) -> int:
         return len(self.label)
 
 
-class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all open set classifiers.
 
     Attributes
@@ -309,23 +326,95 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the known class of each sample, or ``unknown_label_``."""
         return self.decide(X).label
 
-    def decide(self, X: Any) -> Decisions:
+    def decide(self, X: Any, *, fdr: float | None = None) -> Decisions:
         """Return label, candidate, unknown score and rejection of each sample, at the cost of one of them.
 
         Parameters
         ----------
         X : array-like (n_samples, n_features)
+        fdr : float, optional
+            Decide on all samples together, instead of by the threshold: of those that are rejected, an expected share
+            of at most ``fdr`` is known (Benjamini and Hochberg, on the p-values of :meth:`p_value`). Guaranteed with a
+            calibration split or after ``recalibrate``, if the known samples of the batch are like the calibration
+            samples and do not depend on each other; unknown samples may be anything. Otherwise, and where the
+            calibration samples come in groups, it is approximate.
 
         Returns
         -------
         Decisions
+
+        Warns
+        -----
+        CalibrationWarning
+            If there are too few calibration samples for ``fdr``, so that nothing can be rejected.
         """
+        if fdr is not None:
+            check_rate("fdr", fdr)
         raw = self._predict_raw(self._check_queries(X))
-        # A sample without a score, because its numbers were too large to be compared, is rejected.
-        rejected = raw.empty | ~(raw.unknown_score <= self.thresholds_[raw.candidate])
+        p_value = None
+        if fdr is None:
+            # A sample without a score, because its numbers were too large to be compared, is rejected.
+            rejected = raw.empty | ~(raw.unknown_score <= self.thresholds_[raw.candidate])
+        else:
+            p_value = self._compute_p_values(raw, per_class=False)
+            rejected = raw.empty | select_discoveries(p_value, fdr)
+            n = len(self._get_calibration())
+            if n < count_needed(fdr):
+                needed = count_needed(fdr)
+                warn(
+                    f"fdr={fdr:g} takes {needed} calibration samples and there are {n}: nothing is rejected.",
+                    CalibrationWarning,
+                )
         labels = append_unknown(self.classes_, self.unknown_label_)
         label = labels[np.where(rejected, len(self.classes_), raw.candidate)]
-        return Decisions(label, self.classes_[raw.candidate], raw.unknown_score, rejected)
+        return Decisions(label, self.classes_[raw.candidate], raw.unknown_score, rejected, p_value)
+
+    def p_value(self, X: Any, *, per_class: bool = False) -> Array:
+        """Return the conformal p-value of each sample: small for unknown samples.
+
+        It is the share of calibration samples that score at least as high, the sample itself among them. A known sample
+        has a p-value of at most t with a probability of at most t, for every t: guaranteed with a calibration split or
+        after ``recalibrate``, approximate from held-out training samples (see :meth:`guarantees`).
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+        per_class : bool, default False
+            Compare with the calibration samples of the same candidate class, if there are enough of them for
+            ``target_rejection``; candidates with fewer share theirs. The bound then holds for each candidate class.
+        """
+        return self._compute_p_values(self._predict_raw(self._check_queries(X)), per_class=per_class)
+
+    def guarantees(self, rate: float | None = None) -> Guarantees:
+        """Say for which samples a rate of false rejection holds, over all classes and class by class.
+
+        Parameters
+        ----------
+        rate : float, optional
+            The rate; by default ``target_rejection``.
+        """
+        check_is_fitted(self, "classes_")
+        rate = check_rate("rate", self.target_rejection if rate is None else rate)
+        return describe_guarantees(self._get_calibration(), self.classes_, rate)
+
+    def _compute_p_values(self, raw: RawPrediction, *, per_class: bool) -> Array:
+        split = self._get_calibration()
+        if not per_class:
+            return conformal_p_values(raw.unknown_score, split.scores, split.compute_weights())
+        needed = count_needed(self.target_rejection)
+        return p_values_by_candidate(raw.unknown_score, raw.candidate, split, len(self.classes_), needed)
+
+    def _get_calibration(self) -> CalibrationSplit:
+        """Return the scores that p-values compare with: of the calibration split, else of held-out samples."""
+        split = self._calibration_split()
+        if split is not None:
+            return split
+        held = self._held_out_scores()
+        if not len(held.scores):
+            raise ValueError("p-values need held-out samples, and no class has a second sample to hold out.")
+        return CalibrationSplit(
+            held.scores, held.candidate, held.truth, exact=False, source="held-out training samples"
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the open set accuracy: the share of samples with the right label.

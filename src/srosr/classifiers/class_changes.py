@@ -1,4 +1,4 @@
-"""The steps of adding and removing a class: labels, dictionary and calibration with one class more or less."""
+"""The steps of adding and removing classes and samples: labels, dictionary, calibration with more or less of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def check_new_label(label: Any, classes: AnyArray, unknown_label: Any) -> Any:
 
 def append_labels(labels: AnyArray, label: Any, n: int) -> AnyArray:
     """Return labels followed by n times another, in a type that truncates none of them."""
-    new = np.full(n, label, dtype=object if labels.dtype.kind == "O" else None)
+    return join_labels(labels, np.full(n, label, dtype=object if labels.dtype.kind == "O" else None))
+
+
+def join_labels(labels: AnyArray, new: AnyArray) -> AnyArray:
+    """Return labels followed by others, in a type that truncates none of them."""
     if labels.dtype.kind in "iu" and new.dtype.kind in "iu" and np.result_type(labels, new).kind not in "iu":
         return np.concatenate([labels.astype(object), new.astype(object)])
     return np.concatenate([labels, new])
@@ -65,6 +69,23 @@ def append_class(dictionary: Dictionary, X: Array, label: Any) -> tuple[Dictiona
     return dictionary, number
 
 
+def append_samples(dictionary: Dictionary, X: Array, labels: AnyArray) -> tuple[Dictionary, AnyArray]:
+    """Return the dictionary with more samples of its classes, and which of its atoms are new."""
+    last = int(dictionary.order.max())
+    with one_blas_thread():
+        dictionary = dictionary.append(X, labels)
+    return dictionary, dictionary.order > last
+
+
+def find_newest(numbers: IntArray, class_of: IntArray, classes: IntArray, keep: int) -> AnyArray:
+    """Return which samples stay if some classes keep their newest ones only; ``numbers`` grow with time."""
+    stay = np.ones(len(numbers), np.bool_)
+    for k in classes:
+        own = np.flatnonzero(class_of == k)
+        stay[own[np.argsort(numbers[own], kind="stable")][: max(len(own) - keep, 0)]] = False
+    return stay
+
+
 def move_cross_tests(
     calibration: Calibration, old: Dictionary, new: Dictionary, *, of_atoms: bool = True
 ) -> CrossTests:
@@ -80,6 +101,8 @@ def move_cross_tests(
 
     def move(rows: CrossTest) -> CrossTest:
         stay = (classes[rows.truth] >= 0) & (classes[rows.candidate] >= 0) & (classes[rows.residual_candidate] >= 0)
+        if of_atoms:
+            stay &= atoms[rows.sample] >= 0
         rows = rows[stay]
         return replace(
             rows,

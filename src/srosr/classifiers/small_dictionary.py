@@ -17,7 +17,7 @@ from ..coding import Problem
 from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, split_range, widen
 from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples, fit_sampled_scorer
 from ..scoring import MAX_CODINGS, assess_rows, draw_folds, thin_splits
-from .class_changes import append_class, append_labels
+from .class_changes import append_class, append_labels, append_samples
 
 # Samples compared with learned atoms at a time, and folds of a class that is added.
 _ROWS = 1024
@@ -190,6 +190,43 @@ def stand_in(dictionary: Dictionary, sizes: IntArray, new: tuple[Array, int] | N
     )
 
 
+class MoreSamples:
+    """Samples of known classes that join a small dictionary: as many atoms of each class as it has for the others.
+
+    Parameters
+    ----------
+    old : Dictionary
+    sampler : object with fit_resample
+    X : ndarray
+    class_of : ndarray of int
+        Number of the class of each sample.
+    sizes : ndarray of int (n_classes,)
+        Number of samples that the atoms of each class were found among.
+    """
+
+    def __init__(self, old: Dictionary, sampler: Any, X: Array, class_of: IntArray, sizes: IntArray) -> None:
+        rows = old.query_features(np.ascontiguousarray(X)).rows
+        assert rows is not None and old.labels is not None
+        #: The samples as the kernel sees them.
+        self.rows: Array = rows
+        shares = np.bincount(old.class_of) / sizes
+        found, labels, picked = [], [], []
+        for k in np.unique(class_of):
+            own, label = np.flatnonzero(class_of == k), np.asarray(old.classes_)[k]
+            if not X[own].any():
+                continue
+            part = clone(sampler, safe=False)
+            if hasattr(part, "n_atoms"):
+                part.set_params(n_atoms=float(min(shares[k], 1.0)))
+            new = NewClass(old.drop(label), part, X[own], label)
+            found.append(new.atoms)
+            labels.append(np.full(len(new.atoms), label, dtype=old.labels.dtype))
+            picked.append(own[new.picked])
+        #: The sample that each atom is, or is nearest to; and the dictionary with the atoms.
+        self.picked: IntArray = np.concatenate(picked)
+        self.dictionary, _ = append_samples(old, np.concatenate(found), np.concatenate(labels))
+
+
 class NewClass:
     """A class that is added to a small dictionary: its atoms, and its samples assessed over atoms found without them.
 
@@ -208,6 +245,7 @@ class NewClass:
         assert rows is not None
         self.rows: Array = rows
         atoms, picked = self._find(np.arange(len(X)))
+        self.atoms = atoms
         self.dictionary, self.number = append_class(old, atoms, label)
         if picked is None:
             samples = Dictionary(self.rows)

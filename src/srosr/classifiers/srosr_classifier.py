@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .._support.devices import find_device, to_numpy
+from .._support.devices import find_device
 from .._support.parameter_checks import (
     check_choice,
     check_count,
@@ -29,12 +30,10 @@ from ..evidence import (
     LEAST_SQUARES,
     ClassScorer,
     Evidence,
-    HoldOut,
     LandmarkScorer,
     RegressionSamples,
     build_evidence,
     find_class_scores,
-    find_landmarks,
     fit_sampled_scorer,
     fit_scorer,
     list_class_scores,
@@ -44,35 +43,28 @@ from ..evidence import (
 from ..scoring import (
     CalibratedRule,
     Calibration,
-    CodedHoldOut,
-    CrossTest,
-    CrossTester,
     HeldOutScores,
     TailRule,
-    build_cross_test,
     calibrate,
+    check_groups,
+    compute_margins,
     count_atoms,
     cross_fit,
-    draw_class_passes,
     split_off_calibration,
 )
-from ..thresholds import CalibrationSplit
-from .class_changes import append_class, append_labels, check_new_label, move_cross_tests, update_calibration
-from .dictionary_classifier import DictionaryClassifier
+from ..thresholds import CalibrationSplit, PredictionSets, count_needed, describe_guarantees, p_values_by_class
+from .changing_classifier import ChangingClassifier
 from .small_dictionary import (
     AtomFinder,
-    NewClass,
     check_atoms,
-    check_sampler_of_new_class,
-    check_small_recalibration,
     find_nearest_samples,
     make_sampler,
-    stand_in,
 )
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from ..discovery import Discovery
     from ..evidence import DeviceGatherer
     from ..inspection import Explanation
     from ..tails import TailDiagnostics
@@ -82,7 +74,7 @@ LABELS = ("fused", "residual")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SROSRClassifier(DictionaryClassifier):
+class SROSRClassifier(ChangingClassifier):
     r"""Open set recognition by sparse representation.
 
     The training samples are the dictionary. A sample is coded over all of them; the residuals of the classes' parts of
@@ -233,7 +225,7 @@ class SROSRClassifier(DictionaryClassifier):
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, cluster: str | None = None) -> SROSRClassifier:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, cluster: str | None = None) -> SROSRClassifier:
         """Learn the known classes and, from them alone, when a sample is unknown.
 
         Parameters
@@ -243,6 +235,10 @@ class SROSRClassifier(DictionaryClassifier):
         y : array-like (n_samples,)
             Their classes, at least two. With three or more the weights of the evidence are learned, with two they are
             those of a prior. A class may have a single sample; from ten samples on it has tails of its own.
+        groups : array-like (n_samples,), optional
+            The person, patient, device or session that each sample comes from: samples of one group are held out
+            together, and the calibration split has whole groups. Rates then speak of samples of new groups, each group
+            counting the same in the calibration split. A class with a single group is never held out.
         cluster : str, optional
             A Dask cluster whose workers code the held-out samples: the address of a scheduler, such as
             "tcp://127.0.0.1:8786", or "local:2" for two processes on this machine. The model is the same, to the bit if
@@ -261,16 +257,17 @@ class SROSRClassifier(DictionaryClassifier):
         srosr.exceptions.DeviceError
             If there is no such ``device``.
         """
-        if cluster is None:
-            return super().fit(X, y)
-        from ..distributed import DaskCluster
+        with ExitStack() as stack:
+            # For this fit only: no setting of the estimator, and not saved.
+            stack.callback(lambda: [self.__dict__.pop(name, None) for name in ("_given_groups", "_workers")])
+            if groups is not None:
+                self._given_groups = groups
+            if cluster is not None:
+                from ..distributed import DaskCluster
 
-        with DaskCluster(cluster, work="code held-out samples", after_loss="Nothing was fitted.") as workers:
-            self._workers = workers
-            try:
-                return super().fit(X, y)
-            finally:
-                del self._workers
+                work = DaskCluster(cluster, work="code held-out samples", after_loss="Nothing was fitted.")
+                self._workers = stack.enter_context(work)
+            return super().fit(X, y)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -293,19 +290,25 @@ class SROSRClassifier(DictionaryClassifier):
     def _fit(self, X: Array, y: AnyArray) -> None:
         is_gram = isinstance(self.kernel, str) and self.kernel == "precomputed" and X.shape[0] == X.shape[1]
         kept, split = np.arange(len(y)), np.empty(0, np.int64)
+        # Number of the group of each training sample, and the names of the groups.
+        self._row_groups, self._group_names = None, None
+        if getattr(self, "_given_groups", None) is not None:
+            self._row_groups, self._group_names = check_groups(self._given_groups, y)
         if self.calibration == "split":
             usable: AnyArray = np.asarray(np.diagonal(X) > 0 if is_gram else X.any(axis=1))
-            kept, split = split_off_calibration(y, usable, self.calibration_size, check_random_state(self.random_state))
+            rng = check_random_state(self.random_state)
+            kept, split = split_off_calibration(y, usable, self.calibration_size, rng, self._row_groups)
         self._calibration_samples = None
         if len(split):
             self._calibration_samples = Queries(X[np.ix_(split, kept)], np.diagonal(X)[split]) if is_gram else X[split]
         self._calibration_labels = y[split]
+        self._calibration_groups = None if self._row_groups is None else self._row_groups[split]
+        self._recalibration = None
         self.problem_ = self._problem
         self.training_rows_, self._n_rows, self._grown = kept, len(y), False
         self.learned_atoms_ = False
         # Samples that calibrate, and those of each class that the model has; None where they are the atoms.
-        self._n_samples: int | None = None
-        self._class_sizes: IntArray | None = None
+        self._n_samples, self._class_sizes = None, None
         if len(split):
             X, y = X[np.ix_(kept, kept)] if is_gram else X[kept], y[kept]
         if self.atoms is None:
@@ -338,6 +341,7 @@ class SROSRClassifier(DictionaryClassifier):
             progress=bool(self.verbose),
             cluster=getattr(self, "_workers", None),
             device=find_device(self.device),
+            groups=None if self._row_groups is None else self._row_groups[self.training_rows_[whole.order]],
         )
         scorer = None
         if len(class_scores) > 1:
@@ -409,6 +413,7 @@ class SROSRClassifier(DictionaryClassifier):
             progress=bool(self.verbose),
             cluster=getattr(self, "_workers", None),
             device=find_device(self.device),
+            groups=self._find_atom_groups(dictionary),
         )
         self.rule_, self.label_by_ = self.rule, self.label_by if self.rule == "calibrated" else "residual"
         self._adopt(dictionary, calibration, class_scores, scorer)
@@ -434,6 +439,7 @@ class SROSRClassifier(DictionaryClassifier):
         self.dictionary_ = dictionary
         self.classes_ = np.asarray(dictionary.classes_)
         self.calibration_ = calibration
+        self._split_scores = None
         self._class_scores, self._scorer = class_scores, scorer
         self.evidence_names_ = calibration.evidence
         self.evidence_weights_ = calibration.weights
@@ -443,7 +449,12 @@ class SROSRClassifier(DictionaryClassifier):
         self.pooled_ = calibration.pooled
 
     def _held_out_scores(self) -> HeldOutScores:
-        return self.calibration_.scores
+        split = self._calibration_split()
+        if split is None or not split.fresh:
+            weighted = split is None and self._recalibration is not None
+            found = self.calibration_.scores
+            return replace(found, source="held-out samples, weighted by covariate shift") if weighted else found
+        return replace(self.calibration_.scores, scores=split.scores, candidate=split.candidate, truth=split.truth)
 
     _no_original_threshold: ClassVar[str] = (
         "the paper has one for each of its data sets; with its own rule give that number, as "
@@ -457,10 +468,47 @@ class SROSRClassifier(DictionaryClassifier):
     def _calibration_split(self) -> CalibrationSplit | None:
         if self._calibration_samples is None:
             return None
-        evidence = self._gather_evidence(self._calibration_samples)
-        truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
-        candidate = self._select_class_scores(evidence).argmax(axis=1)
-        return CalibrationSplit(self._score_evidence(evidence), candidate, truth)
+        if self._split_scores is None:
+            evidence = self._gather_evidence(self._calibration_samples)
+            truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
+            candidate = self._select_class_scores(evidence).argmax(axis=1)
+            told = self._recalibration or {"labeled": True, "exact": True, "fresh": False}
+            source = "samples collected after the fit" if told["fresh"] else "samples of the calibration split"
+            own = None
+            if told["labeled"] and self.calibration_.margins is not None:
+                own = self._measure_classes(evidence)[np.arange(len(truth)), truth]
+            self._split_scores = CalibrationSplit(
+                self._score_evidence(evidence), candidate, truth, own, self._calibration_groups, exact=told["exact"],
+                labeled=told["labeled"], fresh=told["fresh"],
+                source=source if told["exact"] else f"{source}, weighted",
+            )  # fmt: skip
+        return self._split_scores
+
+    def _get_calibration(self) -> CalibrationSplit:
+        found = super()._get_calibration()
+        if self._calibration_samples is not None or self.calibration_.margins is None:
+            return found
+        rows = self.calibration_.held_out
+        log_p = self._log_p_value_of_fit(rows.values, rows.residual_candidate)
+        return replace(found, class_scores=-(log_p + self.calibration_.margins.logsf(rows.margin)))
+
+    def _log_p_value_of_fit(self, values: Array, residual_candidate: IntArray) -> Array:
+        """Return the logarithm of the p-values by the distribution of the fit, whatever has been recalibrated since.
+
+        What compares calibration samples with new ones must not depend on the calibration samples.
+        """
+        rule = self.calibration_.rule
+        if isinstance(rule, CalibratedRule):
+            rule = replace(rule, recalibrated=None)
+        return rule.log_p_value(values, residual_candidate)
+
+    def _measure_classes(self, evidence: Evidence) -> Array:
+        """Return how little each sample resembles each class, (n_samples, n_classes)."""
+        assert self.calibration_.margins is not None
+        log_p = self._log_p_value_of_fit(evidence.values, evidence.residual_candidate)
+        log_p = np.where(evidence.empty, -np.inf, log_p)
+        margins = compute_margins(self._select_class_scores(evidence))
+        return -(log_p[:, None] + self.calibration_.margins.logsf(margins))
 
     def set_weight(self, weight: float | None = None, *, openness: float | None = None) -> SROSRClassifier:
         r"""Set the weight of the second tail of the paper's rule and choose the threshold anew, without fitting again.
@@ -485,6 +533,7 @@ class SROSRClassifier(DictionaryClassifier):
         tails = replace(rule, weight=check_positive("weight", weight, zero=True))
         with self._restore_on_error():
             self.calibration_ = replace(self.calibration_, rule=tails, tails=tails)
+            self._split_scores = None
             self.set_threshold(**self._threshold_arguments)
         return self
 
@@ -525,6 +574,64 @@ class SROSRClassifier(DictionaryClassifier):
         evidence = self._gather_evidence(self._check_queries(X))
         out = self.calibration_.rule.log_p_value(evidence.values, evidence.residual_candidate)
         return np.where(evidence.empty, -np.inf, out)
+
+    def class_p_values(self, X: Any, *, rate: float | None = None) -> Array:
+        r"""Return for each sample and class the p-value of the sample being of that class, (n_samples, n_classes).
+
+        A sample resembles class k the less, the smaller the p-value of its being known at all, and the more another
+        class leads over k: :math:`-\log p - \log\bar F(m_k)`, with :math:`m_k` the best other class score minus that of
+        class k and :math:`\bar F` the share of held-out samples whose own class trails by more. This number is compared
+        with those of the calibration samples of class k (Mondrian conformal prediction): a sample of class k has a
+        p-value of at most t with a probability of at most t, for each class. Guaranteed with a calibration split or
+        after ``recalibrate``, else approximate; see :meth:`guarantees`.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+        rate : float, optional
+            The smallest p-value that matters, by default ``target_rejection``: classes with fewer than 1/rate − 1
+            calibration samples share theirs.
+        """
+        rate = check_rate("rate", self.target_rejection if rate is None else rate)
+        return self._compute_class_p_values(X, count_needed(rate))[1]
+
+    def _compute_class_p_values(self, X: Any, needed: int) -> tuple[CalibrationSplit, Array]:
+        check_is_fitted(self, "calibration_")
+        split = self._get_calibration()
+        if split.class_scores is None:
+            reason = (
+                "the samples it was recalibrated with had no labels: recalibrate with labels"
+                if not split.labeled
+                else "this model was written by an earlier version: fit again"
+            )
+            raise ValueError(f"p-values of classes need calibration samples of known classes, and {reason}.")
+        with one_blas_thread():
+            measured = self._measure_classes(self._gather_evidence(self._check_queries(X)))
+        return split, p_values_by_class(measured, split, needed)
+
+    def prediction_set(self, X: Any, coverage: float = 0.9) -> PredictionSets:
+        """Return for each sample the classes that cannot be excluded; none of them says that it is unknown.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+        coverage : float, default 0.9
+            The share of known samples whose class is in the set, class by class: classes whose p-value
+            (:meth:`class_p_values`) is at most one minus it are excluded. Classes with fewer than
+            coverage / (1 − coverage) calibration samples are treated together.
+
+        Returns
+        -------
+        PredictionSets
+            A sequence of arrays; prints as a summary that says for which samples the coverage is guaranteed.
+        """
+        rate = 1.0 - check_rate("coverage", coverage)
+        needed = count_needed(rate)
+        split, p_values = self._compute_class_p_values(X, needed)
+        # A p-value is a multiple of one over n + 1, and the rate may be one too.
+        contains = p_values > rate * (1.0 + 1e-9)
+        told = describe_guarantees(split, self.classes_, rate)
+        return PredictionSets(self.classes_, contains, p_values, float(coverage), told.by_class)
 
     def class_scores(self, X: Any) -> Array:
         """Return the fused score of each class, (n_samples, n_classes); the largest is the candidate's.
@@ -600,167 +707,20 @@ class SROSRClassifier(DictionaryClassifier):
             errors, self.tail_size, groups=rows.sample, n_resamples=n_resamples, random_state=random_state
         )
 
-    # -- adding and removing classes ---------------------------------------------------------------------
-
-    def add_class(self, X: Any, label: Any, *, recalibrate: str = "new") -> SROSRClassifier:
-        """Learn one more class without fitting again.
+    def discover(self, X: Any, **options: Any) -> Discovery:
+        """Group the samples that are rejected: tight groups may be new classes.
 
         Parameters
         ----------
         X : array-like (n_samples, n_features)
-            Samples of the new class.
-        label : label
-            Not among ``classes_``.
-        recalibrate : {"new", "all"}, default "new"
-            "new": held-out samples of the new class are coded and added to the others; the rest of the calibration
-            stays, with the non-matched tails scaled to the new number of classes. "all": all held-out samples are coded
-            again, as a fit on all samples would; a small dictionary, which has not kept them, cannot.
+        **options
+            Those of :func:`srosr.discovery.discover`.
+
+        Returns
+        -------
+        Discovery
+            Prints as a table of the groups.
         """
-        check_is_fitted(self, "calibration_")
-        check_choice("recalibrate", recalibrate, ("new", "all"))
-        label = check_new_label(label, self.classes_, self.unknown_label_)
-        if isinstance(X, Queries) or self.dictionary_.is_precomputed:
-            raise ValueError('X must hold features; with kernel="precomputed" fit again with the larger Gram matrix.')
-        X = np.asarray(to_numpy(self._check_queries(X)), dtype=np.float64)
-        rows, split = np.arange(len(X)), np.empty(0, np.int64)
-        if self._calibration_samples is not None:
-            rng = check_random_state(self.random_state)
-            rows, split = split_off_calibration(np.zeros(len(X)), X.any(axis=1), self.calibration_size, rng)
-        if self._n_samples is not None:
-            check_small_recalibration(recalibrate, "new")
-            check_sampler_of_new_class(self.atoms)
-            new = NewClass(self.dictionary_, self._make_sampler(), X[rows], label)
-            atom_rows = rows[new.picked]
-        else:
-            dictionary, number = append_class(self.dictionary_, X[rows], label)
-            atom_rows = rows
-        with self._restore_on_error():
-            if self._calibration_samples is not None:
-                self._calibration_samples = np.concatenate([self._calibration_samples, X[split]])
-                self._calibration_labels = append_labels(self._calibration_labels, label, len(split))
-            # The new samples are numbered after all earlier ones, in the dictionary after its last atom.
-            last = int(self.dictionary_.order.max()) + 1
-            self.training_rows_ = np.concatenate([self.training_rows_[:last], self._n_rows + atom_rows])
-            self._n_rows, self._grown = self._n_rows + len(X), True
-            if self._n_samples is not None:
-                self._add_to_small(new)
-            elif recalibrate == "all":
-                self._calibrate(dictionary)
-            else:
-                self._calibrate_class(dictionary, number)
-            self.set_threshold(**self._threshold_arguments)
-        return self
+        from ..discovery import discover
 
-    def remove_class(self, label: Any, *, recalibrate: str = "none") -> SROSRClassifier:
-        """Forget a class without fitting again.
-
-        Parameters
-        ----------
-        label : label
-            Among ``classes_``; at least two classes must remain.
-        recalibrate : {"none", "all"}, default "none"
-            "none": held-out samples of the other classes stay as they were coded. "all": they are coded again.
-        """
-        check_is_fitted(self, "calibration_")
-        check_choice("recalibrate", recalibrate, ("none", "all"))
-        self._find_class(label)
-        if len(self.classes_) == 2:
-            raise ValueError(f"class {label!r} cannot be removed: at least two classes must remain.")
-        dictionary = self.dictionary_.drop(label)
-        if self._n_samples is not None:
-            check_small_recalibration(recalibrate, "none")
-        with self._restore_on_error():
-            self._drop_calibration_samples(dictionary, label)
-            self._grown = True
-            if recalibrate == "all":
-                self._calibrate(dictionary)
-            else:
-                is_small, stays = self._n_samples is not None, self.classes_ != label
-                cross_tests = move_cross_tests(self.calibration_, self.dictionary_, dictionary, of_atoms=not is_small)
-                sizes = self._count_samples()[stays]
-                calibration = update_calibration(self.calibration_, cross_tests, sizes, self.tail_size)
-                scorer = None
-                if is_small and isinstance(self._scorer, LandmarkScorer):
-                    with one_blas_thread():
-                        scorer = fit_sampled_scorer(
-                            dictionary, self._class_scores, stand_in(dictionary, sizes), like=self._scorer.view,
-                            n_jobs=1, device=find_device(self.device),
-                        )  # fmt: skip
-                self._class_sizes = sizes if is_small else None
-                self._adopt(dictionary, calibration, self._class_scores, scorer)
-            self.set_threshold(**self._threshold_arguments)
-        return self
-
-    def _count_samples(self) -> IntArray:
-        """Return the number of samples of each class."""
-        return count_atoms(self.dictionary_) if self._class_sizes is None else self._class_sizes
-
-    def _add_to_small(self, new: NewClass) -> None:
-        """Add a class to a small dictionary, and its samples to the calibration."""
-        assert self._n_samples is not None
-        scorer, old = self._scorer if isinstance(self._scorer, LandmarkScorer) else None, self.calibration_
-        sizes, rng = self._count_samples(), check_random_state(self.random_state)
-        with one_blas_thread():
-            grown, parts = new.assess(
-                scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs, self.max_codings,
-                find_device(self.device),
-            )  # fmt: skip
-        present = np.arange(len(sizes) + 1)
-        coded = [
-            CodedHoldOut(HoldOut(self._n_samples + fold, fold, present), i, measures)
-            for i, (fold, measures, _) in enumerate(parts)
-        ]
-        class_of = np.full(self._n_samples + len(new.rows), new.number)
-        scores = None if grown is None else [part[2] for part in parts]
-        by_residual = self.label_by_ == "residual"
-        added = build_cross_test(coded, class_of, scores, old.class_fusion, by_residual=by_residual)
-        known, simulated, held_out = move_cross_tests(old, self.dictionary_, new.dictionary, of_atoms=False)
-        cross_tests = (CrossTest.concatenate([known, added]), simulated, CrossTest.concatenate([held_out, added]))
-        sizes = np.insert(sizes, new.number, len(new.rows))
-        calibration = update_calibration(old, cross_tests, sizes, self.tail_size)
-        self._n_samples, self._class_sizes = self._n_samples + len(new.rows), sizes
-        self._adopt(new.dictionary, calibration, self._class_scores, grown)
-
-    def _calibrate_class(self, dictionary: Dictionary, number: int) -> None:
-        """Add held-out samples of one class of a larger dictionary to the calibration."""
-        scorer, calibration = None, self.calibration_
-        splits, folds = draw_class_passes(
-            dictionary, self.rule_, self.n_repeats, self.holdout, self.max_codings,
-            check_random_state(self.random_state),
-        )  # fmt: skip
-        device = find_device(self.device)
-        with one_blas_thread():
-            never = find_landmarks(dictionary) if isinstance(calibration.rule, CalibratedRule) else None
-            tester = CrossTester(dictionary, self.problem_, n_jobs=self.n_jobs, never_tested=never, device=device)
-            new_known = tester.test_known(splits, only=number)
-            plan = tester.hold_out_known(folds, only=number)
-            if isinstance(calibration.rule, CalibratedRule):
-                scorer = fit_scorer(
-                    dictionary, self._class_scores, [held for _, held in plan], n_jobs=self.n_jobs, device=device
-                )
-            new_held_out = tester.build(
-                tester.encode(plan),
-                None if scorer is None else scorer.held_out,
-                calibration.class_fusion,
-                by_residual=self.label_by_ == "residual",
-            )
-        known, simulated, old_held_out = move_cross_tests(self.calibration_, self.dictionary_, dictionary)
-        cross_tests = (
-            CrossTest.concatenate([known, new_known if splits else new_held_out]),
-            simulated,
-            CrossTest.concatenate([old_held_out, new_held_out]),
-        )
-        calibration = update_calibration(self.calibration_, cross_tests, count_atoms(dictionary), self.tail_size)
-        self._adopt(dictionary, calibration, self._class_scores, scorer)
-
-    def _drop_calibration_samples(self, dictionary: Dictionary, label: Any) -> None:
-        """Remove the samples of a class from the calibration split; ``dictionary`` is the one without the class."""
-        if self._calibration_samples is None:
-            return
-        stay = self._calibration_labels != label
-        samples = self._calibration_samples[stay] if stay.any() else None
-        if isinstance(samples, Queries):
-            # Keep the similarities to the remaining rows, in their order.
-            rows = np.isin(np.sort(self.dictionary_.order), dictionary.order)
-            samples = Queries(samples.cross[:, rows], samples.squared_norms)
-        self._calibration_samples, self._calibration_labels = samples, self._calibration_labels[stay]
+        return discover(self, X, **options)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,51 +13,85 @@ from .._support.messages import join_names
 from .console import device_option, json_option, show_warnings
 from .decision_output import set_device
 from .errors import InputError, convert_errors, name_errors
-from .input_data import data_options, is_picture_data, open_for_model, prepare_features
+from .input_data import (
+    data_options,
+    is_picture_data,
+    name_columns,
+    prepare_features,
+    read_batches,
+)
 from .models import load_srosr_classifier, output_option, save_changed_model
+from .more_samples import MoreRows, find_group_column, open_with_groups
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
+    from .._support.array_types import AnyArray
     from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions
+    from ..discovery import Discovery
+    from ..tables import ReadOptions, RowSource
 
 
 @click.command("add-class")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", metavar="DATA")
 @click.option("--name", required=True, metavar="LABEL", help="Label of the new class.")
+@click.option(
+    "--from-discovery", "discovery", type=click.Path(path_type=Path), metavar="FILE",
+    help="Use the samples of a group that srosr discover found in DATA and wrote to this file.",
+)  # fmt: skip
+@click.option("--group", type=click.IntRange(0), metavar="N", help="The number of that group.")
+@click.option(
+    "--without", type=click.IntRange(0), metavar="ROW", multiple=True,
+    help="Leave out a row of that group, by its number in DATA, from 0. Repeatable.",
+)  # fmt: skip
 @click.option("--recalibrate", is_flag=True, help="Code all held-out samples again, as fitting with the class would.")
 @data_options(model=True)
 @output_option
 @device_option()
 @json_option
 def add_class(
-    model: Path, data: str, name: str, recalibrate: bool, options: ReadOptions, output: Path | None, device: str,
+    model: Path,
+    data: str,
+    name: str,
+    discovery: Path | None,
+    group: int | None,
+    without: tuple[int, ...],
+    recalibrate: bool,
+    options: ReadOptions,
+    output: Path | None,
+    device: str,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Add a class to a model without fitting it again.
 
     DATA has samples of the new class, with the features of the model's training data: a table, arrays, or a folder of
     pictures. If it has classes (in a column, or as subfolders), only the samples of LABEL are used; otherwise all are.
+    With --from-discovery, they are the samples of a group of rejected samples: DATA is the file that srosr discover was
+    given.
 
     \b
     Examples:
       srosr add-class model.srosr tulips.csv --name tulip
       srosr add-class model.srosr flowers.csv --label species --name tulip -o larger.srosr
       srosr add-class model.srosr photos/tulips --name tulip
+      srosr add-class model.srosr new.csv --from-discovery discovery.json --group 2 --name tulip
     """
+    _check_group_options(discovery, group, without, options)
     if output is not None:
-        check_model_path(output, data)
+        check_model_path(output, data, *([] if discovery is None else [discovery]))
     clf = load_srosr_classifier(model, "add-class")
     set_device(clf, device)
     with convert_errors():
-        X, files = _read_samples(clf, data, name, options)
+        if discovery is None or group is None:
+            new = _read_samples(clf, data, name, options)
+        else:
+            new = _read_group(clf, data, name, options, DiscoveredRows(discovery, group, without))
     label = _convert_label(name, clf, model)
     recipe = clf.feature_recipe_
     with show_warnings(), name_errors(data):
-        clf.add_class(X, label, recalibrate="all" if recalibrate else "new")
-    if recipe is not None and files is not None:
-        clf.feature_recipe_ = recipe.add_pictures(*files)
+        clf.add_class(new.X, label, recalibrate="all" if recalibrate else "new", groups=new.groups)
+    if recipe is not None and new.pictures is not None:
+        clf.feature_recipe_ = recipe.add_pictures(*new.pictures)
     save_changed_model(clf, model, output, as_json)
 
 
@@ -78,12 +113,12 @@ def _convert_label(name: str, clf: OpenSetClassifier, model: Path) -> Any:
         raise InputError(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
 
 
-def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions) -> tuple[Any, Any]:
-    """Return the samples of the new class, and names and thumbnails of pictures."""
+def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions) -> MoreRows:
+    """Return the samples of the new class."""
     import numpy as np
 
-    chosen = options.label is not None or options.labels_file is not None
-    source = open_for_model(clf, data, options, "required" if chosen else "optional")
+    chosen, column = options.label is not None or options.labels_file is not None, find_group_column(clf, None)
+    source = open_with_groups(clf, data, options, "required" if chosen else "optional", column)
     rows = source.read()
     own = np.arange(len(rows.X))
     if rows.labels is not None:
@@ -92,11 +127,96 @@ def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOpt
             some = join_names(dict.fromkeys(rows.labels.tolist()), 6)
             hint = "give the folder of the class" if is_picture_data(data) else f"--ignore {source.label} uses all rows"
             raise InputError(f"{data} has no sample of the class {name} (it has {some}); {hint}.")
-    X = prepare_features(clf, rows.X[own])
-    if not is_picture_data(data):
-        return X, None
+    groups = None if column is None else [rows.kept[column][i] for i in own]
+    pictures = _read_thumbnails(source, rows.numbers[own].tolist(), name)
+    return MoreRows(prepare_features(clf, rows.X[own]), None, groups, pictures)
+
+
+def _read_thumbnails(source: RowSource, rows: Sequence[int], name: str) -> tuple[list[str], AnyArray] | None:
+    """Return names and thumbnails of pictures; None for rows of a table."""
+    import numpy as np
+
     from ..tables import PictureSource, make_thumbnail, read_pictures
 
-    assert isinstance(source, PictureSource)
-    _, small, _ = read_pictures([source.paths[i] for i in rows.numbers[own]], make_thumbnail, skip_broken=False)
-    return X, ([f"{name}/{source.names[i]}" for i in rows.numbers[own]], np.stack(small))
+    if not isinstance(source, PictureSource):
+        return None
+    _, small, _ = read_pictures([source.paths[i] for i in rows], make_thumbnail, skip_broken=False)
+    return [f"{name}/{source.names[i]}" for i in rows], np.stack(small)
+
+
+# -- from a discovery -------------------------------------------------------------------------------------
+
+
+class DiscoveredRows(NamedTuple):
+    """A group in a discovery file, and rows of it to leave out."""
+
+    path: Path
+    group: int
+    without: tuple[int, ...]
+
+
+def _check_group_options(
+    discovery: Path | None, group: int | None, without: tuple[int, ...], options: ReadOptions
+) -> None:
+    """Raise if options of a discovery are incomplete, or exclude others."""
+    if discovery is None:
+        if group is not None or without:
+            raise InputError(f"{'--without' if group is None else '--group'} needs --from-discovery.")
+    elif group is None:
+        raise InputError(f"--from-discovery {discovery}: say with --group which of its groups becomes the class.")
+    elif options.label is not None or options.labels_file is not None:
+        raise InputError("--label and --labels exclude --from-discovery: the samples are those of the group.")
+
+
+def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions, chosen: DiscoveredRows) -> MoreRows:
+    """Return the samples of a group of a discovery."""
+    import numpy as np
+
+    from ..discovery import Discovery, DiscoveryFileError, SampleHasher
+
+    with convert_errors(DiscoveryFileError):
+        found = Discovery.load(chosen.path)
+    wanted = _find_rows(found, clf, chosen)
+    column = find_group_column(clf, None)
+    source = open_with_groups(clf, data, options, "no", column)
+    hasher = SampleHasher(clf.n_features_in_)
+    samples, numbers, groups = [], [], []
+    for rows, X in read_batches(clf, source):
+        values = np.asarray(X, dtype=np.float64)
+        hasher.add(values)
+        own = np.isin(rows.numbers, wanted)
+        samples.append(values[own])
+        numbers += rows.numbers[own].tolist()
+        if column is not None:
+            groups += [rows.kept[column][i] for i in np.flatnonzero(own)]
+    if hasher.fingerprint != found.fingerprint:
+        raise InputError(
+            f"{data} does not have the samples that {chosen.path} was made from ({found.name}): give that file, read "
+            "with the same options, or run srosr discover again."
+        )
+    X = name_columns(np.concatenate(samples), getattr(clf, "feature_names_in_", None))
+    return MoreRows(X, None, groups if column is not None else None, _read_thumbnails(source, numbers, name))
+
+
+def _find_rows(found: Discovery, clf: OpenSetClassifier, chosen: DiscoveredRows) -> AnyArray:
+    """Return the rows to be used, or raise if they are not those of a group for this model."""
+    import numpy as np
+
+    from .._support.unknown_label import format_label
+
+    known = {format_label(label) for label in clf.classes_.tolist()}
+    missing = [label for label in found.classes if label not in known]
+    if missing or found.fingerprint.n_features != clf.n_features_in_:
+        what = f"the class {missing[0]}" if missing else f"{found.fingerprint.n_features:,} features"
+        raise InputError(f"{chosen.path} was made with another model: that one has {what}, and this one has not.")
+    if chosen.group >= len(found.groups):
+        there = f"groups 0 to {len(found.groups) - 1}" if found.groups else "no groups"
+        raise InputError(f"--group {chosen.group}: {chosen.path} has {there}.")
+    rows = found.groups[chosen.group].rows
+    for row in chosen.without:
+        if row not in rows:
+            raise InputError(f"--without {row}: group {chosen.group} of {chosen.path} does not have this row.")
+    left = np.setdiff1d(rows, np.array(chosen.without, dtype=np.int64))
+    if not len(left):
+        raise InputError(f"--without leaves no row of group {chosen.group} of {chosen.path}.")
+    return left

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .errors import InputError, check_device_option, end_sentence
-from .input_data import read_batches
+from .input_data import get_imputer, prepare_features, read_batches
 
 if TYPE_CHECKING:
+    from .._support.array_types import Array
     from ..classifiers import Decisions, OpenSetClassifier
     from ..tables import Rows, RowSource
 
@@ -23,20 +24,32 @@ def write_decisions(
     kind: str,
     on_rows: Callable[[int, float | None], None],
     origin: dict[str, Any] | None = None,
+    *,
+    fdr: float | None = None,
+    coverage: float | None = None,
 ) -> tuple[int, int]:
     """Write the decisions on all rows; return the numbers of rows and of rejected rows.
 
-    ``on_rows`` is called after each batch with the number of rows so far and the share of the file, if known.
+    ``on_rows`` is called after each batch with the number of rows so far and the share of the file, if known. With a
+    false discovery rate ``fdr`` all rows are read and decided together; with a ``coverage`` there are prediction sets.
     """
     from ..tables import DecisionWriter
 
+    imputes = get_imputer(clf) is not None
     writer = None
     n = rejected = 0
-    with _start_deciding(clf, source) as batches:
+    deciding = _start_deciding(clf, source) if fdr is None else nullcontext(_decide_together(clf, source, fdr))
+    with deciding as batches:
         for rows, decisions, share in batches:
             if writer is None:
-                writer = DecisionWriter(stream, kind, list(rows.kept), origin)
-            writer.write(rows.numbers, decisions, rows.kept)
+                asked = {"prediction_set": coverage is not None, "p_value": fdr is not None, "imputed": imputes}
+                writer = DecisionWriter(
+                    stream, kind, list(rows.kept), origin, more=[name for name in asked if asked[name]]
+                )
+            more: dict[str, Any] = {"p_value": decisions.p_value, "imputed": measure_gaps(rows.X) if imputes else None}
+            if coverage is not None:
+                more["prediction_set"] = list_sets(clf, rows, coverage)
+            writer.write(rows.numbers, decisions, rows.kept, more)
             n, rejected = n + len(decisions), rejected + int(decisions.rejected.sum())
             on_rows(n, share)
     if writer is not None:
@@ -75,6 +88,34 @@ def _start_deciding(
 
     with ThreadPool(n_threads) as pool:
         yield map_ahead(decide, chain(first, batches), pool)
+
+
+def _decide_together(
+    clf: OpenSetClassifier, source: RowSource, fdr: float
+) -> Iterator[tuple[Rows, Decisions, float | None]]:
+    """Yield the decisions on all rows, made together with a false discovery rate."""
+    rows = source.read()
+    X = prepare_features(clf, rows.X)
+    try:
+        decisions = clf.decide(X, fdr=fdr)
+    except ValueError as error:
+        raise make_sample_error(source, int(rows.numbers[_find_error(clf, X)]), error) from None
+    yield rows, decisions, 1.0
+
+
+def list_sets(clf: OpenSetClassifier, rows: Rows, coverage: float) -> list[str]:
+    """Return the prediction set of each row as text, with a bar between classes."""
+    from .._support.unknown_label import format_label
+
+    sets = clf.prediction_set(prepare_features(clf, rows.X), coverage)  # type: ignore[attr-defined]
+    return ["|".join(format_label(label) for label in classes.tolist()) for classes in sets]
+
+
+def measure_gaps(X: Array) -> Array:
+    """Return the share of the values of each row that is missing."""
+    from numpy import isnan
+
+    return isnan(X).mean(axis=1)
 
 
 def decide_rows(clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any) -> Decisions:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._support.atomic_files import write_atomically
-from .._support.messages import did_you_mean
+from .._support.messages import did_you_mean, list_names
 from .console import device_option, json_option, print_facts, print_json
 from .console import out as stdout
 from .decision_output import make_sample_error, set_device
 from .errors import InputError, convert_errors
-from .input_data import data_options, is_picture_data, open_for_model, read_batches
+from .input_data import data_options, get_imputer, is_picture_data, open_for_model, read_batches
 from .models import load_model
 from .output_paths import check_figure_path, make_write_error
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Largest number of training pictures that are named.
 _MOST_PICTURES = 6
+#: Largest number of imputed features that are named.
+_MOST_FEATURES = 12
 
 
 @click.command()
@@ -76,8 +78,10 @@ def explain(
     set_device(clf, device)
     with convert_errors():
         # A value missing in another row must not prevent the explanation of this one.
-        source = open_for_model(clf, data, options if is_picture_data(data) else replace(options, drop_missing=True))
-        number, X = _find_row(clf, source, row, name)
+        if not is_picture_data(data):
+            options = replace(options, drop_missing=True, impute=True)
+        source = open_for_model(clf, data, options)
+        number, X, missing = _find_row(clf, source, row, name)
     from ..classifiers import SROSRClassifier
 
     explanation: Any
@@ -107,13 +111,16 @@ def explain(
     names = getattr(source, "names", None)
     if as_json:
         where = {"row": number} | ({} if names is None else {"file": names[number]})
-        print_json(where | explanation.to_dict() | {"figure": None if no_figure else str(out)})
+        imputed = {} if get_imputer(clf) is None else {"imputed": missing}
+        print_json(where | explanation.to_dict() | imputed | {"figure": None if no_figure else str(out)})
         return
     console = stdout()
     title = f"Row {number} of {data}" if names is None else data if len(names) == 1 else f"{names[number]} in {data}"
     console.print(title, style="bold")
     for line in explanation.text.split("\n"):
         console.print(line)
+    if missing:
+        console.print(_describe_missing(clf, missing))
     if clf.feature_recipe_ is not None and clf.feature_recipe_.names is not None and isinstance(clf, SROSRClassifier):
         _print_picture_names(clf.feature_recipe_.names, explanation)
     if not no_figure:
@@ -128,8 +135,21 @@ def _number_as_in_file(explanation: Explanation, clf: OpenSetClassifier) -> Expl
     return replace(explanation, atoms=tuple(replace(atom, row=rows[atom.row]) for atom in explanation.atoms))
 
 
-def _find_row(clf: OpenSetClassifier, source: RowSource, row: int | None, name: str | None) -> tuple[int, Any]:
-    """Return the number of the row asked for, and its features as the classifier takes them."""
+def _describe_missing(clf: OpenSetClassifier, missing: list[str]) -> str:
+    """Return a sentence on the features of the sample that were imputed."""
+    imputer = get_imputer(clf)
+    assert imputer is not None
+    were = "was" if len(missing) == 1 else "were"
+    names = list_names(missing, _MOST_FEATURES)
+    return f"{len(missing)} of {clf.n_features_in_} features {were} missing and imputed ({imputer.kind}): {names}."
+
+
+def _find_row(
+    clf: OpenSetClassifier, source: RowSource, row: int | None, name: str | None
+) -> tuple[int, Any, list[str]]:
+    """Return the number of the row asked for, its features as the classifier takes them, and which were missing."""
+    import numpy as np
+
     from ..tables import PictureSource
 
     if name is not None:
@@ -144,16 +164,19 @@ def _find_row(clf: OpenSetClassifier, source: RowSource, row: int | None, name: 
             f"{source.name} has {source.n_rows} rows, from 0 to {source.n_rows - 1}: there is no row {wanted}."
         )
     if isinstance(source, PictureSource):
-        return wanted, source.select(wanted).read().X
+        return wanted, source.select(wanted).read().X, []
     for rows, X in read_batches(clf, source):
         place = (rows.numbers == wanted).nonzero()[0]
         if len(place):
             start = int(place[0])
-            return wanted, X[start : start + 1]
+            names = source.feature_names or [str(feature) for feature in range(source.n_features)]
+            missing = [names[feature] for feature in np.flatnonzero(np.isnan(rows.X[start]))]
+            return wanted, X[start : start + 1], missing
         if int(rows.numbers[-1]) > wanted:
             break
     if wanted < source.seen:
-        raise InputError(f"row {wanted} of {source.name} has missing values, so it cannot be predicted.")
+        lacks = "missing values" if get_imputer(clf) is None else "no value at all"
+        raise InputError(f"row {wanted} of {source.name} has {lacks}, so it cannot be predicted.")
     raise InputError(f"{source.name} has {source.seen} rows, from 0 to {source.seen - 1}: there is no row {wanted}.")
 
 

@@ -31,6 +31,7 @@ from .input_data import (
     choose_shape,
     compute_column_scale,
     data_options,
+    describe_imputation,
     feature_options,
     format_notes,
     is_picture_data,
@@ -61,6 +62,11 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 )  # fmt: skip
 @data_options()
 @feature_options
+@click.option(
+    "--impute",
+    type=click.Choice(["median", "knn"]),
+    help="Fill in missing values, here and in later files: by the median of the column, or from the nearest rows.",
+)
 @click.option("--method", default="calibrated", show_default=True, metavar="NAME", help="The method; see above.")
 @click.option("--alpha", type=float, metavar="A", help="Code samples by the Lasso with this penalty.  [0.02]")
 @click.option("--epsilon", type=float, metavar="E", help="Code samples to within this error instead, as in the paper.")
@@ -80,6 +86,17 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection")
 )
 @click.option(
     "--target-rejection", type=SHARE, metavar="SHARE", help="Share of known samples that may be rejected.  [0.05]"
+)
+@click.option(
+    "--calibration",
+    type=click.Choice(["cross", "split"]),
+    help="Choose the threshold by held-out samples, or by a quarter of the samples kept aside for it, which guarantees "
+    "the target.  [cross]",
+)
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    help="The column that says which samples belong together, of one person or device: they are held out together.",
 )
 @click.option("--unknown-label", metavar="TEXT", help='Label of rejected samples.  ["unknown"]')
 @click.option(
@@ -111,7 +128,9 @@ def fit(
     Examples:
       srosr fit iris.csv --label species
       srosr fit train.parquet -o model.srosr --ignore id --standardize
+      srosr fit gaps.csv --impute median                     missing values are filled in, later ones too
       srosr fit embeddings.npy --labels names.txt --target-rejection 0.01
+      srosr fit patients.csv --label finding --group patient --calibration split
       srosr fit arrays.npz --method w-svm
       srosr fit many.parquet --atoms-per-class 0.1           a tenth of the atoms: a smaller, faster model
       srosr fit many.parquet --device cuda                   on an NVIDIA GPU; the model file is the same on any machine
@@ -127,17 +146,21 @@ def fit(
     speaks = not (quiet or as_json)
     check_options(data, options)
     features.check(data)
+    _check_impute(settings["impute"], data, options)
+    _check_group(settings["group"], data, clf)
     with convert_errors():
         if is_picture_data(data):
             training = _read_pictures(data, options, features, settings, speaks)
         else:
-            training = _read_table(data, options, features.standardize)
+            options = replace(options, group=settings["group"])
+            training = _read_table(data, options, features.standardize, settings["impute"], settings["seed"])
     if speaks:
         _print_data(training)
     _check_classes(data, training)
     status = err().status("Fitting (the first run also compiles the solver) …")
     with show_warnings(speaks), status, name_errors(data), name_errors("--cluster", ExecutorError), _name_atoms():
-        clf.fit(training.X, training.labels, **({} if cluster is None else {"cluster": cluster}))
+        given = {"cluster": cluster, "groups": training.groups}
+        clf.fit(training.X, training.labels, **{name: value for name, value in given.items() if value is not None})
     recipe = training.recipe
     clf.feature_recipe_ = recipe if hasattr(clf, "training_rows_") else replace(recipe, rows=None)
     with convert_errors():
@@ -190,7 +213,7 @@ def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
             chosen["problem"] = Lasso(settings["alpha"])
         if settings["epsilon"] is not None:
             chosen["problem"] = BPDN(settings["epsilon"])
-    for key in ("kernel", "gamma", "max_codings", "target_rejection", "unknown_label"):
+    for key in ("kernel", "gamma", "max_codings", "target_rejection", "unknown_label", "calibration"):
         if settings[key] is not None:
             chosen[key] = settings[key]
     if settings["atoms"] is not None:
@@ -255,11 +278,30 @@ def _check_cluster(cluster: str | None, clf: OpenSetClassifier) -> None:
 # -- the data ----------------------------------------------------------------------------------------------
 
 
+def _check_group(group: str | None, data: str, clf: OpenSetClassifier) -> None:
+    """Raise if --group does not apply to DATA, or to the method."""
+    from ..classifiers import SROSRClassifier
+    from ..rivals import method_name
+
+    if group is not None and is_picture_data(data):
+        raise InputError(f"--group is for tables, and {data} holds pictures: leave it out.")
+    if group is not None and not isinstance(clf, SROSRClassifier):
+        raise InputError(f"--group: --method {method_name(clf)} has no groups; use calibrated, paper or matched.")
+
+
+def _check_impute(impute: str | None, data: str, options: ReadOptions) -> None:
+    """Raise if --impute does not apply to DATA, or contradicts another option."""
+    if impute is not None and is_picture_data(data):
+        raise InputError(f"--impute is for tables, and {data} holds pictures: leave it out.")
+    if impute is not None and options.drop_missing:
+        raise InputError("--impute and --drop-missing exclude each other: fill in missing values, or leave rows out.")
+
+
 class _Training(NamedTuple):
     """Training samples, and what to print about them.
 
     ``X`` is as the classifier takes it, ``columns`` are the names of a table's features, ``notes`` the remarks of the
-    reader, ``broken`` the pictures that were left out.
+    reader, ``broken`` the pictures that were left out, ``groups`` what each sample belongs to.
     """
 
     X: Any
@@ -269,6 +311,7 @@ class _Training(NamedTuple):
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    groups: list[str] | None = None
 
 
 def _check_classes(data: str, training: _Training) -> None:
@@ -286,22 +329,33 @@ def _check_classes(data: str, training: _Training) -> None:
         raise InputError(f"{data} has one class, {next(iter(classes), 'none')}; at least two are required.")
 
 
-def _read_table(data: str, options: ReadOptions, standardize: bool) -> _Training:
+def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str | None, seed: int) -> _Training:
     import numpy as np
 
-    from ..tables import FeatureRecipe, make_overview, open_rows
+    from ..tables import FeatureRecipe, Imputer, make_overview, open_rows
 
-    source = open_rows(data, options, labels="required")
+    source = open_rows(data, options, labels="required", impute=impute is not None)
     rows = source.read()
     labels = np.asarray(rows.labels).astype(str)
-    found = make_overview(rows.X, labels, source.feature_names, missing=source.missing, dropped=source.dropped)
-    center, scale = compute_column_scale(rows.X, source) if standardize else (None, None)
+    X, imputer, missing = rows.X, None, source.missing
+    if impute is not None:
+        missing = int(np.isnan(X).sum())
+        with name_errors(source.name):
+            names = source.feature_names
+            imputer = Imputer.fit(impute, X, labels, names=names, by_spread=standardize, seed=seed)
+        X = imputer.impute(X)
+    found = make_overview(X, labels, source.feature_names, missing=missing, dropped=source.dropped)
+    center, scale = compute_column_scale(X, source) if standardize else (None, None)
     # A model file must not reveal the path of a file of labels.
     label = None if options.labels_file is not None else source.label
     kept_rows = rows.numbers if source.dropped else None
-    recipe = FeatureRecipe("table", label, tuple(options.ignore), center, scale, rows=kept_rows)
-    X = name_columns(recipe.scale_columns(rows.X), source.feature_names)
-    return _Training(X, labels, recipe, found, source.feature_names or (), tuple(format_notes(source)))
+    recipe = FeatureRecipe(
+        "table", label, tuple(options.ignore), center, scale, rows=kept_rows, imputer=imputer, group=options.group
+    )
+    named = name_columns(recipe.scale_columns(X), source.feature_names)
+    groups = None if options.group is None else rows.kept[options.group]
+    notes = tuple(format_notes(source))
+    return _Training(named, labels, recipe, found, source.feature_names or (), notes, groups=groups)
 
 
 def _read_pictures(
@@ -373,12 +427,16 @@ def _print_data(training: _Training) -> None:
     where = "" if recipe.label is None else f" (from {recipe.label!r})"
     named = list_names((f"{name} {n:,}" for name, n in found.classes.items()), 12)
     facts.append(("classes", f"{len(found.classes)}{where}: {named}"))
+    if training.groups is not None:
+        facts.append(("groups", f"{len(set(training.groups)):,} (from {recipe.group!r})"))
     if recipe.of_pictures:
         some = list_names(training.broken, 3)
         facts.append(("broken", f"{count_of(found.dropped, 'picture')} left out: {some}" if found.dropped else "none"))
     else:
-        left_out = f" in {count_of(found.dropped, 'row')}, which are left out" if found.dropped else ""
-        facts.append(("missing values", f"{found.missing:,}{left_out}" if found.missing else "none"))
+        done = f" in {count_of(found.dropped, 'row')}, which are left out" if found.dropped else ""
+        if recipe.imputer is not None:
+            done = f", imputed: {describe_imputation(recipe.imputer.summarize(training.columns))}"
+        facts.append(("missing values", f"{found.missing:,}{done}" if found.missing else "none"))
     facts.append(("duplicates", f"{found.duplicates:,}" if found.duplicates else "none"))
     if not recipe.of_pictures:
         facts.append(("constant columns", f"{len(found.constant):,}" if found.constant else "none"))

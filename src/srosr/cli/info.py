@@ -9,6 +9,7 @@ import click
 
 from .._support.messages import list_names
 from .console import json_option, print_facts, print_json
+from .input_data import describe_imputation
 from .models import classes_fact, held_out_facts, load_model
 
 if TYPE_CHECKING:
@@ -46,9 +47,21 @@ def info(model: Path, as_json: bool) -> None:
         classes_fact(summary),
         ("unknown label", str(summary.unknown_label)),
         ("features", _describe_features(summary)),
+        *([("imputed", describe_imputation(summary.imputed))] if summary.imputed is not None else []),
         ("file", f"{size / 1e6:.1f} MB"),
+        *([("groups", f"{summary.groups:,}")] if summary.groups is not None else []),
         *held_out_facts(summary),
+        *_promise_facts(summary),
     ])  # fmt: skip
+
+
+def _promise_facts(summary: ModelSummary) -> list[tuple[str, str]]:
+    """Return for which samples the target holds, over all classes and class by class."""
+    told = summary.guarantees
+    if told is None:
+        return []
+    rate = f"false rejection {told['rate']:g}"
+    return [("promise", f"{rate} {told['overall']}"), ("by class", f"{rate} {told['by_class']}")]
 
 
 def _describe_coding(summary: ModelSummary) -> str:

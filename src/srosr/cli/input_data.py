@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from .console import format_percent
 from .errors import InputError
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
     from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions, Rows, RowSource
+    from ..tables import Imputer, ReadOptions, Rows, RowSource
 
 #: Pictures of at most so many pixels keep their size if all have the same; others are scaled to the second.
 SMALL_PICTURE, USUAL_SHAPE = 64 * 64, (32, 32)
@@ -162,6 +163,7 @@ def check_options(data: str, options: ReadOptions) -> None:
         "--array": options.array is not None,
         "--ignore": bool(options.ignore),
         "--keep": bool(options.keep),
+        "--group": options.group is not None,
         "--no-header": not options.header,
         "--drop-missing": options.drop_missing,
         "--by-name": options.by_name,
@@ -183,7 +185,7 @@ def choose_shape(shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
 def open_for_model(
     clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"] = "no"
 ) -> RowSource:
-    """Open samples with the features that a model was fitted to, not yet scaled (see :func:`read_batches`).
+    """Open samples with the features that a model was fitted to, not yet imputed and scaled (see :func:`read_batches`).
 
     Unless the user names a column, labels are read from the one that the model was fitted to.
     """
@@ -203,7 +205,17 @@ def open_for_model(
     label, ignored = (None, ()) if recipe is None else (recipe.label, recipe.ignored)
     features = clf.n_features_in_ if names is None else names.tolist()
     ignored = ignored if label is None else (*ignored, label)
-    return open_rows(data, options, labels=labels, usual_label=label, features=features, ignore_if_present=ignored)
+    ignored = ignored if recipe is None or recipe.group is None else (*ignored, recipe.group)
+    # Who asks to leave out rows with missing values gets that; explain alone asks for both.
+    impute = get_imputer(clf) is not None and (options.impute or not options.drop_missing)
+    return open_rows(
+        data, options, labels=labels, usual_label=label, features=features, ignore_if_present=ignored, impute=impute
+    )
+
+
+def get_imputer(clf: OpenSetClassifier) -> Imputer | None:
+    """Return what fills in missing values of the samples of a model, if it was fitted with --impute."""
+    return None if clf.feature_recipe_ is None else clf.feature_recipe_.imputer
 
 
 def check_takes_files(clf: OpenSetClassifier, data: str) -> None:
@@ -218,6 +230,14 @@ def check_takes_tables(clf: OpenSetClassifier, data: str) -> None:
         raise InputError(
             f"{data} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."
         )
+
+
+def describe_imputation(summary: dict[str, Any]) -> str:
+    """Return in words what :meth:`srosr.tables.Imputer.summarize` says."""
+    if summary["column"] is None:
+        return f"{summary['kind']}, no training cells"
+    share, most = format_percent(summary["share"]), format_percent(summary["column_share"])
+    return f"{summary['kind']}, {share} of training cells, most in column {summary['column']} ({most})"
 
 
 def format_notes(source: RowSource) -> list[str]:
@@ -264,9 +284,9 @@ def read_batches(clf: OpenSetClassifier, source: RowSource) -> Iterator[tuple[Ro
 
 
 def prepare_features(clf: OpenSetClassifier, X: Array) -> Any:
-    """Return samples scaled as in training, with the column names that the classifier knows."""
-    scaled = X if clf.feature_recipe_ is None else clf.feature_recipe_.scale_columns(X)
-    return name_columns(scaled, getattr(clf, "feature_names_in_", None))
+    """Return samples imputed and scaled as in training, with the column names that the classifier knows."""
+    prepared = X if clf.feature_recipe_ is None else clf.feature_recipe_.prepare_rows(X)
+    return name_columns(prepared, getattr(clf, "feature_names_in_", None))
 
 
 def name_columns(X: Array, names: Any) -> Any:

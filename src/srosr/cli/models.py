@@ -79,10 +79,15 @@ def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     error = summary.threshold_standard_error
     detail = summary.threshold_detail + ("" if error is None else f"; standard error {error:.2g}")
     facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {detail}")]
+    fresh = summary.recalibration is not None and summary.recalibration["fresh"]
+    name = "fresh samples" if fresh else "held-out samples"
     if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
         right, rejected = format_percent(held.accuracy), format_percent(held.rejected)
         text = f"{held.samples:,}: correct candidate {right}, rejected {rejected}, "
-        facts.append(("held-out samples", f"{text}correct and accepted {format_percent(held.recognized)}"))
+        facts.append((name, f"{text}correct and accepted {format_percent(held.recognized)}"))
+    elif held.rejected is not None:
+        text = f"{held.samples:,}: rejected {format_percent(held.rejected)}"
+        facts.append((name, f"{text} (their classes are not known)"))
     if held.simulated_unknowns_rejected is not None:
         text = f"{held.simulated_unknowns:,}: rejected {format_percent(held.simulated_unknowns_rejected)}"
         facts.append(("simulated unknowns", f"{text} (samples of classes left out in turn)"))

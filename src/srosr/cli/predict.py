@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -13,15 +13,18 @@ import click
 
 from .._support.atomic_files import open_atomically
 from .._support.messages import count_of
-from .console import device_option, err, jobs_option, progress, quiet_option
+from .console import device_option, err, jobs_option, progress, quiet_option, show_warnings
 from .decision_output import set_device, set_threads, write_decisions
-from .errors import InputError, convert_errors
-from .input_data import data_options, open_for_model
+from .errors import InputError, convert_errors, name_errors
+from .input_data import data_options, name_columns, open_for_model
 from .models import load_model
 from .output_paths import check_output_path
 
 if TYPE_CHECKING:
+    from ..classifiers import OpenSetClassifier
     from ..tables import ReadOptions
+
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
@@ -45,6 +48,16 @@ if TYPE_CHECKING:
     "same files under the same paths.",
 )
 @click.option(
+    "--coverage",
+    type=SHARE,
+    metavar="SHARE",
+    help="Add a column with all classes that cannot be excluded; this share of known samples has its class there.",
+)
+@click.option(
+    "--fdr", type=SHARE, metavar="SHARE",
+    help="Decide on all rows together: at most this share of the rejected rows is known, on average. Adds p-values.",
+)  # fmt: skip
+@click.option(
     "--overwrite", is_flag=True, help="Replace files in the folder that are not the decisions of this command."
 )
 @quiet_option
@@ -57,6 +70,8 @@ def predict(
     jobs: int | None,
     device: str,
     cluster: str | None,
+    coverage: float | None,
+    fdr: float | None,
     overwrite: bool,
     quiet: bool,
 ) -> None:
@@ -67,8 +82,9 @@ def predict(
     fitted, may be present and are ignored. Files are read and written in parts and may be larger than memory.
 
     Columns of the output: row (from 0), label (a class, or "unknown"), unknown_score (the larger, the less like a known
-    class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected). The suffix of -o
-    chooses the format: .csv, .jsonl or .parquet. A file is written completely or not at all.
+    class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected); imputed (the share
+    of missing values, which were filled in) if the model was fitted with --impute. The suffix of -o chooses the format:
+    .csv, .jsonl or .parquet. A file is written completely or not at all.
 
     A table may be in parts: DATA is then a folder of .parquet, .csv or .tsv files (also with .gz), or a pattern in
     quotes, and -o a folder that gets a Parquet file for each part. If the command is interrupted, the same command
@@ -82,6 +98,8 @@ def predict(
       srosr predict model.srosr new.csv --keep id -o decisions.csv
       zcat big.csv.gz | srosr predict model.srosr - | grep rejected
       srosr predict model.srosr photos/ --json
+      srosr predict model.srosr new.csv --coverage 0.95          all classes that cannot be excluded
+      srosr predict model.srosr new.csv --fdr 0.1                of the rejected rows at most a tenth is known
       srosr predict model.srosr big.parquet -o decisions.parquet --device cuda
       srosr predict model.srosr days/ -o decisions/              a folder of tables
       srosr predict model.srosr 'days/2026-*.csv.gz' -o decisions/ --cluster tcp://10.0.0.5:8786
@@ -92,6 +110,9 @@ def predict(
     if parts:
         if as_json:
             raise InputError("--json is for one file: the decisions on a table in parts are Parquet files.")
+        if fdr is not None or coverage is not None:
+            option = "--coverage" if fdr is None else "--fdr"
+            raise InputError(f"{option} is for one file, and {data} is a table in parts.")
         if cluster is not None and jobs is not None:
             raise InputError("--jobs and --cluster exclude each other: a cluster runs as many jobs as it has workers.")
         if cluster is not None and device != "cpu":
@@ -120,16 +141,33 @@ def predict(
     clf = load_model(model)
     set_threads(clf, jobs)
     set_device(clf, device)
-    with convert_errors():
+    if coverage is not None:
+        _check_coverage(clf, model, coverage)
+    with convert_errors(), nullcontext() if fdr is None else show_warnings(not quiet):
         source = open_for_model(clf, data, options)
         # On a terminal the decisions themselves show the progress.
         with _open_output(output) as stream, progress("Predicting", shown=output is not None and not quiet) as update:
-            n, rejected = write_decisions(clf, source, stream, kind, update)
+            n, rejected = write_decisions(clf, source, stream, kind, update, fdr=fdr, coverage=coverage)
     if output is not None and not quiet:
         left_out = f"; {count_of(source.dropped, 'row')} left out" if source.dropped else ""
         err().print(
             f"{count_of(n, 'row')}: {n - rejected:,} recognized, {rejected:,} rejected{left_out}. Decisions: {output}"
         )
+
+
+def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float) -> None:
+    """Raise if a model has no prediction sets; say on standard error what they promise."""
+    import numpy as np
+
+    from ..classifiers import SROSRClassifier
+    from ..rivals import method_name
+
+    if not isinstance(clf, SROSRClassifier):
+        raise InputError(f"--coverage: {method_name(clf)} has no prediction sets; use calibrated, paper or matched.")
+    with name_errors(f"--coverage: {model}"):
+        nothing = name_columns(np.zeros((1, clf.n_features_in_)), getattr(clf, "feature_names_in_", None))
+        told = clf.prediction_set(nothing, coverage)
+    err().print(f"Prediction sets: coverage {coverage:g} {told.guarantee}.")
 
 
 def _find_parts(data: str, model: Path) -> list[str]:

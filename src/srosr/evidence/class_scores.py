@@ -48,6 +48,8 @@ CLASS_SCORES = (
 )
 #: Those that compare features, which a precomputed kernel does not have.
 NEED_FEATURES = ("standardized", "standardized_nearest")
+# Where fewer than one in so many atoms are ever held out, only their part of an inverse is computed.
+_FEW = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +106,10 @@ class ClassScorer:
         self._membership = np.zeros((dictionary.n_atoms, len(self.starts)))
         self._membership[np.arange(dictionary.n_atoms), self.class_of] = 1.0
         self._hold_outs = hold_outs
+        self._removed = _join_removed(hold_outs, dictionary.n_atoms)
         self._prepare_kernel_scores(dictionary)
         self._prepare_feature_scores(dictionary)
-        del self._hold_outs, self._membership
+        del self._hold_outs, self._membership, self._removed
 
     @classmethod
     def restore(
@@ -159,7 +162,7 @@ class ClassScorer:
         self.gaussian = GaussianClasses(linear.totals, GAUSSIAN_PENALTY, self.sizes)
         if not self._hold_outs:
             return
-        ridge = linear.hold_out()
+        ridge = linear.hold_out(self._removed)
         for out, held in zip(self.held_out, self._hold_outs, strict=True):
             scores, totals = ridge.score(held.removed)
             rows, present = np.searchsorted(held.removed, held.test), held.present
@@ -194,7 +197,7 @@ class ClassScorer:
         """Fit a ridge regression and score the held-out atoms; ``similarities`` are overwritten."""
         ridge = RidgeRegression(similarities, self._membership, COLLABORATIVE_PENALTY)
         if self._hold_outs:
-            held_out = ridge.hold_out()
+            held_out = ridge.hold_out(self._removed)
             for out, held in zip(self.held_out, self._hold_outs, strict=True):
                 scores, _ = held_out.score(held.removed)
                 out.by_kind[kind] = scores[np.searchsorted(held.removed, held.test)][:, held.present]
@@ -254,6 +257,14 @@ class ClassScorer:
             out.by_kind["standardized_nearest"] = -measure_nearest(distances, squares, self.starts)
         if "standardized" in self.kinds:
             out.by_kind["standardized"] = self.standardized.score(self.row_similarity.compare(distances))
+
+
+def _join_removed(hold_outs: Sequence[HoldOut], n_atoms: int) -> IntArray | None:
+    """Return the atoms that are ever removed, if they are few; None if they are many."""
+    if not hold_outs:
+        return None
+    removed = np.unique(np.concatenate([held.removed for held in hold_outs]))
+    return removed if _FEW * len(removed) < n_atoms else None
 
 
 def sharpen(similarities: Array) -> Array:

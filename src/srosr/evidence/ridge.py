@@ -96,11 +96,16 @@ class RidgeRegression:
         """Compute class scores, (n_samples, n_classes), of samples with these similarities to the atoms."""
         return similarities @ self.coefficients
 
-    def hold_out(self) -> HeldOutRidge:
-        """Return the regression for held-out atoms; the factor is not kept."""
+    def hold_out(self, atoms: IntArray | None = None) -> HeldOutRidge:
+        """Return the regression for held-out atoms, all or only some (sorted); the factor is not kept."""
         assert self._factor is not None
-        inverse, self._factor = _invert(self._factor), None
-        return HeldOutRidge(inverse, self)
+        factor, self._factor = self._factor, None
+        if atoms is None:
+            return HeldOutRidge(_invert(factor), self)
+        units = np.zeros((len(factor), len(atoms)), order="F")
+        units[atoms, np.arange(len(atoms))] = 1.0
+        half = linalg.solve_triangular(factor, units, lower=True, overwrite_b=True, check_finite=False)
+        return HeldOutRidge(half.T @ half, self, atoms)
 
 
 class HeldOutRidge:
@@ -108,11 +113,11 @@ class HeldOutRidge:
 
     With :math:`P = (R + \lambda I)^{-1}`, :math:`A = PY` and the atoms U left out, ridge regression predicts them as
     :math:`Y_U - P_{UU}^{-1}A_U`, and :math:`Y^TA` becomes :math:`Y^TA - A_U^TP_{UU}^{-1}A_U`. So one inverse serves
-    every choice of held-out atoms.
+    every choice of held-out atoms; where only some ``atoms`` are ever left out, their part of it does.
     """
 
-    def __init__(self, inverse: Array, ridge: RidgeRegression) -> None:
-        self.inverse, self.membership = inverse, ridge.membership
+    def __init__(self, inverse: Array, ridge: RidgeRegression, atoms: IntArray | None = None) -> None:
+        self.inverse, self.membership, self.atoms = inverse, ridge.membership, atoms
         self.coefficients, self.totals = ridge.coefficients, ridge.totals
 
     def score(self, left_out: IntArray) -> tuple[Array, Array]:
@@ -121,7 +126,8 @@ class HeldOutRidge:
         A class whose atoms are all left out has the score 0.
         """
         own = self.coefficients[left_out]
-        solved = solve_positive(self.inverse[np.ix_(left_out, left_out)], own)
+        places = left_out if self.atoms is None else np.searchsorted(self.atoms, left_out)
+        solved = solve_positive(self.inverse[np.ix_(places, places)], own)
         return self.membership[left_out] - solved, self.totals - own.T @ solved
 
 

@@ -192,9 +192,7 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
         rule=clf.rule_,
         score=math.nan if empty else math.fsum(part.contribution for part in parts),
         score_threshold=(
-            float(rule.distribution.ppf(threshold))
-            if isinstance(rule, CalibratedRule)
-            else threshold * (1 + rule.weight)
+            float(rule.current.ppf(threshold)) if isinstance(rule, CalibratedRule) else threshold * (1 + rule.weight)
         ),
         evidence=parts,
         reasons=reasons,
@@ -335,7 +333,7 @@ def _find_reasons(
             break
         out.append(part.name)
         left = math.fsum(other.contribution for other in parts[i + 1 :])
-        unknown = float(rule.distribution.cdf(left)) if isinstance(rule, CalibratedRule) else left / (1 + rule.weight)
+        unknown = float(rule.current.cdf(left)) if isinstance(rule, CalibratedRule) else left / (1 + rule.weight)
         if unknown <= threshold:
             return tuple(out), True
     return tuple(out), False

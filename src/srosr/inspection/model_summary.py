@@ -46,6 +46,8 @@ class ModelSummary:
     feature_names: list[str] | None
     #: How files became features, if the command line fitted it.
     feature_recipe: dict[str, Any] | None
+    #: How missing values are imputed, the share of the training cells that were, and the column with most of them.
+    imputed: dict[str, Any] | None
     #: Coding problem and kernel of methods on sparse codes.
     problem: str | None
     kernel: str | None
@@ -60,6 +62,12 @@ class ModelSummary:
     #: What the number of held-out samples leaves undecided; None unless the threshold comes from a target rate.
     threshold_standard_error: float | None
     held_out: HeldOutSummary
+    #: For which samples the target rate of false rejection holds; None if no sample was held out.
+    guarantees: dict[str, Any] | None = None
+    #: How the model was recalibrated: whether with fresh samples, with labels, and whether the target is guaranteed.
+    recalibration: dict[str, Any] | None = None
+    #: Number of groups that the training samples came in.
+    groups: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
@@ -80,6 +88,8 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         if clf.label_by_ == "fused":
             class_scores = dict(zip(clf.class_score_names_, clf.class_weights_.tolist(), strict=True))
     names = getattr(clf, "feature_names_in_", None)
+    feature_names = None if names is None else [str(name) for name in names]
+    recipe = clf.feature_recipe_
     return ModelSummary(
         method=method_name(clf),
         estimator=type(clf).__name__,
@@ -88,8 +98,9 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         atoms=atoms,
         unknown_label=clf.unknown_label_,
         features=int(clf.n_features_in_),
-        feature_names=None if names is None else [str(name) for name in names],
-        feature_recipe=None if clf.feature_recipe_ is None else clf.feature_recipe_.get_settings(),
+        feature_names=feature_names,
+        feature_recipe=None if recipe is None else recipe.get_settings(),
+        imputed=None if recipe is None or recipe.imputer is None else recipe.imputer.summarize(feature_names),
         problem=problem,
         kernel=kernel,
         evidence_weights=evidence,
@@ -99,7 +110,17 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         threshold_detail=clf.threshold_info_.detail,
         threshold_standard_error=clf.threshold_info_.standard_error,
         held_out=_summarize_held_out(clf),
+        guarantees=_describe_guarantees(clf),
+        recalibration=getattr(clf, "_recalibration", None),
+        groups=None if getattr(clf, "_row_groups", None) is None else len(np.unique(clf._row_groups)),  # type: ignore[attr-defined]
     )
+
+
+def _describe_guarantees(clf: OpenSetClassifier) -> dict[str, Any] | None:
+    if not len(clf._held_out_scores().scores) and clf._calibration_split() is None:
+        return None
+    told = clf.guarantees()
+    return told.to_dict() | {"by_class": told.by_class}
 
 
 def format_threshold(thresholds: Sequence[float]) -> str:
@@ -122,13 +143,14 @@ def _summarize_held_out(clf: OpenSetClassifier) -> HeldOutSummary:
         scores, candidate, truth = split.scores, split.candidate, split.truth
     rejected = scores > clf.thresholds_[candidate]
     right = candidate == truth
+    labeled = split is None or split.labeled
     # The candidates of simulated unknowns are not kept, so thresholds by class cannot be applied to them.
     unknown = found.simulated[found.unknown] > clf.thresholds_[0] if _has_one_threshold(clf) else np.empty(0, bool)
     return HeldOutSummary(
         samples=len(scores),
-        accuracy=_compute_share(right),
+        accuracy=_compute_share(right) if labeled else None,
         rejected=_compute_share(rejected),
-        recognized=_compute_share(right & ~rejected),
+        recognized=_compute_share(right & ~rejected) if labeled else None,
         simulated_unknowns=len(unknown),
         simulated_unknowns_rejected=_compute_share(unknown),
     )

@@ -55,7 +55,7 @@ from .encoding import (
 )
 
 #: The version of the format that is written. All versions up to it are read.
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 _NO_DIGEST = b"0" * 64
 _BEGINNING = b'{"__metadata__":{"format":"srosr","sha256":"'
@@ -131,11 +131,23 @@ def _upgrade_3(state: ModelState) -> ModelState:
     })  # fmt: skip
 
 
+def _upgrade_4(state: ModelState) -> ModelState:
+    """Say that margins of held-out samples were not recorded; there were neither groups nor recalibrated models."""
+    if state.kind != "SROSRClassifier":
+        return state
+    arrays = dict(state.arrays)
+    for name in ("known", "simulated", "held_out"):
+        if f"{name}/sample" in arrays:
+            arrays[f"{name}/margin"] = np.full(len(arrays[f"{name}/sample"]), np.nan)
+    return replace(state, settings=state.settings | {"recalibration": None}, arrays=arrays)
+
+
 #: From a version of the format to the next: ``UPGRADES[v]`` turns a state of version v into one of version v + 1.
 UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {
     1: lambda state: state,  # Version 2 can hold a feature recipe; models of version 1 were fitted to arrays.
     2: _upgrade_2,
     3: _upgrade_3,
+    4: _upgrade_4,
 }
 
 

@@ -89,6 +89,7 @@ def _get_settings(clf: SROSRClassifier) -> dict[str, Any]:
         "learned_atoms": bool(clf.learned_atoms_),
         "grown": bool(clf._grown),
         "n_rows": int(clf._n_rows),
+        "recalibration": clf._recalibration,
     }
 
 
@@ -107,6 +108,11 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
         out["aside/features"] = clf._calibration_samples
     if clf._calibration_samples is not None:
         out["aside/labels"] = clf._calibration_labels
+        if clf._calibration_groups is not None:
+            out["aside/groups"] = np.asarray(clf._calibration_groups, dtype=np.int64)
+    if clf._row_groups is not None and clf._group_names is not None:
+        out["groups/rows"] = np.asarray(clf._row_groups, dtype=np.int64)
+        out["groups/names"] = clf._group_names
     calibrated, used = isinstance(calibration.rule, CalibratedRule), np.isin(EVIDENCE, calibration.evidence)
     for name in _PASSES:
         if name == "known" and calibration.known is calibration.held_out:
@@ -123,12 +129,9 @@ def _get_arrays(clf: SROSRClassifier) -> dict[str, AnyArray]:
             out |= {f"{name}/{part}": getattr(fusion, part)[used] for part in ("mean", "scale", "weights")}
         if rule.fusion.errors is not None:
             out["fusion/errors"] = rule.fusion.errors[used]
-        out |= {
-            "distribution/body": rule.distribution.body,
-            "distribution/levels": rule.distribution.levels,
-            "distribution/joint": np.asarray(rule.distribution.joint),
-            **_get_tail_arrays("distribution/tail", (rule.distribution.tail,)),
-        }
+        out |= _get_distribution_arrays("distribution", rule.distribution)
+        if rule.recalibrated is not None:
+            out |= _get_distribution_arrays("recalibrated", rule.recalibrated)
     if isinstance(clf._scorer, LandmarkScorer):
         out |= landmark_state.get_arrays(clf._scorer)
     if calibration.tails is not None:
@@ -141,6 +144,15 @@ def _find_columns(name: str, calibrated: bool, evidence: tuple[str, ...]) -> lis
     """Return the columns of an evidence table that a pass has: those of the codes, and those the rule uses."""
     also = evidence if calibrated and name != "known" else ()
     return [i for i, kind in enumerate(EVIDENCE) if kind in SPARSE_EVIDENCE or kind in also]
+
+
+def _get_distribution_arrays(name: str, distribution: SplicedDistribution) -> dict[str, AnyArray]:
+    return {
+        f"{name}/body": distribution.body,
+        f"{name}/levels": distribution.levels,
+        f"{name}/joint": np.asarray(distribution.joint),
+        **_get_tail_arrays(f"{name}/tail", (distribution.tail,)),
+    }
 
 
 def _get_tail_arrays(name: str, tails: tuple[GPDTail, ...]) -> dict[str, AnyArray]:
@@ -204,6 +216,8 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     rows = clf.training_rows_
     check(rows.ndim == 1 and rows.dtype == np.int64 and len(rows) > int(dictionary.order.max()), "training rows")
     check(bool(rows.min() >= 0 and rows.max() < clf._n_rows), "training rows")
+    clf._recalibration = _restore_recalibration(settings["recalibration"])
+    _restore_groups(clf, arrays)
     _restore_calibration_split(clf, settings["aside"], arrays, dictionary)
     clf._grown = bool(settings["grown"])
     clf.label_by_ = clf.label_by if settings["calibrated"] else "residual"
@@ -273,8 +287,36 @@ def _restore_calibration_split(
         check(clf._calibration_samples.cross.shape[1] == dictionary.n_atoms, "calibration split")
     elif kind == "features":
         clf._calibration_samples = dictionary.check_features(arrays["aside/features"])
+    clf._calibration_groups = arrays.get("aside/groups")
     if clf._calibration_samples is not None:
-        check(clf._calibration_labels.shape == (len(clf._calibration_samples),), "calibration split")
+        n, labels = len(clf._calibration_samples), clf._calibration_labels
+        check(labels.shape == (n,) and bool(np.isin(labels, clf.classes_).all()), "calibration split")
+        groups = clf._calibration_groups
+        check(groups is None or (groups.shape == (n,) and groups.dtype == np.int64), "groups")
+    check(clf._recalibration is None or kind in (None, "features"), "recalibration")
+
+
+def _restore_recalibration(told: Any) -> dict[str, Any] | None:
+    """Return what is remembered of a recalibration, checked."""
+    if told is None:
+        return None
+    flags = ("labeled", "exact", "fresh")
+    check(isinstance(told, dict) and set(told) <= {*flags, "effective"}, "recalibration")
+    check(all(type(told.get(name)) is bool for name in flags), "recalibration")
+    effective = told.get("effective", 1.0)
+    check(isinstance(effective, float) and 0.0 <= effective < LARGEST, "recalibration")
+    return told
+
+
+def _restore_groups(clf: SROSRClassifier, arrays: dict[str, AnyArray]) -> None:
+    """Restore the groups of the training samples."""
+    rows, names = arrays.get("groups/rows"), arrays.get("groups/names")
+    check((rows is None) == (names is None), "groups")
+    if rows is not None and names is not None:
+        check(rows.shape == (clf._n_rows,) and rows.dtype == np.int64 and names.ndim == 1, "groups")
+        check(names.dtype.kind in "biufU" and len(np.unique(names)) == len(names), "groups")
+        check(bool(rows.min(initial=0) >= 0 and rows.max(initial=0) < len(names)), "groups")
+    clf._row_groups, clf._group_names = rows, names
 
 
 def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], dictionary: Dictionary) -> Calibration:
@@ -303,13 +345,16 @@ def _restore_calibration(settings: dict[str, Any], arrays: dict[str, AnyArray], 
         return Calibration(known, simulated, held_out, tails, tails, pooled, evidence)
     check(len(evidence) > 0, "kinds")
     fusion, simulated_fusion = (_restore_fusion(name, arrays, evidence) for name in ("fusion", "simulated_fusion"))
-    (tail,) = _restore_tails("distribution/tail", arrays)
-    distribution = SplicedDistribution(
-        arrays["distribution/body"], arrays["distribution/levels"], tail, float(arrays["distribution/joint"])
-    )
-    rule = CalibratedRule(fusion, simulated_fusion, distribution)
+    recalibrated = _restore_distribution("recalibrated", arrays) if "recalibrated/body" in arrays else None
+    check((recalibrated is None) == (settings["recalibration"] is None), "recalibration")
+    rule = CalibratedRule(fusion, simulated_fusion, _restore_distribution("distribution", arrays), recalibrated)
     class_fusion = _restore_class_fusion(settings["class_fusion"], settings["class_scores"], arrays)
     return Calibration(known, simulated, held_out, rule, tails, pooled, evidence, class_fusion)
+
+
+def _restore_distribution(name: str, arrays: dict[str, AnyArray]) -> SplicedDistribution:
+    (tail,) = _restore_tails(f"{name}/tail", arrays)
+    return SplicedDistribution(arrays[f"{name}/body"], arrays[f"{name}/levels"], tail, float(arrays[f"{name}/joint"]))
 
 
 def _restore_fusion(name: str, arrays: dict[str, AnyArray], evidence: tuple[str, ...]) -> Fusion:
@@ -364,6 +409,9 @@ def _restore_cross_test(
     for field in ("repeat", "matched", "nonmatched", "unknown"):
         check(getattr(rows, field).shape == (n,), "held-out samples")
     check(rows.unknown.dtype == np.bool_, "held-out samples")
+    margin = rows.margin
+    check(margin.shape == (n,) and margin.dtype == np.float64, "held-out samples")
+    check(bool((np.abs(margin[~np.isnan(margin)]) < LARGEST).all()), "held-out samples")
     for numbers in (rows.values, rows.matched, rows.nonmatched):
         check(numbers.dtype == np.float64 and bool((np.abs(numbers[~rows.unknown]) < LARGEST).all()), "errors")
     check(bool((np.abs(rows.values) < LARGEST).all()), "held-out samples")

@@ -1,4 +1,6 @@
 from .demo_figure import plot_demo as plot_demo
+from .discovery_page import PageContent as PageContent
+from .discovery_page import render_discovery as render_discovery
 from .evaluation_figures import draw_evaluation as draw_evaluation
 from .evaluation_page import render_evaluation as render_evaluation
 from .evaluation_text import describe_results as describe_results

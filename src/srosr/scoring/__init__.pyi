@@ -10,12 +10,17 @@ from .cross_test import CodedHoldOut as CodedHoldOut
 from .cross_test import CrossTest as CrossTest
 from .cross_test import CrossTester as CrossTester
 from .cross_test import build_cross_test as build_cross_test
+from .cross_test import compute_margins as compute_margins
 from .decision_rules import MIN_SAMPLES as MIN_SAMPLES
 from .decision_rules import CalibratedRule as CalibratedRule
 from .decision_rules import TailRule as TailRule
 from .decision_rules import fit_tails as fit_tails
 from .fusion import Fusion as Fusion
 from .fusion import rescale_fusion as rescale_fusion
+from .group_splits import SampleGroups as SampleGroups
+from .group_splits import check_group_names as check_group_names
+from .group_splits import check_groups as check_groups
+from .group_splits import extend_groups as extend_groups
 from .held_out_scores import HeldOutScores as HeldOutScores
 from .splits import MAX_CODINGS as MAX_CODINGS
 from .splits import SIMULATED_EVERY as SIMULATED_EVERY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
 from .fusion import Fusion, fit_fusion
+from .group_splits import SampleGroups
 from .held_out_scores import HeldOutScores
 from .splits import (
     LEAST_FOLDS,
@@ -94,6 +95,14 @@ class Calibration:
         errors = self.rule.fusion.errors if isinstance(self.rule, CalibratedRule) else None
         return None if errors is None else errors[np.isin(EVIDENCE, self.evidence)]
 
+    @cached_property
+    def margins(self) -> SplicedDistribution | None:
+        """The distribution of ``held_out.margin``; None where nothing was held out, or it was not recorded."""
+        margin = self.held_out.margin
+        if not len(margin) or not np.isfinite(margin).all():
+            return None
+        return SplicedDistribution.fit(margin, groups=self.held_out.sample, warn=False)
+
     @property
     def simulated_scores(self) -> Array:
         """Unknown scores of the samples of ``simulated``."""
@@ -140,6 +149,7 @@ def calibrate(
     max_codings: int | None = None,
     cluster: DaskCluster | None = None,
     device: Any = None,
+    groups: IntArray | None = None,
 ) -> tuple[Calibration, ClassScorer | LandmarkScorer | None]:
     """Run the three passes over a dictionary and fit tails, fusions and distribution.
 
@@ -147,18 +157,23 @@ def calibrate(
     the rule "calibrated" fits these to the third pass instead. With a ``cluster`` its workers code; else samples are
     coded on the ``device``, a ``torch.device``, unless it is None. Class scores are computed there. ``class_scores``
     are the kinds that ``evidence`` and the labels need, ``by_residual`` whether candidates are those of the smallest
-    residual. Also returns what computes these class scores of new samples, with the rule "calibrated".
+    residual. Samples of one of the ``groups`` (numbers, by atom) are held out together. Also returns what computes
+    these class scores of new samples, with the rule "calibrated".
     """
     sizes = count_atoms(dictionary)
-    splits, simulated_splits, folds, left_out = _draw_passes(dictionary, rule, n_repeats, holdout, max_codings, rng)
+    together = None if groups is None else SampleGroups(groups, dictionary.class_of)
+    splits, simulated_splits, folds, left_out = _draw_passes(
+        dictionary, rule, n_repeats, holdout, max_codings, rng, together
+    )
     if (sizes == 1).all():
         _check_single_samples(rule, left_out)
     if rule != "calibrated":
         # The paper's rules need the second and the third pass only for thresholds that are not numbers.
         with one_blas_thread(), progress_bar(sum(map(len, splits)) if progress else None) as bar:
-            known = _make_tester(dictionary, problem, n_jobs, bar, cluster, device).test_known(splits)
+            tester = _make_tester(dictionary, problem, n_jobs, bar, cluster, device, groups=together)
+            known = tester.test_known(splits)
         name = "cpu" if device is None else str(device)
-        later = partial(DeferredCrossTest, dictionary, problem, n_jobs, device=name)
+        later = partial(DeferredCrossTest, dictionary, problem, n_jobs, device=name, groups=together)
         done = conclude(
             known, later(splits=simulated_splits, left_out=left_out), later(splits=folds), sizes, rule=rule,
             evidence=evidence, tail_size=tail_size, weight=weight,
@@ -167,7 +182,7 @@ def calibrate(
     landmarks = find_landmarks(dictionary)
     total = sum(int((~np.isin(held, landmarks)).sum()) for held in (*splits, *folds, *simulated_splits))
     with one_blas_thread(), progress_bar(total if progress else None) as bar:
-        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster, device, landmarks)
+        tester = _make_tester(dictionary, problem, n_jobs, bar, cluster, device, landmarks, together)
         known = tester.test_known(splits)
         plans = [tester.hold_out_simulated(simulated_splits, left_out), tester.hold_out_known(folds)]
         hold_outs = [held for plan in plans for _, held in plan]
@@ -192,7 +207,13 @@ def calibrate(
 
 
 def _draw_passes(
-    dictionary: Dictionary, rule: str, n_repeats: int, holdout: float, max_codings: int | None, rng: Any
+    dictionary: Dictionary,
+    rule: str,
+    n_repeats: int,
+    holdout: float,
+    max_codings: int | None,
+    rng: Any,
+    groups: SampleGroups | None = None,
 ) -> tuple[list[IntArray], list[IntArray], list[IntArray], list[IntArray]]:
     """Draw the held-out samples of the three passes, and the classes that the second one leaves out.
 
@@ -204,8 +225,11 @@ def _draw_passes(
     size, n_simulated = count_held_out(slices, holdout), -(-n_repeats // SIMULATED_EVERY)
     n_simulated = count_splits(n_simulated, size, budget, LEAST_SIMULATED)
     # All splits are drawn whatever the budget, so that what is drawn after them does not depend on it.
-    splits = list(draw_cross_splits(slices, n_repeats, holdout, rng))
-    folds = list(draw_folds(slices, rng))
+    if groups is None:
+        splits, folds = list(draw_cross_splits(slices, n_repeats, holdout, rng)), list(draw_folds(slices, rng))
+    else:
+        splits = list(groups.draw_splits(n_repeats, holdout, rng))
+        folds = list(groups.draw_folds(rng, N_FOLDS))
     left_out = draw_left_out_classes(len(slices), n_simulated, rng)
     n_held = sum(map(len, folds))
     if n_held > budget:
@@ -213,7 +237,7 @@ def _draw_passes(
     known = splits[: count_splits(n_repeats, size, first_budget, LEAST_REPEATS)]
     if rule == "calibrated" and n_repeats * size > first_budget:
         known = []
-    simulated = add_only_samples(splits[: len(left_out)], left_out, class_of)
+    simulated = add_only_samples(splits[: len(left_out)], left_out, class_of, groups)
     simulated, folds, known = (
         thin_splits(part, class_of, most, rng)
         for part, most in ((simulated, budget), (folds, budget), (known, first_budget))
@@ -222,13 +246,19 @@ def _draw_passes(
 
 
 def draw_class_passes(
-    dictionary: Dictionary, rule: str, n_repeats: int, holdout: float, max_codings: int | None, rng: Any
+    dictionary: Dictionary,
+    rule: str,
+    n_repeats: int,
+    holdout: float,
+    max_codings: int | None,
+    rng: Any,
+    groups: SampleGroups | None = None,
 ) -> tuple[list[IntArray], list[IntArray]]:
-    """Draw the held-out samples of the first and the third pass, of which those of a new class are to be coded.
+    """Draw the held-out samples of the first and the third pass, of which the new ones are to be coded.
 
-    They are those of a fit, so that the new class has its share of the budget and not more.
+    They are those of a fit, so that a new class, or new samples, have their share of the budget and not more.
     """
-    known, _, folds, _ = _draw_passes(dictionary, rule, n_repeats, holdout, max_codings, rng)
+    known, _, folds, _ = _draw_passes(dictionary, rule, n_repeats, holdout, max_codings, rng, groups)
     return known, folds
 
 
@@ -248,12 +278,13 @@ def _check_single_samples(rule: str, left_out: Sequence[IntArray]) -> None:
 
 def _make_tester(
     dictionary: Dictionary, problem: Problem, n_jobs: int | None, bar: Any, cluster: DaskCluster | None, device: Any,
-    never_tested: IntArray | None = None,
+    never_tested: IntArray | None = None, groups: SampleGroups | None = None,
 ) -> CrossTester:  # fmt: skip
     done = None if bar is None else lambda n: bar(slice(0, n))
     return CrossTester(
-        dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster, never_tested=never_tested, device=device
-    )
+        dictionary, problem, n_jobs=n_jobs, done=done, cluster=cluster, never_tested=never_tested, device=device,
+        groups=groups,
+    )  # fmt: skip
 
 
 def _fuse_class_scores(

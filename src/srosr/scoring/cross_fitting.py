@@ -35,6 +35,7 @@ from ..evidence import (
 from .calibration import Calibration, conclude, count_atoms
 from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, build_cross_test, run_on_cluster
+from .group_splits import SampleGroups
 from .splits import MAX_CODINGS, add_only_samples, draw_folds, draw_left_out_classes, thin_splits
 
 #: Folds without which atoms are found, and how often each fold is coded with classes left out.
@@ -71,6 +72,7 @@ def cross_fit(
     progress: bool,
     cluster: DaskCluster | None = None,
     device: Any = None,
+    groups: IntArray | None = None,
 ) -> Calibration:
     """Calibrate the rule of a small dictionary; ``whole`` is that of all samples, the rest as for ``calibrate``.
 
@@ -78,7 +80,12 @@ def cross_fit(
     """
     class_of, slices = whole.class_of, whole.class_slices
     repeats = min(max(round(ENOUGH_SAMPLES / whole.n_atoms), 1), MOST_REPEATS)
-    first, *others = [list(draw_folds(slices, rng, N_FOLDS)) for _ in range(repeats)]
+    together = None if groups is None else SampleGroups(groups, class_of)
+
+    def draw() -> list[IntArray]:
+        return list(draw_folds(slices, rng, N_FOLDS) if together is None else together.draw_folds(rng, N_FOLDS))
+
+    first, *others = [draw() for _ in range(repeats)]
     folds = first + [fold for more in others for fold in more]
     left_out = draw_left_out_classes(len(slices), max(len(folds), 1) * ROTATIONS, rng)
     if not folds and not left_out:
@@ -88,7 +95,7 @@ def cross_fit(
     # Thresholds and p-values take every sample once. The weights of the evidence depend on the folds: they take more.
     known = thin_splits(first, class_of, budget, rng)
     rotated = [fold for fold in folds for _ in range(ROTATIONS)][: len(left_out)]
-    simulated = thin_splits(add_only_samples(rotated, left_out, class_of), class_of, budget, rng)
+    simulated = thin_splits(add_only_samples(rotated, left_out, class_of, together), class_of, budget, rng)
     total = sum(map(len, known)) + sum(map(len, simulated))
     with ExitStack() as stack, one_blas_thread(), progress_bar(total if progress else None) as bar:
         done = None if bar is None else lambda n: bar(slice(0, n))

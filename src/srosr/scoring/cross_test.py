@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._support.array_types import Array, IntArray
+from .._support.array_types import AnyArray, Array, IntArray
 from .._support.devices import find_device
 from .._support.threads import one_blas_thread
 from ..coding import Problem, gram_wanted, sparse_encode
@@ -37,6 +37,7 @@ from ..evidence import (
     measure_codes,
 )
 from ..exceptions import DeviceError
+from .group_splits import SampleGroups
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class CrossTest:
         The evidence table; 0 in columns that were left out.
     unknown : ndarray of bool (n,)
         Whether it is a simulated unknown: its class was left out.
+    margin : ndarray (n,)
+        By how much the class score of the best other class exceeds that of its own class; NaN for a simulated unknown,
+        and in models written before it was recorded.
     """
 
     sample: IntArray
@@ -70,6 +74,7 @@ class CrossTest:
     nonmatched: Array
     values: Array
     unknown: Any
+    margin: Array
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -83,7 +88,7 @@ class CrossTest:
         if not parts:
             none, number = np.empty(0), np.empty(0, np.int64)
             values = np.empty((0, len(EVIDENCE)))
-            return CrossTest(number, number, number, number, number, none, none, values, np.empty(0, np.bool_))
+            return CrossTest(number, number, number, number, number, none, none, values, np.empty(0, np.bool_), none)
         return CrossTest(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(CrossTest)))
 
     @property
@@ -94,6 +99,24 @@ class CrossTest:
     def label_by_residual(self) -> CrossTest:
         """Return the same rows with the class of the smallest residual as candidate."""
         return replace(self, candidate=self.residual_candidate)
+
+
+def compute_margins(class_scores: Array) -> Array:
+    """Compute by how much the best other class exceeds each class, (n_samples, n_classes); negative for the best.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> compute_margins(np.array([[0.5, 2.0, 1.0]]))
+    array([[ 1.5, -1. ,  1. ]])
+    """
+    rows = np.arange(len(class_scores))
+    best = class_scores.argmax(axis=1)
+    others = class_scores.copy()
+    others[rows, best] = -np.inf
+    out = class_scores[rows, best][:, None] - class_scores
+    out[rows, best] = others.max(axis=1) - class_scores[rows, best]
+    return out
 
 
 class CodedHoldOut(NamedTuple):
@@ -122,12 +145,15 @@ def build_cross_test(
         test, present, truth = held.test, held.present, class_of[held.test]
         unknown = ~np.isin(truth, present)
         residuals = evidence.residuals
-        own = residuals[np.arange(len(test)), np.searchsorted(present, truth) % len(present)]
-        matched = np.where(unknown, np.nan, own)
+        place = np.searchsorted(present, truth) % len(present)
+        matched = np.where(unknown, np.nan, residuals[np.arange(len(test)), place])
         nearest = present[evidence.residual_candidate]
         candidate = nearest if by_residual else present[evidence.candidate]
         nonmatched, repeats = residuals.sum(axis=1) - matched, np.full(len(test), repeat)
-        parts.append(CrossTest(test, repeats, truth, candidate, nearest, matched, nonmatched, evidence.values, unknown))
+        margins = compute_margins(-residuals if by_residual else evidence.class_scores)
+        margin = np.where(unknown, np.nan, margins[np.arange(len(test)), place])
+        values = evidence.values
+        parts.append(CrossTest(test, repeats, truth, candidate, nearest, matched, nonmatched, values, unknown, margin))
     return CrossTest.concatenate(parts)
 
 
@@ -137,7 +163,7 @@ class CrossTester:
     A large dictionary needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
     With a ``cluster`` its workers code them, to the same bits on the same kind of processor with the same libraries.
     Atoms ``never_tested`` are held out with the others, but not coded. With a ``device``, a ``torch.device``, they are
-    coded there.
+    coded there. With ``groups`` all atoms of the group of a held-out one are held out with it.
     """
 
     def __init__(
@@ -150,7 +176,9 @@ class CrossTester:
         cluster: DaskCluster | None = None,
         never_tested: IntArray | None = None,
         device: Any = None,
+        groups: SampleGroups | None = None,
     ) -> None:
+        self.groups = groups
         self.dictionary, self.problem, self.n_jobs, self.done = dictionary, problem, n_jobs, done
         self.cluster, self.device = cluster, device
         self.class_of = dictionary.class_of
@@ -165,15 +193,19 @@ class CrossTester:
 
     # -- what is held out --------------------------------------------------------------------------------
 
-    def hold_out_known(self, splits: Iterable[IntArray], only: int | None = None) -> list[tuple[int, HoldOut]]:
-        """Return the number of each split and what it holds out (of class ``only``, if given)."""
+    def hold_out_known(self, splits: Iterable[IntArray], only: AnyArray | None = None) -> list[tuple[int, HoldOut]]:
+        """Return the number of each split and what it holds out (of the atoms flagged in ``only``, if given)."""
         out, present = [], np.arange(self.n_classes)
-        for repeat, removed in enumerate(splits):
-            test = removed if only is None else removed[self.class_of[removed] == only]
+        for repeat, held in enumerate(splits):
+            test = held if only is None else held[only[held]]
             test = test[self.is_tested[test]]
             if len(test):
-                out.append((repeat, HoldOut(test, removed, present)))
+                out.append((repeat, HoldOut(test, self._remove(held), present)))
         return out
+
+    def _remove(self, held: IntArray) -> IntArray:
+        """Return the atoms that are missing where some are held out."""
+        return held if self.groups is None else self.groups.expand(held)
 
     def hold_out_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> list[tuple[int, HoldOut]]:
         """Return the number of each split and what it holds out, with classes left out altogether."""
@@ -183,7 +215,7 @@ class CrossTester:
             test = held[self.is_tested[held]]
             if len(test):
                 present = np.delete(np.arange(self.n_classes), absent)
-                out.append((repeat, HoldOut(test, np.union1d(held, gone), present)))
+                out.append((repeat, HoldOut(test, np.union1d(self._remove(held), gone), present)))
         return out
 
     # -- their codes and evidence ------------------------------------------------------------------------
@@ -251,8 +283,8 @@ class CrossTester:
         """Build the evidence of coded samples, see :func:`build_cross_test`."""
         return build_cross_test(coded, self.class_of, scores, fusion, by_residual=by_residual)
 
-    def test_known(self, splits: Iterable[IntArray], only: int | None = None) -> CrossTest:
-        """Code the held-out samples of every split (of class ``only``, if given); only codes give evidence."""
+    def test_known(self, splits: Iterable[IntArray], only: AnyArray | None = None) -> CrossTest:
+        """Code the held-out samples of every split (those in ``only``, if given); only codes give evidence."""
         return self.build(self.encode(self.hold_out_known(splits, only)))
 
     def test_simulated(self, splits: Iterable[IntArray], left_out: Iterable[IntArray]) -> CrossTest:
@@ -305,6 +337,7 @@ class DeferredCrossTest:
     splits: list[IntArray]
     left_out: list[IntArray] | None = None
     device: str = "cpu"
+    groups: SampleGroups | None = None
 
     @cached_property
     def result(self) -> CrossTest:
@@ -314,7 +347,7 @@ class DeferredCrossTest:
         except DeviceError:
             device = None
         with one_blas_thread():
-            tester = CrossTester(self.dictionary, self.problem, n_jobs=self.n_jobs, device=device)
+            tester = CrossTester(self.dictionary, self.problem, n_jobs=self.n_jobs, device=device, groups=self.groups)
             if self.left_out is None:
                 return tester.test_known(self.splits)
             return tester.test_simulated(self.splits, self.left_out)

@@ -94,20 +94,28 @@ class CalibratedRule:
         The same weights, with the scales of samples coded with classes left out.
     distribution : SplicedDistribution
         Of the fused score over held-out known samples; over simulated unknowns where there are no such samples.
+    recalibrated : SplicedDistribution or None
+        Of the fused score over samples collected after the fit, which then takes the place of ``distribution``.
     """
 
     fusion: Fusion
     simulated: Fusion
     distribution: SplicedDistribution
+    recalibrated: SplicedDistribution | None = None
+
+    @property
+    def current(self) -> SplicedDistribution:
+        """The distribution behind the unknown score."""
+        return self.distribution if self.recalibrated is None else self.recalibrated
 
     def score(self, values: Array, candidate: IntArray | None = None) -> Array:
         """Compute the unknown score: the share of known samples with a smaller fused score."""
-        return self.distribution.cdf(self.fusion.score(values))
+        return self.current.cdf(self.fusion.score(values))
 
     def log_p_value(self, values: Array, candidate: IntArray | None = None) -> Array:
         """Compute the logarithm of one minus the unknown score; it still ranks where the score has reached 1."""
-        return self.distribution.logsf(self.fusion.score(values))
+        return self.current.logsf(self.fusion.score(values))
 
     def simulated_score(self, values: Array) -> Array:
         """Compute the unknown score of samples coded with classes left out."""
-        return self.distribution.cdf(self.simulated.score(values))
+        return self.current.cdf(self.simulated.score(values))

@@ -31,3 +31,5 @@ class HeldOutScores:
     is_p_value: bool = False
     #: Standard errors of the weights behind the scores, where these were learned on held-out samples.
     weight_errors: Array | None = None
+    #: What the held-out samples are, in words.
+    source: str = "held-out samples"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
+from .group_splits import SampleGroups
 
 #: Share of the classes that simulated openness leaves out at a time.
 LEFT_OUT = 0.3
@@ -87,11 +88,18 @@ def thin_splits(splits: list[IntArray], class_of: IntArray, budget: int, rng: An
     return thinned
 
 
-def add_only_samples(splits: list[IntArray], left_out: list[IntArray], class_of: IntArray) -> list[IntArray]:
+def add_only_samples(
+    splits: list[IntArray], left_out: list[IntArray], class_of: IntArray, groups: SampleGroups | None = None
+) -> list[IntArray]:
     """Return the splits of simulated openness with the only samples of the classes that each leaves out.
 
-    Such a sample is never held out by itself, but is a simulated unknown where its class is left out.
+    Such a sample is never held out by itself, but is a simulated unknown where its class is left out. With ``groups``
+    the same holds for the samples of the only group of a class.
     """
+    if groups is not None:
+        return [
+            np.union1d(held, groups.find_simulated_only(absent)) for held, absent in zip(splits, left_out, strict=True)
+        ]
     sizes = np.bincount(class_of)
     if not (sizes == 1).any():
         return splits
@@ -128,12 +136,20 @@ def rotate_classes(n_classes: int, size: int, n: int, rng: Any) -> Iterator[IntA
         yield np.array(sorted(chosen))
 
 
-def split_off_calibration(y: AnyArray, usable: AnyArray, share: float, rng: Any) -> tuple[IntArray, IntArray]:
+def split_off_calibration(
+    y: AnyArray, usable: AnyArray, share: float, rng: Any, groups: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Return the rows of the dictionary, and those of the calibration split: of each class the share.
 
     The split has at least one sample of every class with two, since the guarantee covers all classes, and never the
-    last one. Samples that are not ``usable``, those of length zero, stay in the dictionary.
+    last one. Samples that are not ``usable``, those of length zero, stay in the dictionary. With ``groups`` (numbers)
+    it has whole groups.
     """
+    if groups is not None:
+        class_of = np.unique(y, return_inverse=True)[1].reshape(-1)
+        (rows,) = SampleGroups(groups, class_of).draw_splits(1, share, rng)
+        rows = rows[usable[rows]]
+        return np.setdiff1d(np.arange(len(y)), rows), rows
     drawn: list[IntArray] = []
     for label in np.unique(y):
         rows = rng.permutation(np.flatnonzero((y == label) & usable))

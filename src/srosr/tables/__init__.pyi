@@ -11,6 +11,7 @@ from .feature_recipe import FeatureRecipe as FeatureRecipe
 from .feature_recipe import compute_scale as compute_scale
 from .feature_recipe import make_thumbnail as make_thumbnail
 from .formats import open_rows as open_rows
+from .imputation import Imputer as Imputer
 from .matlab import read_mat as read_mat
 from .picture_rows import PictureSource as PictureSource
 from .picture_rows import holds_pictures as holds_pictures

@@ -26,7 +26,8 @@ _Given = GivenLabels | None
 
 def open_arrays(file: InputFile, options: ReadOptions, given: _Given) -> RowSource:
     """Open an npy, npz or mat file as rows."""
-    for option, names in (("--ignore", options.ignore), ("--keep", options.keep)):
+    groups = () if options.group is None else (options.group,)
+    for option, names in (("--ignore", options.ignore), ("--keep", options.keep), ("--group", groups)):
         if names:
             raise ReadError(f"{file.name} has no columns with names, so that {option} {names[0]} cannot be heeded.")
     if options.by_name:
@@ -57,8 +58,8 @@ class ArrayRows(RowSource):
         if options.n_features is not None:
             check_number(name, shape[1], options.n_features, in_columns=False)
         super().__init__(
-            name, shape[1], drop_missing=options.drop_missing, label=label, label_kind="array", n_rows=shape[0],
-            given=given,
+            name, shape[1], drop_missing=options.drop_missing, impute=options.impute, label=label, label_kind="array",
+            n_rows=shape[0], given=given,
         )  # fmt: skip
         self._n_read = 0
 

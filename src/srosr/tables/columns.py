@@ -42,16 +42,20 @@ def assign_roles(
     """
     place = {name: number for number, name in enumerate(names) if number != numbering}
     label_names = () if options.label is None else (options.label,)
-    for option, chosen in (("--ignore", options.ignore), ("--keep", options.keep), ("--label", label_names)):
+    groups = () if options.group is None else (options.group,)
+    named_by = {"--ignore": options.ignore, "--keep": options.keep, "--group": groups, "--label": label_names}
+    for option, chosen in named_by.items():
         for name in chosen:
             if name not in place:
                 raise ReadError(_absent(file, name, option, list(place)))
+    if options.group is not None and options.group == options.label:
+        raise ReadError(f"{file} cannot have its groups in the column of its labels, {options.label!r}.")
     if options.label is not None and options.label in options.ignore:
         raise ReadError(
             f"{file} cannot have its labels in a column that is left out: {options.label!r} is --ignore too."
         )
     expected = (options.feature_names if named else None) or ()
-    kept = tuple(place[name] for name in options.keep)
+    kept = tuple(place[name] for name in options.kept)
     label = _find_label(file, place, options, set(expected), text_columns)
     left_out = {numbering, label, *kept, *(place[name] for name in options.ignore)}
     left_out |= {place[name] for name in options.ignore_if_present if name in place and name not in expected}
@@ -92,7 +96,7 @@ def _find_label(
     if called:
         return place[called[0]]
     texts = text_columns()
-    of_text = [name for name in possible if place[name] in texts and name not in options.keep]
+    of_text = [name for name in possible if place[name] in texts and name not in options.kept]
     others = [name for name in of_text if name not in options.ignore_if_present]
     if options.labels != "required" or others:
         of_text = others

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,6 +19,9 @@ from ..classifiers import Decisions
 #: Formats by file suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
 RECOGNIZED, REJECTED = "recognized", "rejected"
+#: Columns that are written where they are asked for: the classes that cannot be excluded, with a bar between them; the
+#: p-value; the share of the sample's values that were missing and imputed.
+MORE_COLUMNS = ("prediction_set", "p_value", "imputed")
 #: Key of the origin in the metadata of a Parquet file.
 _ORIGIN = b"srosr.origin"
 
@@ -31,19 +34,28 @@ def find_format(suffix: str) -> str | None:
 class DecisionWriter:
     """Writes row, label, unknown score, candidate, verdict, and the columns that were kept, to an open file.
 
-    The kept columns come after ``row``; one that equals the name of another column is prefixed by ``data_``. A score
-    that is not finite (the features are too large) is ``null`` in JSON. A Parquet file can carry its ``origin``, a
-    JSON-serializable dict, for :func:`read_origin`.
+    The kept columns come after ``row``; one that equals the name of another column is prefixed by ``data_``. Columns of
+    :data:`MORE_COLUMNS` come last, if they are asked for in ``more``. A score that is not finite (the features are too
+    large) is ``null`` in JSON. A Parquet file can carry its ``origin``, a JSON-serializable dict, for
+    :func:`read_origin`.
     """
 
     def __init__(
-        self, stream: BinaryIO, format: str, kept: Sequence[str] = (), origin: dict[str, Any] | None = None
+        self,
+        stream: BinaryIO,
+        format: str,
+        kept: Sequence[str] = (),
+        origin: dict[str, Any] | None = None,
+        *,
+        more: Sequence[str] = (),
     ) -> None:
         import pyarrow as pa
 
         self._stream, self._format, self._kept = stream, format, tuple(kept)
+        self._more = tuple(name for name in MORE_COLUMNS if name in more)
         text = pa.string()
         own = {"row": pa.int64(), "label": text, "unknown_score": pa.float64(), "candidate": text, "verdict": text}
+        own |= {name: text if name == "prediction_set" else pa.float64() for name in self._more}
         fields = list(own.items())
         fields[1:1] = [(name, text) for name in _make_unique(kept, set(own))]
         notes = None if origin is None else {_ORIGIN: json.dumps(origin, sort_keys=True).encode()}
@@ -58,8 +70,10 @@ class DecisionWriter:
         elif format != "jsonl":
             raise ValueError(f"format must be csv, jsonl or parquet, got {format!r}.")
 
-    def write(self, numbers: AnyArray, decisions: Decisions, kept: dict[str, list[str]]) -> None:
-        """Write the decisions on the rows with these numbers."""
+    def write(
+        self, numbers: AnyArray, decisions: Decisions, kept: dict[str, list[str]], more: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the decisions on the rows with these numbers, and the further columns by name."""
         import pyarrow as pa
 
         verdict = [REJECTED if rejected else RECOGNIZED for rejected in decisions.rejected.tolist()]
@@ -70,6 +84,7 @@ class DecisionWriter:
             decisions.unknown_score,
             _format_labels(decisions.candidate),
             verdict,
+            *((more or {})[name] for name in self._more),
         ]
         if self._format == "csv":
             # pyarrow's writer quotes every text; this one quotes only where needed, at 1 µs a value.
@@ -77,7 +92,7 @@ class DecisionWriter:
             return
         if self._format == "jsonl":
             names, scores = self._schema.names, decisions.unknown_score.tolist()
-            columns[-3] = [score if math.isfinite(score) else None for score in scores]
+            columns[names.index("unknown_score")] = [score if math.isfinite(score) else None for score in scores]
             rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True)
             lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows)
             self._stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))

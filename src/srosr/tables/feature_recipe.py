@@ -1,9 +1,9 @@
 """How a file becomes features, stored with a model so that later files are treated like the training file.
 
 The command line fits models to tables and to folders of pictures. A :class:`FeatureRecipe` records which column had the
-classes, which columns were left out and how columns were scaled; for pictures, their size in pixels or the visual
-words, and small copies of the training pictures, which explanations show. The classifier carries it as
-``feature_recipe_``, and the model file holds it under the keys ``intake`` and ``intake/…``.
+classes, which columns were left out, how missing values are imputed and how columns are scaled; for pictures, their
+size in pixels or the visual words, and small copies of the training pictures, which explanations show. The classifier
+carries it as ``feature_recipe_``, and the model file holds it under the keys ``intake`` and ``intake/…``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from ..features import SpatialPyramid, read_picture, resize_picture
+from .imputation import Imputer
 
 #: Side of the small copies of training pictures.
 THUMBNAIL = 64
@@ -49,6 +50,10 @@ class FeatureRecipe:
         Names of the training pictures, relative to their folder.
     thumbnails : ndarray of uint8 (n_rows, 64, 64) or None
         Small copies of the training pictures.
+    imputer : Imputer or None
+        What fills in missing values of a table, before its columns are scaled.
+    group : str or None
+        The column of the groups in a table.
     """
 
     kind: str
@@ -61,14 +66,20 @@ class FeatureRecipe:
     names: AnyArray | None = None
     thumbnails: AnyArray | None = None
     rows: IntArray | None = None
+    imputer: Imputer | None = None
+    group: str | None = None
 
     @property
     def of_pictures(self) -> bool:
         """Whether features are computed from pictures."""
         return self.kind != "table"
 
+    def prepare_rows(self, X: Array) -> Array:
+        """Return the rows of a table as the classifier takes them: missing values imputed, then columns scaled."""
+        return self.scale_columns(X if self.imputer is None else self.imputer.impute(X))
+
     def scale_columns(self, X: Array) -> Array:
-        """Return the numbers of a table as the classifier takes them."""
+        """Return rows without missing values with their columns scaled."""
         if self.center is None or self.scale is None:
             return X
         return (X - self.center) / self.scale
@@ -103,13 +114,16 @@ class FeatureRecipe:
     def get_settings(self) -> dict[str, Any]:
         """Return everything but the arrays as a JSON-serializable dict, for a model file."""
         pyramid = self.pyramid
-        return {
+        settings = {
             "kind": self.kind,
             "label": self.label,
             "ignored": list(self.ignored),
             "shape": None if self.shape is None else list(self.shape),
             "pyramid": None if pyramid is None else {name: getattr(pyramid, name) for name in _PYRAMID_PARAMETERS},
         }
+        if self.group is not None:
+            settings["group"] = self.group
+        return settings if self.imputer is None else settings | {"imputer": self.imputer.get_settings()}
 
     def get_arrays(self) -> dict[str, AnyArray]:
         """Return the arrays by the names they have in a model file."""
@@ -121,7 +135,7 @@ class FeatureRecipe:
             "names": self.names,
             "thumbnails": self.thumbnails,
             "rows": self.rows,
-        }
+        } | ({} if self.imputer is None else self.imputer.get_arrays())
         return {f"intake/{name}": array for name, array in parts.items() if array is not None}
 
     @classmethod
@@ -136,6 +150,8 @@ class FeatureRecipe:
         kind, label, ignored, shape = (settings[name] for name in ("kind", "label", "ignored", "shape"))
         found = {name: arrays.get(f"intake/{name}") for name in ("centre", "scale", "names", "thumbnails", "rows")}
         _check(kind in KINDS and (label is None or isinstance(label, str)), "kind")
+        group = settings.get("group")
+        _check(group is None or (isinstance(group, str) and kind == "table"), "groups")
         _check(isinstance(ignored, list) and all(isinstance(name, str) for name in ignored), "columns")
         _check((found["centre"] is None) == (found["scale"] is None), "scales")
         for array in (found["centre"], found["scale"]):
@@ -152,6 +168,10 @@ class FeatureRecipe:
         if rows is not None:
             right = kind == "table" and rows.dtype == np.int64 and rows.shape == (n_rows,)
             _check(right and bool((rows >= 0).all()), "rows")
+        imputer = None
+        if settings.get("imputer") is not None:
+            _check(kind == "table", "imputer")
+            imputer = Imputer.restore(settings["imputer"], arrays, n_features)
         names, small = found["names"], found["thumbnails"]
         if kind != "table":
             _check(names is not None and names.ndim == 1 and names.dtype.kind == "U", "names")
@@ -160,7 +180,7 @@ class FeatureRecipe:
             _check(right and small.shape == (len(names), THUMBNAIL, THUMBNAIL), "pictures")  # type: ignore[union-attr,arg-type]
         return cls(
             kind, label, tuple(ignored), found["centre"], found["scale"],
-            tuple(shape) if kind == "pixels" else None, pyramid, names, small, rows,
+            tuple(shape) if kind == "pixels" else None, pyramid, names, small, rows, imputer, group,
         )  # fmt: skip
 
 

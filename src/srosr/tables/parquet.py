@@ -64,6 +64,7 @@ class ParquetRows(RowSource):
             file.name,
             len(roles.features),
             drop_missing=options.drop_missing,
+            impute=options.impute,
             feature_names=tuple(names[place] for place in roles.features),
             label=None if roles.label is None else names[roles.label],
             n_rows=n_rows,

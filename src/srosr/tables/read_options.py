@@ -12,7 +12,7 @@ from typing import Literal
 class ReadOptions:
     """What a file of samples holds, and which part of it is wanted.
 
-    The first nine are for the user to say; the command line builds the object from the options of the same names. The
+    The first ten are for the user to say; the command line builds the object from the options of the same names. The
     others come from what is done with the samples.
 
     Attributes
@@ -28,6 +28,8 @@ class ReadOptions:
         Columns to leave out, and columns to carry along as text.
     header : bool
         Whether the first line of text has the names of the columns; if not, they are called "0", "1", ….
+    group : str, optional
+        The column of the groups, which is carried along like those in ``keep``.
     drop_missing : bool
         Leave out rows with missing values instead of raising.
     by_name : bool
@@ -42,6 +44,9 @@ class ReadOptions:
         What a model expects: the names of the features in order, or their number.
     ignore_if_present : sequence of str
         Columns to leave out if they are there, such as the labels in a file of samples to predict.
+    impute : bool
+        Yield rows with missing values, NaN where one is missing, for an imputer to fill in. A row without any value is
+        an error; with ``drop_missing`` too, only such rows are left out.
     """
 
     label: str | None = None
@@ -50,6 +55,7 @@ class ReadOptions:
     ignore: Sequence[str] = ()
     keep: Sequence[str] = ()
     header: bool = True
+    group: str | None = None
     drop_missing: bool = False
     by_name: bool = False
     skip_broken: bool = False
@@ -57,6 +63,12 @@ class ReadOptions:
     usual_label: str | None = None
     features: Sequence[str] | int | None = None
     ignore_if_present: Sequence[str] = ()
+    impute: bool = False
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """All columns to carry along as text."""
+        return tuple(self.keep) if self.group is None or self.group in self.keep else (*self.keep, self.group)
 
     @property
     def looks_for_labels(self) -> bool:

@@ -11,6 +11,10 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 
+#: What to do about a missing label, and about a missing value.
+_LEAVE_OUT = "--drop-missing leaves such rows out."
+_FILL = "--drop-missing leaves such rows out, and a model fitted with --impute fills in such values."
+
 
 class ReadError(ValueError):
     """A file cannot be read as a table of samples.
@@ -20,7 +24,11 @@ class ReadError(ValueError):
 
 
 class MissingValue(ReadError):
-    """A value or a label is missing."""
+    """A value or a label is missing; ``fault`` says where, ``hint`` what to do."""
+
+    def __init__(self, fault: str, hint: str) -> None:
+        super().__init__(f"{fault}; {hint}")
+        self.fault, self.hint = fault, hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +40,7 @@ class Rows:
     numbers : ndarray of shape (n_rows,)
         Numbers of the rows in the file, from 0, without the header; dropped rows leave gaps.
     X : ndarray of shape (n_rows, n_features)
-        The features, all finite.
+        The features, all finite; NaN where a value is missing, if rows with gaps were asked for (``impute``).
     labels : ndarray of shape (n_rows,) of str, or None
         The labels as text; None if the file has none or none were asked for.
     kept : dict of str to list of str
@@ -93,6 +101,7 @@ class RowSource(ABC):
         n_features: int,
         *,
         drop_missing: bool,
+        impute: bool = False,
         feature_names: tuple[str, ...] | None = None,
         label: str | None = None,
         label_kind: str = "column",
@@ -104,7 +113,7 @@ class RowSource(ABC):
         self.label, self._label_title = (given.source, given.title) if given else (label, f"{label_kind} {label!r}")
         self.n_rows, self.notes = n_rows, list(notes)
         self.dropped = self.missing = self.seen = 0
-        self._drop_missing = drop_missing
+        self._drop_missing, self._impute = drop_missing, impute
         self._given_labels = given.labels if given else None
         if given and n_rows is not None and n_rows != len(given.labels):
             raise self._wrong_number_of_labels(n_rows)
@@ -147,12 +156,9 @@ class RowSource(ABC):
             return error
         finally:
             self._drop_missing = False
-        first = str(error).removesuffix("; --drop-missing leaves such rows out.")
         some = "value is" if self.missing == 1 else "values are"
         rows = f"{self.dropped:,} of {self.seen:,} rows"
-        return ReadError(
-            f"{first} (in all {self.missing:,} {some} missing, in {rows}); --drop-missing leaves such rows out."
-        )
+        return ReadError(f"{error.fault} (in all {self.missing:,} {some} missing, in {rows}); {error.hint}")
 
     @abstractmethod
     def _blocks(self) -> Iterator[Block]:
@@ -204,16 +210,13 @@ class RowSource(ABC):
             return Rows(numbers, X, labels, kept)
         missing = np.isnan(X)
         counts = missing.sum(axis=1)
+        if self._impute:
+            counts[counts < X.shape[1]] = 0
         if unlabeled is not None:
             counts += unlabeled
         if counts.any() and not self._drop_missing:
             row = int(np.argmax(counts > 0))
-            features = np.flatnonzero(missing[row])
-            title = self._feature_title(int(features[0])) if len(features) else self._label_title
-            what = "no value" if len(features) else "no label"
-            raise MissingValue(
-                f"{self.name} has {what} in {block.place(row)}, {title}; --drop-missing leaves such rows out."
-            )
+            raise self._missing_value(missing[row], block.place(row))
         infinite = ~finite & ~missing
         infinite[counts > 0] = False
         if infinite.any():
@@ -227,6 +230,21 @@ class RowSource(ABC):
         whole = np.flatnonzero(counts == 0)
         chosen = {name: [cells[row] for row in whole] for name, cells in kept.items()}
         return Rows(numbers[whole], X[whole], None if labels is None else labels[whole], chosen)
+
+    def _missing_value(self, missing: AnyArray, place: str) -> ReadError:
+        """Return the error for a row that lacks the features marked in ``missing``, or else its label."""
+        features = np.flatnonzero(missing)
+        if self._impute and len(features) == len(missing):
+            why = "so that there is nothing to impute from; correct it or take the row out."
+            return ReadError(f"{self.name} has no value at all in {place}, {why}")
+        if self._impute:
+            return ReadError(
+                f"{self.name} has no label in {place}, {self._label_title}; give it one or take the row out."
+            )
+        if len(features):
+            title = self._feature_title(int(features[0]))
+            return MissingValue(f"{self.name} has no value in {place}, {title}", _FILL)
+        return MissingValue(f"{self.name} has no label in {place}, {self._label_title}", _LEAVE_OUT)
 
 
 def _concatenate(parts: list[Rows]) -> Rows:

@@ -100,6 +100,7 @@ class TextRows(RowSource):
             name,
             len(roles.features),
             drop_missing=options.drop_missing,
+            impute=options.impute,
             feature_names=tuple(layout.names[place] for place in roles.features) if options.header else None,
             label=None if roles.label is None else layout.names[roles.label],
             notes=notes,

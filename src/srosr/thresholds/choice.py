@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate, to_number
 from ..exceptions import CalibrationWarning, warn
 from ..scoring import HeldOutScores
+from .p_values import CalibrationSplit, count_needed, count_units
 
 # What is best by each objective of `simulated_threshold`.
 _BEST = {"risk": "lowest open set risk", "f": "best F-measure", "youden": "best Youden's J"}
@@ -61,15 +61,6 @@ class Threshold:
         return self.per_class[candidate]
 
 
-@dataclass(frozen=True)
-class CalibrationSplit:
-    """Scores of training samples kept out of dictionary, tails and fusion, with candidate and true class numbers."""
-
-    scores: Array
-    candidate: IntArray
-    truth: IntArray
-
-
 def choose_threshold(
     held_out: HeldOutScores,
     n_classes: int,
@@ -106,15 +97,13 @@ def _choose_for_target(
 ) -> Threshold:
     """Choose the threshold for a target rate, from the calibration split if that can guarantee it."""
     needed = count_needed(target)
-    n, n_covered = (0, 0) if split is None else (len(split.scores), len(np.unique(split.truth)))
-    if split is not None and n >= needed and n_covered == n_classes:
-        source = f"{n} samples of the calibration split"
-        find = partial(conformal_threshold, highest=held_out.highest)
-        chosen = _choose_by_target(find, split.scores, split.candidate, n_classes, target, per_class, source)
-        return replace(chosen, kind="conformal")
+    n, n_covered = (0, 0) if split is None else (count_units(split, np.arange(len(split))), len(np.unique(split.truth)))
+    if split is not None and n >= needed and (split.fresh or n_covered == n_classes):
+        return _choose_from_split(split, n_classes, target, per_class, held_out.highest)
     if guarantee:
+        what = "samples" if split is None or split.groups is None else "groups"
         warn(
-            f"calibration='split' cannot guarantee target_rejection={target:g}: that takes {needed} samples in the "
+            f"calibration='split' cannot guarantee target_rejection={target:g}: that takes {needed} {what} in the "
             f"calibration split, at least one of each of the {n_classes} classes, and it has {n}, of {n_covered} "
             "classes. The target is approximate, from held-out samples.",
             CalibrationWarning,
@@ -122,8 +111,11 @@ def _choose_for_target(
     scores = held_out.scores
     if len(scores) < needed:
         return _choose_from_few(held_out, n_classes, target, needed)
-    source = f"{len(scores)} held-out samples"
-    chosen = _choose_by_target(rejection_threshold, scores, held_out.candidate, n_classes, target, per_class, source)
+    source = f"{len(scores)} {held_out.source}"
+    chosen = _choose_by_target(
+        lambda rows, rate: rejection_threshold(scores[rows], rate), held_out.candidate, n_classes, target, per_class,
+        source,
+    )  # fmt: skip
     if (chosen.per_class >= held_out.highest).any():
         warn(
             f"more than the share target_rejection={target:g} of held-out samples score {held_out.highest:g}, the end "
@@ -134,43 +126,64 @@ def _choose_for_target(
     return chosen if not len(unseen) else _adjust_for_unseen(chosen, held_out, unseen, target)
 
 
+def _choose_from_split(
+    split: CalibrationSplit, n_classes: int, target: float, per_class: bool, highest: float
+) -> Threshold:
+    """Choose the threshold for a target rate from a calibration split; the rate is guaranteed."""
+    n = len(split)
+    source = f"{n} {split.source}"
+    if split.groups is not None:
+        source += f", of {count_units(split, np.arange(n))} groups"
+
+    def find(rows: AnyArray, rate: float) -> float:
+        return conformal_threshold(split.scores[rows], rate, highest, split.compute_weights(rows))
+
+    def count(rows: AnyArray) -> int:
+        return count_units(split, rows)
+
+    chosen = _choose_by_target(find, split.candidate, n_classes, target, per_class, source, count)
+    return replace(chosen, kind="conformal") if split.exact else chosen
+
+
 def use_fixed_threshold(threshold: float, n_classes: int, lowest: float, highest: float) -> Threshold:
     """Return a threshold that is a number between the ends of the scale."""
     return _use_everywhere(n_classes, check_threshold(threshold, lowest, highest), "fixed", "a fixed threshold")
 
 
 def _choose_by_target(
-    find: Callable[[Array, float], float],
-    scores: Array,
+    find: Callable[[AnyArray, float], float],
     candidate: IntArray,
     n_classes: int,
     target: float,
     per_class: bool,
     source: str,
+    count: Callable[[AnyArray], int] = len,
 ) -> Threshold:
     """Choose the threshold for a target rate: one for all, or one for each candidate class with enough scores.
 
-    The other classes then share one threshold, from their own scores. So the threshold of every sample comes from
-    samples of its own group of candidates, and the rate holds in each group and hence over all.
+    ``find`` is given the numbers of scores, ``count`` says how many samples or groups they are. The other classes then
+    share one threshold, from their own scores. So the threshold of every sample comes from samples of its own group of
+    candidates, and the rate holds in each group and hence over all.
     """
-    value = find(scores, target)
+    everything = np.arange(len(candidate))
+    value = find(everything, target)
     values = np.full(n_classes, value)
     detail = f"at most {target:.3g} of known samples rejected, from {source}"
     if per_class:
-        counts = np.bincount(candidate, minlength=n_classes)
-        own = np.flatnonzero(counts >= count_needed(target))
-        rest = scores[~np.isin(candidate, own)]
+        members = [np.flatnonzero(candidate == k) for k in range(n_classes)]
+        own = [k for k in range(n_classes) if count(members[k]) >= count_needed(target)]
+        rest = np.flatnonzero(~np.isin(candidate, own))
         if len(rest):
             values[:] = find(rest, target)
-        values[own] = [find(scores[candidate == k], target) for k in own]
+        values[own] = [find(members[k], target) for k in own]
         detail += f"; {len(own)} of {n_classes} classes have a threshold of their own"
-    return Threshold(value, values, "target", detail, _measure_error(find, scores, target))
+    return Threshold(value, values, "target", detail, _measure_error(find, everything, target, count(everything)))
 
 
-def _measure_error(find: Callable[[Array, float], float], scores: Array, target: float) -> float:
+def _measure_error(find: Callable[[AnyArray, float], float], rows: AnyArray, target: float, n: int) -> float:
     """Return the standard error of a threshold: half of what it moves if the rate does by its own standard error."""
-    error = math.sqrt(target * (1.0 - target) / len(scores))
-    ends = [find(scores, min(max(target + step, 1e-9), 1.0 - 1e-9)) for step in (-error, error)]
+    error = math.sqrt(target * (1.0 - target) / n)
+    ends = [find(rows, min(max(target + step, 1e-9), 1.0 - 1e-9)) for step in (-error, error)]
     return 0.5 * (ends[0] - ends[1])
 
 
@@ -260,29 +273,20 @@ def check_threshold(
     return number
 
 
-def count_needed(target: float) -> int:
-    """Return the fewest held-out samples that resolve a rejection rate: :math:`n \\ge 1/\\alpha - 1`.
-
-    Examples
-    --------
-    >>> count_needed(0.05)
-    19
-    """
-    return math.ceil(1.0 / target - 1.0 - 1e-9)
-
-
 def rejection_threshold(scores: Array, target: float) -> float:
     """Return the smallest threshold that rejects at most the share ``target`` of the scores of known samples."""
     ordered = np.sort(scores)
     return float(ordered[max(math.ceil((1.0 - target) * len(ordered) - 1e-9), 1) - 1])
 
 
-def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> float:
+def conformal_threshold(scores: Array, target: float, highest: float = 1.0, weights: Array | None = None) -> float:
     r"""Return the split-conformal threshold, the :math:`\lceil(n + 1)(1 - \alpha)\rceil`-th smallest score.
 
     A new known sample that is exchangeable with the n calibration samples is rejected with probability at most
-    :math:`\alpha`, whatever the distribution. Where :math:`n < 1/\alpha - 1` only the end of the scale, which rejects
-    nothing, has this guarantee. The scores are those of samples kept out of dictionary, tails and fusion.
+    :math:`\alpha`, whatever the distribution: those are rejected whose conformal p-value (:mod:`.p_values`) is at most
+    :math:`\alpha`. Where :math:`n < 1/\alpha - 1` only the end of the scale, which rejects nothing, has this guarantee.
+    The scores are those of samples kept out of dictionary, tails and fusion. With weights, which are those of samples
+    of one group divided by their number, n is the sum of the weights.
 
     References
     ----------
@@ -294,8 +298,12 @@ def conformal_threshold(scores: Array, target: float, highest: float = 1.0) -> f
     >>> conformal_threshold(np.arange(1, 20) / 20, 0.05), conformal_threshold(np.arange(1, 19) / 20, 0.05)
     (0.95, 1.0)
     """
-    rank = max(math.ceil((len(scores) + 1) * (1.0 - target) - 1e-9), 1)
-    return highest if rank > len(scores) else float(np.sort(scores)[rank - 1])
+    order = np.argsort(scores, kind="stable")
+    each = np.ones(len(scores)) if weights is None else weights[order]
+    total = float(each.sum())
+    # The weight up to each score, which has to be this large for the weight beyond it to be small enough.
+    enough = np.flatnonzero(np.cumsum(each) >= (total + 1.0) * (1.0 - target) - 1e-9)
+    return float(scores[order[enough[0]]]) if len(enough) else highest
 
 
 def simulated_threshold(

@@ -1,0 +1,122 @@
+"""The steps of a recalibration: fresh known samples, or held-out samples weighted by how likely new samples are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray, Array, IntArray
+from .._support.messages import did_you_mean
+from .._support.parameter_checks import to_number
+from ..dictionary import Dictionary
+from ..thresholds import count_needed
+
+#: Fewest samples that a distribution is fitted to.
+LEAST_SAMPLES = 10
+# Principal components in which new and old samples are told apart, and the most that a sample may count more than the
+# average one: a few samples must not stand for all.
+_COMPONENTS, _LARGEST_WEIGHT = 20, 20.0
+# Inverse strengths of the penalty of that classifier, of which the best is taken.
+_STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
+
+
+def check_known_labels(y: Any, classes: AnyArray, n: int) -> AnyArray:
+    """Return labels of known classes as an array, or raise a ValueError that names the one that is not known."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ValueError(f"y must have one label for each of the {n} samples, got shape {labels.shape}.")
+    known = classes.tolist()
+    for label in dict.fromkeys(labels.tolist()):
+        if label not in known:
+            raise ValueError(
+                f"y has the class {label!r}, which the model does not know{did_you_mean(label, known)}: add it with "
+                "add_class (at the shell: srosr add-class), or leave its samples out."
+            )
+    return classes[np.searchsorted(classes, labels)] if labels.dtype != classes.dtype else labels
+
+
+def check_enough(n: int, target: float | None, what: str = "samples") -> None:
+    """Raise a ValueError if there are too few samples for a target rate, or for a distribution."""
+    needed = LEAST_SAMPLES if target is None else max(count_needed(target), LEAST_SAMPLES)
+    if n < needed:
+        reason = "a distribution" if target is None else f"target_rejection={target:g}"
+        smallest = "" if target is None or n < LEAST_SAMPLES else f", or a target of at least {1 / (n + 1):.2g}"
+        raise ValueError(f"X has {n} {what} that can be used, and {reason} takes {needed}: give more{smallest}.")
+
+
+def count_copies(dictionary: Dictionary, X: Array) -> int:
+    """Return how many samples equal an atom, as the kernel sees both."""
+    seen = dictionary.query_features(np.ascontiguousarray(X)).rows
+    assert seen is not None and dictionary.rows is not None
+    atoms = {row.tobytes() for row in dictionary.rows}
+    return sum(row.tobytes() in atoms for row in seen.astype(dictionary.rows.dtype))
+
+
+def check_weights(weights: Any, n: int) -> Array:
+    """Return the weights of samples, or raise a ValueError."""
+    values = np.asarray(weights)
+    if values.shape != (n,) or values.dtype.kind not in "iuf":
+        raise ValueError(f'weights must be "shift", or one number for each of the {n} samples, got {weights!r}.')
+    values = values.astype(np.float64)
+    if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
+        raise ValueError("weights must be finite, not negative, and not all zero.")
+    return values
+
+
+def estimate_weights(old: AnyArray, new: AnyArray, seed: Any) -> tuple[Array, float]:
+    """Return how much more likely each old sample is among new ones, and how many old samples that leaves.
+
+    A classifier tells new from old. Both are seen by the principal components of all of them, so that a few samples of
+    many features are not told apart by chance. The weights have mean one, and none is far above twenty. Before they are
+    scaled so, ratios of two densities would have mean one; a smaller mean says that new samples lie where there are no
+    old ones, and the number that is left is reduced by it.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.preprocessing import StandardScaler
+
+    both = StandardScaler().fit_transform(np.concatenate([old, new]))
+    n_components = min(_COMPONENTS, *both.shape)
+    seen = StandardScaler().fit_transform(PCA(n_components, random_state=to_seed(seed)).fit_transform(both))
+    is_new = np.arange(len(seen)) >= len(old)
+    folds = int(min(5, len(old), len(new)))
+    plain = LogisticRegression(class_weight="balanced", max_iter=1000)
+    model = GridSearchCV(plain, {"C": _STRENGTHS}, scoring="neg_log_loss", cv=folds).fit(seen, is_new)
+    odds = np.exp(model.decision_function(seen[: len(old)]))
+    weights: Array = np.minimum(odds / odds.mean(), _LARGEST_WEIGHT)
+    return weights / weights.mean(), count_effective(weights) * min(float(odds.mean()), 1.0)
+
+
+def to_seed(random_state: Any) -> int:
+    """Return a seed for another library: the given one if it is a number."""
+    return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
+
+
+def resample(weights: Array, n: int | None = None) -> IntArray:
+    """Return rows in proportion to their weights, evenly spaced (systematic resampling); nothing is random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> resample(np.array([1.0, 2.0, 1.0]))
+    array([0, 1, 1])
+    """
+    n = len(weights) if n is None else n
+    ends = np.cumsum(weights) / np.sum(weights)
+    return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), len(weights) - 1).astype(np.int64)
+
+
+def count_effective(weights: Array) -> float:
+    """Return how many samples of equal weight would tell as much."""
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def describe_target(arguments: dict[str, Any], threshold: Any, target: float) -> float | None:
+    """Return the target rate that the threshold is chosen by; None if it is a number or an objective."""
+    if arguments.get("threshold") is not None:
+        return None
+    if arguments.get("target_rejection") is not None:
+        return to_number(arguments["target_rejection"])
+    return None if threshold is not None else target

@@ -1,0 +1,90 @@
+"""Samples with which a model is changed: their features, classes, groups and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .._support.messages import did_you_mean
+from .errors import InputError
+from .input_data import is_picture_data, open_for_model, prepare_features
+
+if TYPE_CHECKING:
+    from .._support.array_types import AnyArray
+    from ..classifiers import OpenSetClassifier
+    from ..tables import ReadOptions, Rows, RowSource
+
+
+class MoreRows(NamedTuple):
+    """Samples as a model takes them.
+
+    ``labels`` are classes of the model, None if DATA has none; ``pictures`` names and thumbnails where samples are
+    pictures.
+    """
+
+    X: Any
+    labels: AnyArray | None
+    groups: list[str] | None
+    pictures: tuple[list[str], AnyArray] | None
+
+
+def read_more_rows(
+    clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"],
+    group: str | None,
+) -> MoreRows:  # fmt: skip
+    """Read all samples of DATA; raise for a class that the model does not know."""
+    source = open_with_groups(clf, data, options, labels, group)
+    rows = source.read()
+    found = None if rows.labels is None or labels == "no" else _match_classes(clf, rows.labels, source.name)
+    pictures = _read_pictures(source, rows) if is_picture_data(data) and found is not None else None
+    return MoreRows(prepare_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
+
+
+def open_with_groups(
+    clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"],
+    group: str | None,
+) -> RowSource:  # fmt: skip
+    """Open samples with the column of their groups, if there is one."""
+    from ..tables import ReadError
+
+    try:
+        return open_for_model(clf, data, replace(options, group=group), labels)
+    except ReadError as error:
+        if group is not None and f"{group!r}, which --group names" in str(error):
+            raise InputError(
+                f"{data} has no column {group!r} of groups, and the model was fitted with groups: add the column."
+            ) from None
+        raise
+
+
+def find_group_column(clf: OpenSetClassifier, group: str | None) -> str | None:
+    """Return the column of the groups: the one that is given, or else the one that the model was fitted with."""
+    recipe = clf.feature_recipe_
+    return group if group is not None or recipe is None else recipe.group
+
+
+def _match_classes(clf: OpenSetClassifier, labels: AnyArray, name: str) -> AnyArray:
+    """Return labels, read as text, as the classes of the model."""
+    import numpy as np
+
+    from .._support.unknown_label import format_label
+
+    place = {format_label(label): i for i, label in enumerate(clf.classes_)}
+    for label in dict.fromkeys(labels.tolist()):
+        if label not in place:
+            raise InputError(
+                f"{name} has the class {label}, which the model does not know{did_you_mean(label, place)}: add it with "
+                "srosr add-class, or leave its samples out."
+            )
+    return clf.classes_[np.array([place[label] for label in labels.tolist()])]
+
+
+def _read_pictures(source: RowSource, rows: Rows) -> tuple[list[str], AnyArray]:
+    """Return the names and thumbnails of pictures."""
+    import numpy as np
+
+    from ..tables import PictureSource, make_thumbnail, read_pictures
+
+    assert isinstance(source, PictureSource) and rows.labels is not None
+    _, small, _ = read_pictures([source.paths[i] for i in rows.numbers], make_thumbnail, skip_broken=False)
+    return [source.names[i] for i in rows.numbers], np.stack(small)

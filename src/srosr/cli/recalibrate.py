@@ -1,0 +1,64 @@
+"""``srosr recalibrate``: set the threshold of a model by fresh samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .console import device_option, json_option, show_warnings
+from .decision_output import set_device
+from .errors import InputError, convert_errors, name_errors
+from .input_data import data_options
+from .models import load_srosr_classifier, output_option, save_changed_model
+from .more_samples import read_more_rows
+from .output_paths import check_model_path
+
+if TYPE_CHECKING:
+    from ..tables import ReadOptions
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", metavar="DATA")
+@click.option(
+    "--shift", is_flag=True,
+    help="DATA has new samples that nobody has sorted: held-out samples count by how likely they are among them.",
+)  # fmt: skip
+@click.option("--group", metavar="COLUMN", help="The column of the groups of DATA.")
+@data_options(model=True)
+@output_option
+@device_option()
+@json_option
+def recalibrate(
+    model: Path, data: str, shift: bool, group: str | None, options: ReadOptions, output: Path | None, device: str,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Set the threshold of a model anew by fresh samples of known classes, after a change of domain.
+
+    DATA has known samples as they come now, from another camera for example; about a hundred are enough for the usual
+    target. The dictionary stays. The unknown score becomes the share of these samples that score lower, and the target
+    is guaranteed for samples like them. Classes in DATA are used where it has them: prediction sets need them.
+
+    With --shift, DATA is a sample of everything that comes, unsorted. That helps where classes have become more or less
+    frequent, not where samples look different.
+
+    \b
+    Examples:
+      srosr recalibrate model.srosr fresh.csv
+      srosr recalibrate model.srosr fresh.csv -o new-camera.srosr
+      srosr recalibrate model.srosr this-week.csv --shift
+    """
+    if output is not None:
+        check_model_path(output, data)
+    if shift and (options.label is not None or options.labels_file is not None or group is not None):
+        raise InputError("--shift is for samples without classes and groups: leave out --label, --labels and --group.")
+    clf = load_srosr_classifier(model, "recalibrate")
+    set_device(clf, device)
+    with convert_errors():
+        rows = read_more_rows(clf, data, options, "no" if shift else "optional", group)
+    with show_warnings(), name_errors(data):
+        groups = None if shift else rows.groups
+        clf.recalibrate(rows.X, rows.labels, weights="shift" if shift else None, groups=groups)
+    save_changed_model(clf, model, output, as_json)

@@ -1,0 +1,10 @@
+from .discover_classes import DiscoveryCollector as DiscoveryCollector
+from .discover_classes import discover as discover
+from .discovered_group import ACCEPTED as ACCEPTED
+from .discovered_group import Group as Group
+from .discovery import Discovery as Discovery
+from .discovery_file import DiscoveryFileError as DiscoveryFileError
+from .distinctive_features import DistinctiveFeature as DistinctiveFeature
+from .distinctive_features import find_distinctive_features as find_distinctive_features
+from .sample_fingerprint import SampleFingerprint as SampleFingerprint
+from .sample_fingerprint import SampleHasher as SampleHasher

@@ -1,0 +1,11 @@
+from .block_counts import BlockCounts as BlockCounts
+from .monitor_display import FIGURE_SIZE as FIGURE_SIZE
+from .monitor_display import MonitorDisplay as MonitorDisplay
+from .monitor_report import Alarm as Alarm
+from .monitor_report import ClassShare as ClassShare
+from .monitor_report import MonitorReport as MonitorReport
+from .monitor_report import RateEstimate as RateEstimate
+from .stream_monitor import BLOCK as BLOCK
+from .stream_monitor import FALSE_ALARM_RATE as FALSE_ALARM_RATE
+from .stream_monitor import HORIZON as HORIZON
+from .stream_monitor import Monitor as Monitor

@@ -1,0 +1,133 @@
+"""What rates a model keeps, for which samples, and whether that is guaranteed or approximate, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._support.array_types import AnyArray, IntArray
+from .._support.messages import count_of
+from .._support.unknown_label import format_label
+from .p_values import CalibrationSplit, count_needed, count_units, find_own_classes
+
+
+@dataclass(frozen=True, eq=False)
+class Guarantees:
+    """For which samples a rate of false rejection holds, see :meth:`srosr.OpenSetClassifier.guarantees`.
+
+    It prints as text.
+
+    Attributes
+    ----------
+    rate : float
+        The rate of false rejection in question.
+    exact : bool
+        Whether it is guaranteed (the model was not fitted to the calibration samples) or approximate.
+    classes : ndarray (n_classes,)
+    counts : ndarray of int (n_classes,)
+        Calibration samples, or groups, of each class.
+    own : ndarray of bool (n_classes,)
+        Classes with enough of them for a rate of their own; the others share theirs.
+    needed : int
+        How many are enough: one over the rate, minus one.
+    total : int
+        Calibration samples, or groups, of all classes.
+    unit : {"sample", "group"}
+    rest : int
+        Calibration samples, or groups, of the classes without a rate of their own.
+    fresh : bool
+        Whether the calibration samples were collected after the fit.
+    labeled : bool
+        Whether the classes of the calibration samples are known.
+    source : str
+        What the calibration samples are, in words.
+    """
+
+    rate: float
+    exact: bool
+    classes: AnyArray
+    counts: IntArray
+    own: AnyArray
+    needed: int
+    total: int
+    unit: str
+    rest: int
+    fresh: bool
+    labeled: bool
+    source: str
+
+    @property
+    def overall(self) -> str:
+        """For which samples the rate holds over all classes."""
+        word = "guaranteed" if self.exact and self.total >= self.needed else "approximate"
+        if self.total < self.needed:
+            return f"{word}: {count_of(self.total, self.unit)} of the {self.needed} that a rate of {self.rate:g} takes"
+        where = "new samples like these" if self.fresh else "new samples of the known classes in their proportions"
+        if self.unit == "group":
+            where = "samples of a new group, each group counting the same"
+        n = count_of(self.total, "group") + ": " if self.unit == "group" else f"{self.total:,} "
+        return f"{word} for {where}, from {n}{self.source}"
+
+    @property
+    def by_class(self) -> str:
+        """For which samples the rate holds where samples are compared with their own class, in short."""
+        word, n, n_own = "guaranteed" if self.exact else "approximate", len(self.classes), int(self.own.sum())
+        if n_own == n:
+            return f"{word} for each of the {n} classes"
+        rest = self.describe_class(int(np.flatnonzero(~self.own)[0]))
+        if n_own == 0:
+            return rest
+        return f"{word} for {count_of(n_own, 'class', 'classes')} one by one; for the others {rest}"
+
+    def describe_class(self, number: int) -> str:
+        """Return for which samples the rate holds where a sample is compared with its own class."""
+        n, word = int(self.counts[number]), "guaranteed" if self.exact else "approximate"
+        if not self.labeled:
+            return "not known: the calibration samples have no labels"
+        if self.own[number]:
+            return f"{word} for the class alone, from {count_of(n, self.unit)}"
+        n_rest = int((~self.own).sum())
+        if self.rest < self.needed:
+            return (
+                f"approximate: {count_of(self.rest, self.unit)} of the {self.needed} it takes; all classes are pooled"
+            )
+        together = f"{n_rest} classes together" if n_rest > 1 else "the class alone"
+        return f"{word} for {together}, from {count_of(self.rest, self.unit)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serializable dict."""
+        labels = [format_label(label) for label in self.classes]
+        return {
+            "rate": self.rate,
+            "exact": self.exact,
+            "overall": self.overall,
+            "unit": self.unit,
+            "total": self.total,
+            "needed": self.needed,
+            "classes": {
+                label: {"count": int(self.counts[k]), "own": bool(self.own[k]), "holds": self.describe_class(k)}
+                for k, label in enumerate(labels)
+            },
+        }
+
+    def __str__(self) -> str:
+        labels = [format_label(label) for label in self.classes]
+        width = max(map(len, labels))
+        lines = [f"False rejection of at most {self.rate:g} is", f"  over all classes: {self.overall}"]
+        return "\n".join([*lines, *(f"  {labels[k]:<{width}}: {self.describe_class(k)}" for k in range(len(labels)))])
+
+
+def describe_guarantees(split: CalibrationSplit, classes: AnyArray, rate: float) -> Guarantees:
+    """Return what calibration samples guarantee at a rate of false rejection."""
+    n_classes, needed = len(classes), count_needed(rate)
+    counts = np.array([count_units(split, np.flatnonzero(split.truth == k)) for k in range(n_classes)])
+    own = np.zeros(n_classes, np.bool_)
+    own[find_own_classes(split, split.truth, n_classes, needed)] = True
+    total = count_units(split, np.arange(len(split)))
+    unit = "sample" if split.groups is None else "group"
+    rest = count_units(split, np.flatnonzero(~np.isin(split.truth, np.flatnonzero(own))))
+    return Guarantees(
+        rate, split.exact, classes, counts, own, needed, total, unit, rest, split.fresh, split.labeled, split.source
+    )

@@ -1,0 +1,415 @@
+"""A pipeline that ends in an open set classifier answers as the classifier does on transformed samples."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import srosr
+from srosr import LeaveClassesOut, OpenSetPipeline, SROSRClassifier, make_open_set_pipeline, oscr_scorer
+from srosr._support.documentation_link import ADDRESS_VARIABLE
+from srosr.classifiers.base import OpenSetClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
+
+
+def few(**parameters):
+    """Return a classifier that is fitted in a blink."""
+    return SROSRClassifier(n_repeats=2, random_state=0, **parameters)
+
+
+def fits_its_steps(estimator):
+    """Return the checks that scikit-learn's own pipeline fails, because it fits the steps it was given."""
+    reason = "a pipeline fits its steps, and does not clone them"
+    return dict.fromkeys(("check_dont_overwrite_parameters", "check_estimators_overwrite_params"), reason)
+
+
+@parametrize_with_checks(
+    [OpenSetPipeline([("scale", StandardScaler()), ("clf", few())])], expected_failed_checks=fits_its_steps
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Return samples of digits 0 to 3 for training, others of them and of 4 and 5, and the labels of both."""
+    X, y = load_digits(n_class=6, return_X_y=True)
+    known = np.flatnonzero(y < 4)
+    new = np.r_[known[120:160], np.flatnonzero(y >= 4)[:30]]
+    return X[known[:120]], y[known[:120]], X[new], y[new]
+
+
+@pytest.fixture
+def fitted(digits):
+    """Return a fitted pipeline, and the same steps fitted by hand."""
+    X, y, _, _ = digits
+    pipeline = OpenSetPipeline([("scale", StandardScaler()), ("pca", PCA(20, random_state=0)), ("clf", few())])
+    scaler, pca = StandardScaler(), PCA(20, random_state=0)
+    clf = few().fit(pca.fit_transform(scaler.fit_transform(X)), y)
+    return pipeline.fit(X, y), lambda X: pca.transform(scaler.transform(X)), clf
+
+
+def same(one, other):
+    """Return whether two answers are equal, whatever their type."""
+    if isinstance(one, pd.DataFrame):
+        return one.equals(other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if hasattr(one, "__dict__"):
+        return all(same(value, vars(other)[name]) for name, value in vars(one).items())
+    return one == other or (one != one and other != other)
+
+
+ON_SAMPLES = (
+    "decide", "predict", "unknown_score", "candidate", "class_scores", "evidence", "log_p_value", "p_value",
+    "class_p_values", "prediction_set",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ON_SAMPLES)
+def test_a_method_on_samples_transforms_them_first(method, fitted, digits):
+    pipeline, transform, clf = fitted
+    X = digits[2]
+    assert same(getattr(pipeline, method)(X), getattr(clf, method)(transform(X)))
+
+
+def test_codes_are_those_of_transformed_samples(fitted, digits):
+    pipeline, transform, clf = fitted
+    X = digits[2][:5]
+    assert np.array_equal(pipeline.encode(X).codes.toarray(), clf.encode(transform(X)).codes.toarray())
+
+
+def test_keyword_arguments_go_to_the_classifier(fitted, digits):
+    pipeline, transform, clf = fitted
+    X = digits[2]
+    assert same(pipeline.decide(X, fdr=0.3), clf.decide(transform(X), fdr=0.3))
+    assert not np.array_equal(pipeline.decide(X, fdr=0.3).rejected, pipeline.decide(X).rejected)
+    assert same(pipeline.prediction_set(X, 0.6), clf.prediction_set(transform(X), coverage=0.6))
+    with pytest.raises(ValueError, match="fdr"):
+        pipeline.decide(X, fdr=2.0)
+
+
+@pytest.mark.parametrize("shape", [(64,), (1, 64)])
+def test_one_sample_is_explained(shape, fitted, digits):
+    pipeline, transform, clf = fitted
+    x = digits[2][50]
+    assert pipeline.explain(x.reshape(shape)).text == clf.explain(transform(x[None])).text
+
+
+def test_a_row_of_a_data_frame_is_explained_with_its_names(digits):
+    X, y, new, _ = digits
+    names = [f"p{j}" for j in range(64)]
+    pipeline = make_open_set_pipeline(StandardScaler(), few()).fit(pd.DataFrame(X, columns=names), y)
+    table = pd.DataFrame(new, columns=names)
+    text = pipeline.explain(table.iloc[[3]]).text
+    assert pipeline.explain(table.iloc[3]).text == text
+    with pytest.raises(ValueError, match="feature names"):
+        pipeline.explain(table.rename(columns={"p0": "other"}).iloc[3])
+
+
+def test_the_threshold_is_set_without_fitting_again(fitted, digits):
+    pipeline, transform, clf = fitted
+    mean = pipeline["scale"].mean_
+    assert pipeline.set_threshold(target_rejection=0.2) is pipeline
+    clf.set_threshold(target_rejection=0.2)
+    assert pipeline.threshold_ == clf.threshold_ and pipeline["scale"].mean_ is mean
+    assert np.array_equal(pipeline.thresholds_, clf.thresholds_) and same(pipeline.threshold_info_, clf.threshold_info_)
+    assert np.array_equal(pipeline.predict(digits[2]), clf.predict(transform(digits[2])))
+    assert pipeline.set_threshold(0.25).threshold_ == 0.25
+    with pytest.raises(ValueError, match="threshold"):
+        pipeline.set_threshold("best")
+
+
+def test_a_class_is_added_and_removed_behind_the_earlier_steps(fitted, digits):
+    pipeline, transform, clf = fitted
+    mean = pipeline["scale"].mean_.copy()
+    X, y = digits[2], digits[3]
+    assert pipeline.add_class(X[y == 4], 4) is pipeline
+    clf.add_class(transform(X[y == 4]), 4)
+    assert pipeline.classes_.tolist() == [0, 1, 2, 3, 4] and np.array_equal(pipeline["scale"].mean_, mean)
+    assert np.array_equal(pipeline.unknown_score(X), clf.unknown_score(transform(X)))
+    assert pipeline.remove_class(0) is pipeline and pipeline.classes_.tolist() == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="not one of the classes"):
+        pipeline.remove_class(0)
+
+
+def test_samples_are_learned_and_the_threshold_is_calibrated_behind_the_earlier_steps(fitted, digits):
+    pipeline, transform, clf = fitted
+    X, y = digits[2], digits[3]
+    assert pipeline.update(X[y < 4][:20], y[y < 4][:20]) is pipeline
+    clf.update(transform(X[y < 4][:20]), y[y < 4][:20])
+    assert np.array_equal(pipeline.unknown_score(X), clf.unknown_score(transform(X)))
+    assert pipeline.recalibrate(X[y < 4][20:]) is pipeline
+    clf.recalibrate(transform(X[y < 4][20:]))
+    assert pipeline.threshold_ == clf.threshold_
+
+
+def test_methods_that_learn_get_transformed_samples_and_labels(digits):
+    class Recorder(OpenSetClassifier):
+        """Knows what it was called with; no method but update and recalibrate matters."""
+
+        _fit = _predict_raw = _held_out_scores = None
+
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def update(self, X, y, *, recalibrate="none"):
+            self.called_ = ("update", X, y, recalibrate)
+            return self
+
+        def recalibrate(self, X, y, *, groups=None):
+            self.called_ = ("recalibrate", X, y, groups)
+            return self
+
+        def discover(self, X, *, n_groups=None):
+            return "groups", X, n_groups
+
+    X, y, new, labels = digits
+    pipeline = make_open_set_pipeline(StandardScaler(), Recorder()).fit(X, y)
+    expected = (new - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    assert pipeline.update(new, labels, recalibrate="all") is pipeline
+    name, got, got_labels, recalibrate = pipeline[-1].called_
+    assert (name, recalibrate) == ("update", "all") and got_labels is labels and np.allclose(got, expected)
+    groups = np.arange(len(new))
+    assert pipeline.recalibrate(new, labels, groups=groups) is pipeline
+    assert pipeline[-1].called_[0] == "recalibrate" and pipeline[-1].called_[3] is groups
+    found, got, n_groups = pipeline.discover(new, n_groups=3)
+    assert found == "groups" and n_groups == 3 and np.allclose(got, expected)
+
+
+def test_a_pipeline_has_the_methods_of_its_classifier_and_no_others(digits):
+    X, y, _, _ = digits
+    pipeline = make_open_set_pipeline(StandardScaler(), srosr.KNNDistance(random_state=0)).fit(X, y)
+    for name in ("decide", "unknown_score", "candidate", "class_scores", "set_threshold"):
+        assert hasattr(pipeline, name)
+    for name in ("explain", "evidence", "add_class", "remove_class", "set_weight", "encode", "log_p_value"):
+        assert not hasattr(pipeline, name)
+    with pytest.raises(AttributeError, match="explain"):
+        pipeline.explain(X[0])
+
+
+def test_every_public_method_of_the_classifier_is_within_reach():
+    elsewhere = {"tail_diagnostics"}  # about the dictionary, not about samples: of the last step
+    own = {name for name, _ in inspect.getmembers(SROSRClassifier, inspect.isfunction) if name[0] != "_"}
+    foreign = {name for name in own if getattr(SROSRClassifier, name).__module__.startswith("sklearn")}
+    requests = {name for name in own if re.fullmatch(r"set_\w+_request", name)}
+    assert own - foreign - requests - elsewhere <= set(dir(OpenSetPipeline))
+
+
+def test_attributes_of_the_classifier_are_within_reach(fitted):
+    pipeline, _, clf = fitted
+    assert pipeline.classes_.tolist() == [0, 1, 2, 3] and pipeline.unknown_label_ == clf.unknown_label_ == -1
+    assert pipeline.threshold_ == clf.threshold_ and pipeline.score_range == clf.score_range
+    unfitted = make_open_set_pipeline(StandardScaler(), few())
+    assert not hasattr(unfitted, "threshold_") and not hasattr(unfitted, "classes_")
+
+
+def test_an_unfitted_pipeline_says_so(digits):
+    pipeline = make_open_set_pipeline(StandardScaler(), few())
+    for call in (pipeline.decide, pipeline.unknown_score, pipeline.explain):
+        with pytest.raises(NotFittedError):
+            call(digits[2][:1])
+    with pytest.raises(NotFittedError):
+        pipeline.set_threshold(0.5)
+
+
+@pytest.mark.parametrize("last", [StandardScaler(), "passthrough", None, srosr.SRCClassifier()])
+def test_a_last_step_that_is_no_open_set_classifier_is_an_error(last, digits):
+    pipeline = OpenSetPipeline([("scale", StandardScaler()), ("last", last)])
+    with pytest.raises(ValueError, match=r"^steps: the last step must be an open set classifier"):
+        pipeline.fit(digits[0], digits[1])
+
+
+def test_a_classifier_alone_is_a_pipeline_too(digits):
+    X, y, new, _ = digits
+    pipeline, clf = make_open_set_pipeline(few()).fit(X, y), few().fit(X, y)
+    assert np.array_equal(pipeline.decide(new).unknown_score, clf.decide(new).unknown_score)
+
+
+def test_steps_can_be_passed_over(digits):
+    X, y, new, _ = digits
+    pipeline = OpenSetPipeline([("scale", "passthrough"), ("clf", few())]).fit(X, y)
+    assert np.array_equal(pipeline.unknown_score(new), few().fit(X, y).unknown_score(new))
+
+
+def test_a_part_without_the_classifier_is_a_plain_pipeline(fitted, digits):
+    pipeline, transform, _ = fitted
+    assert type(pipeline[:-1]) is Pipeline and type(pipeline[1:]) is OpenSetPipeline
+    assert np.array_equal(pipeline[:-1].transform(digits[2]), transform(digits[2]))
+    assert pipeline["clf"] is pipeline[-1] is pipeline[1:][-1]
+
+
+def test_a_pipeline_is_cloned_and_its_parameters_are_set(fitted):
+    pipeline, _, _ = fitted
+    again = clone(pipeline).set_params(clf__target_rejection=0.1, pca__n_components=5)
+    assert type(again) is OpenSetPipeline and not hasattr(again, "classes_")
+    assert again.get_params()["clf__target_rejection"] == 0.1 and pipeline["clf"].target_rejection == 0.05
+
+
+def test_a_search_tunes_steps_and_classifier_together(digits):
+    X, y, new, _ = digits
+    pipeline = make_open_set_pipeline(StandardScaler(), PCA(random_state=0), few())
+    grid = {"pca__n_components": [2, 20], "srosrclassifier__rule": ["calibrated", "matched"]}
+    cv = LeaveClassesOut(n_splits=2, random_state=0)
+    search = GridSearchCV(pipeline, grid, cv=cv, scoring=oscr_scorer).fit(X, y)
+    assert search.best_params_["pca__n_components"] == 20 and type(search.best_estimator_) is OpenSetPipeline
+    assert len(search.best_estimator_.decide(new)) == len(new)
+    by_hand = cross_val_score(
+        Pipeline(pipeline.set_params(**search.best_params_).steps), X, y, cv=cv, scoring=oscr_scorer
+    )
+    assert search.best_score_ == pytest.approx(by_hand.mean())
+
+
+def test_missing_values_are_imputed_by_a_step(digits):
+    X, y, new, _ = digits
+    gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
+    gaps_later = np.where(np.random.default_rng(1).random(new.shape) < 0.05, np.nan, new)
+    pipeline = make_open_set_pipeline(SimpleImputer(strategy="median"), few()).fit(gaps, y)
+    medians = np.nanmedian(gaps, axis=0)
+    clf = few().fit(np.where(np.isnan(gaps), medians, gaps), y)
+    assert np.array_equal(
+        pipeline.unknown_score(gaps_later), clf.unknown_score(np.where(np.isnan(gaps_later), medians, gaps_later))
+    )
+
+
+# -- metadata ----------------------------------------------------------------------------------------------
+
+
+class Grouped(SROSRClassifier):
+    """Keeps the groups it was fitted with."""
+
+    def fit(self, X, y, *, groups=None):
+        super().fit(X, y)
+        self.seen_ = groups
+        return self
+
+
+def test_groups_reach_the_classifier_by_the_name_of_its_step(digits):
+    X, y, _, _ = digits
+    groups = np.arange(len(y)) // 3
+    pipeline = make_open_set_pipeline(StandardScaler(), Grouped(n_repeats=2, random_state=0))
+    assert pipeline.fit(X, y, grouped__groups=groups)[-1].seen_ is groups
+
+
+def test_groups_are_routed_to_the_classifier_that_requests_them(digits):
+    X, y, _, _ = digits
+    groups = np.arange(len(y)) // 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = Grouped(n_repeats=2, random_state=0).set_fit_request(groups=True)
+        assert make_open_set_pipeline(StandardScaler(), clf).fit(X, y, groups=groups)[-1].seen_ is groups
+        silent = make_open_set_pipeline(StandardScaler(), Grouped(n_repeats=2, random_state=0))
+        with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="groups"):
+            silent.fit(X, y, groups=groups)
+
+
+def test_groups_of_the_recognizer_itself_are_routed(digits):
+    X, y, new, _ = digits
+    groups = np.arange(len(y)) // 3
+    scaled = StandardScaler().fit(X)
+    clf = few().fit(scaled.transform(X), y, groups=groups)
+    by_step = make_open_set_pipeline(StandardScaler(), few()).fit(X, y, srosrclassifier__groups=groups)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = make_open_set_pipeline(StandardScaler(), few().set_fit_request(groups=True)).fit(X, y, groups=groups)
+    expected = clf.unknown_score(scaled.transform(new))
+    assert np.array_equal(by_step.unknown_score(new), expected) and np.array_equal(routed.unknown_score(new), expected)
+
+
+# -- representation, files, imports ------------------------------------------------------------------------
+
+
+class Urls:
+    """Metadata of a package with these addresses."""
+
+    def __init__(self, *urls):
+        self.urls = list(urls)
+
+    def get_all(self, name):
+        assert name == "Project-URL"
+        return self.urls or None
+
+
+def test_the_representation_links_to_the_documentation_of_the_package(fitted, monkeypatch):
+    pipeline, _, clf = fitted
+    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
+    monkeypatch.setattr(
+        metadata, "metadata", lambda name: Urls("Source, https://a.test", "Documentation, https://b.test/")
+    )
+    page = "https://b.test/api/generated/srosr.{}.html"
+    assert clf._get_doc_link() == page.format("SROSRClassifier")
+    html = pipeline._repr_html_()
+    for name in ("OpenSetPipeline", "SROSRClassifier"):
+        assert f'href="{page.format(name)}"' in html
+    assert re.search(r'href="https://scikit-learn\.org/[^"]*StandardScaler', html)
+
+
+def test_there_is_no_link_where_no_address_is_known(fitted, monkeypatch):
+    pipeline, _, clf = fitted
+    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
+    for found in (Urls(), Urls("Source, https://a.test"), Urls("Documentation,")):
+        monkeypatch.setattr(metadata, "metadata", lambda name, found=found: found)
+        assert clf._get_doc_link() == "" and "srosr.SROSRClassifier" not in pipeline._repr_html_()
+
+    def fail(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "metadata", fail)
+    assert clf._get_doc_link() == "" and "SROSRClassifier" in pipeline._repr_html_()
+
+
+def test_a_copy_of_the_documentation_can_be_named(monkeypatch):
+    monkeypatch.setenv(ADDRESS_VARIABLE, "https://docs.intern.test/srosr/")
+    assert srosr.KNNDistance()._get_doc_link() == "https://docs.intern.test/srosr/api/generated/srosr.KNNDistance.html"
+    assert Grouped()._get_doc_link() == ""  # not ours: it has no page
+    assert BaseEstimator()._get_doc_link().startswith("https://scikit-learn.org")
+
+
+def test_saving_a_pipeline_says_what_to_do_instead(fitted, tmp_path):
+    pipeline, _, _ = fitted
+    with pytest.raises(NotImplementedError, match=r"pipeline\[-1\]\.save"):
+        pipeline.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+    pipeline[-1].save(tmp_path / "m")
+    again, X = srosr.load(tmp_path / "m"), np.ones((1, 64))
+    assert np.array_equal(again.unknown_score(pipeline[:-1].transform(X)), pipeline.unknown_score(X))
+
+
+def test_the_package_is_imported_without_pipelines():
+    code = "import srosr, sys; sys.exit('sklearn.pipeline' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
+
+
+# -- the guide ---------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[1] / "docs" / "guide" / "pipelines.md"
+
+
+@pytest.mark.slow
+def test_the_code_of_the_guide_runs_and_the_unknown_digits_are_rejected(capsys):
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
+        exec(compile(code, PAGE.name, "exec"), names)
+    assert capsys.readouterr().out.startswith("Rejected: the unknown score")
+    assert names["search"].best_params_ == {"pca__n_components": 30}
+    unknown = names["y"][500:] >= 6
+    assert names["decisions"].rejected[unknown].mean() > 0.8 > 0.2 > names["decisions"].rejected[~unknown].mean()

@@ -1,0 +1,320 @@
+"""p-values, prediction sets and false discovery rates keep what they promise: by brute force and by simulation."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+from sklearn.datasets import load_digits
+from worlds import World
+
+import benchmarks.promises as promises
+import srosr
+from srosr import CalibrationWarning, KNNDistance, SROSRClassifier
+from srosr.scoring.cross_test import compute_margins
+from srosr.thresholds import CalibrationSplit, conformal_p_values, p_values_by_candidate, p_values_by_class
+from srosr.thresholds.choice import conformal_threshold
+from srosr.thresholds.false_discovery import select_discoveries
+from srosr.thresholds.guarantees import describe_guarantees
+from srosr.thresholds.prediction_sets import PredictionSets
+
+scores = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=30).map(np.array)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    known = y < 5
+    return X[:700][known[:700]], y[:700][known[:700]], X[700:], y[700:]
+
+
+@pytest.fixture(scope="module")
+def split(digits):
+    return SROSRClassifier(calibration="split", n_repeats=4, random_state=0).fit(*digits[:2])
+
+
+@pytest.fixture(scope="module")
+def cross(digits):
+    return SROSRClassifier(n_repeats=4, random_state=0).fit(*digits[:2])
+
+
+# --- p-values --------------------------------------------------------------------------------------
+
+
+@given(scores, scores)
+def test_a_p_value_counts_the_calibration_scores_that_are_as_large(calibration, new):
+    expected = [(1 + sum(c >= s for c in calibration)) / (len(calibration) + 1) for s in new]
+    np.testing.assert_allclose(conformal_p_values(new, calibration), expected, rtol=1e-12)
+
+
+@given(scores, st.randoms(use_true_random=False))
+def test_with_groups_each_group_counts_as_one(calibration, random):
+    groups = np.array([random.randrange(4) for _ in calibration])
+    split = CalibrationSplit(calibration, np.zeros(len(groups), int), np.zeros(len(groups), int), groups=groups)
+    for s in range(8):
+        shares = [np.mean(calibration[groups == g] >= s) for g in np.unique(groups)]
+        expected = (1 + sum(shares)) / (1 + len(shares))
+        found = conformal_p_values(np.array([float(s)]), calibration, split.compute_weights())
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@given(scores, st.floats(0.02, 0.9), st.randoms(use_true_random=False))
+def test_a_score_is_above_the_threshold_exactly_if_its_p_value_is_at_most_the_target(calibration, target, random):
+    groups = np.array([random.randrange(5) for _ in calibration])
+    split = CalibrationSplit(calibration, np.zeros(len(groups), int), np.zeros(len(groups), int), groups=groups)
+    weights = split.compute_weights()
+    threshold = conformal_threshold(calibration, target, 9.0, weights)
+    # Between the scores too, but not beyond the end of the scale.
+    new = np.arange(0.0, 9.01, 0.5)
+    p_values = conformal_p_values(new, calibration, weights)
+    clear = np.abs(p_values - target) > 1e-6
+    np.testing.assert_array_equal((new > threshold)[clear], (p_values <= target)[clear])
+
+
+def test_a_score_that_is_not_a_number_has_the_smallest_p_value():
+    assert conformal_p_values(np.array([np.nan, np.inf]), np.array([1.0, 2.0, 3.0])).tolist() == [0.25, 0.25]
+
+
+def test_p_values_of_exchangeable_scores_are_at_most_uniform():
+    rng = np.random.default_rng(1)
+    found = np.array([conformal_p_values(draw[:1], draw[1:])[0] for draw in rng.random((4000, 30))])
+    for level in (0.05, 0.1, 0.3, 0.7):
+        assert (found <= level).sum() <= binom.ppf(0.9999, len(found), level)
+        assert (found <= level).sum() >= binom.ppf(0.0001, len(found), max(level - 1 / 30, 0))
+
+
+def test_by_candidate_small_groups_are_pooled_and_large_ones_are_not():
+    rng = np.random.default_rng(2)
+    candidate = np.repeat([0, 1, 2, 3], [30, 25, 11, 9])
+    own = CalibrationSplit(rng.random(75) + candidate, candidate, candidate)
+    new = np.array([0.5, 1.5, 2.5, 3.5])
+    # Two small ones are enough together for a rate of .05, but not for one of .04: all stand for them.
+    for needed, together in ((19, [2, 3]), (24, [0, 1, 2, 3])):
+        found = p_values_by_candidate(new, np.arange(4), own, 4, needed=needed)
+        for k, members in ((0, [0]), (1, [1]), (2, together), (3, together)):
+            rows = np.isin(candidate, members)
+            assert found[k] == (1 + (own.scores[rows] >= new[k]).sum()) / (1 + rows.sum())
+
+
+def test_by_class_each_class_is_compared_with_its_own_samples():
+    rng = np.random.default_rng(3)
+    truth = np.repeat([0, 1, 2], [20, 20, 3])  # the last has too few, and no other class to share with
+    wrong = np.roll(truth, 5)  # candidates must not matter
+    split = CalibrationSplit(rng.random(43), wrong, truth, class_scores=rng.random(43) + truth)
+    new = rng.random((6, 3)) + np.arange(3)
+    found = p_values_by_class(new, split, needed=9)
+    for k in range(3):
+        own = split.class_scores[truth == k] if k < 2 else split.class_scores
+        np.testing.assert_allclose(found[:, k], [(1 + (own >= s).sum()) / (1 + len(own)) for s in new[:, k]])
+
+
+def test_margins_are_the_lead_of_the_best_other_class():
+    class_scores = np.random.default_rng(4).standard_normal((50, 5))
+    class_scores[3, 1] = class_scores[3, 4] = 9.0  # a tie at the top
+    expected = np.array([[np.delete(row, k).max() - row[k] for k in range(5)] for row in class_scores])
+    np.testing.assert_array_equal(compute_margins(class_scores), expected)
+
+
+# --- false discovery rate --------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 40).map(lambda i: i / 40), min_size=1, max_size=25), st.floats(0.01, 0.6))
+def test_the_rejected_are_those_of_the_largest_number_that_fits(p_values, rate):
+    p = np.array(p_values)
+    numbers = [k for k in range(1, len(p) + 1) if np.sort(p)[k - 1] <= rate * k / len(p) * (1 + 1e-12)]
+    expected = p <= np.sort(p)[max(numbers) - 1] if numbers else np.zeros(len(p), bool)
+    np.testing.assert_array_equal(select_discoveries(p, rate), expected)
+
+
+def test_nothing_is_discovered_among_nothing():
+    assert select_discoveries(np.empty(0), 0.1).shape == (0,)
+
+
+def test_the_false_discovery_rate_is_kept_with_one_calibration_set_for_all():
+    """Known scores are uniform, unknown ones larger; the bound is the rate times the share of known samples."""
+    rng, shares = np.random.default_rng(5), []
+    for _ in range(2000):
+        new = np.concatenate([rng.random(30), 0.9 + rng.random(15)])
+        rejected = select_discoveries(conformal_p_values(new, rng.random(99)), 0.2)
+        shares.append(rejected[:30].sum() / max(rejected.sum(), 1))
+    assert np.mean(shares) <= 0.2 * 30 / 45 + 4 * np.std(shares) / np.sqrt(len(shares))
+    assert np.mean(shares) > 0.05, "it would be easy never to reject"
+
+
+def test_decide_by_false_discovery_rate_agrees_with_its_p_values(split, digits):
+    X, y = digits[2:]
+    said = split.decide(X, fdr=0.1)
+    np.testing.assert_array_equal(said.p_value, split.p_value(X))
+    np.testing.assert_array_equal(said.rejected, select_discoveries(said.p_value, 0.1))
+    np.testing.assert_array_equal(said.label == -1, said.rejected)
+    np.testing.assert_array_equal(said.label[~said.rejected], said.candidate[~said.rejected])
+    assert (y[said.rejected] < 5).mean() < 0.2 and said.rejected[y >= 5].mean() > 0.8
+    assert split.decide(X).p_value is None
+
+
+def test_a_sample_of_length_zero_is_rejected_by_false_discovery_rate_too(split, digits):
+    X = np.concatenate([digits[0][:5], np.zeros((1, 64))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        assert split.decide(X, fdr=0.001).rejected.tolist() == [False] * 5 + [True]
+
+
+def test_a_rate_that_is_too_small_for_the_calibration_samples_warns(split, digits):
+    with pytest.warns(CalibrationWarning, match="takes 999 calibration samples"):
+        assert not split.decide(digits[2][:50], fdr=0.001).rejected.any()
+
+
+@pytest.mark.parametrize("fdr", [0.0, 1.0, -1, "a", True])
+def test_a_false_discovery_rate_is_between_zero_and_one(split, digits, fdr):
+    with pytest.raises(ValueError, match="fdr must be"):
+        split.decide(digits[2][:5], fdr=fdr)
+
+
+# --- classes and sets ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["calibrated", "paper", "matched"])
+@pytest.mark.parametrize("label_by", ["fused", "residual"])
+def test_the_class_of_a_known_sample_is_in_its_set_as_often_as_promised(digits, rule, label_by):
+    X, y, X_test, y_test = digits
+    clf = SROSRClassifier(calibration="split", n_repeats=4, rule=rule, label_by=label_by, random_state=1).fit(X, y)
+    known = y_test < 5
+    sets = clf.prediction_set(X_test, coverage=0.9)
+    inside = sets.contains[np.flatnonzero(known), y_test[known]]
+    # Calibration samples are few: the coverage of one model varies by about 1/sqrt(n) of a class.
+    assert inside.mean() > 0.85
+    assert sets.unknown[~known].mean() > 0.8
+    assert sets.sizes[known].mean() < 1.3
+
+
+def test_sets_list_classes_by_their_p_values(split, digits):
+    X = digits[2][:40]
+    sets = split.prediction_set(X, coverage=0.999)
+    p_values = split.class_p_values(X, rate=0.001)
+    np.testing.assert_array_equal(sets.p_values, p_values)
+    for i, classes in enumerate(sets):
+        assert set(classes.tolist()) == {k for k in range(5) if p_values[i, k] > 0.001}
+        assert np.all(np.diff(p_values[i, classes]) <= 0)
+    assert len(sets) == 40 and sets[0].dtype == split.classes_.dtype
+
+
+def test_the_summary_of_sets_counts_them():
+    contains = np.array([[True, False], [True, True], [False, False], [False, True]])
+    sets = PredictionSets(np.array(["a", "b"]), contains, np.where(contains, 0.5, 0.0), 0.9, "guaranteed for all")
+    text = str(sets)
+    assert "4 samples: 2 with one class, 1 with several, 1 with none" in text and "1.33 classes" in text
+    assert sets.mean_size == pytest.approx(4 / 3) and sets.sizes.tolist() == [1, 2, 0, 1]
+    none = PredictionSets(sets.classes, contains[:0], np.empty((0, 2)), 0.9, "guaranteed for all")
+    assert "0 samples" in str(none)
+
+
+def test_held_out_samples_give_nearly_the_same_sets_as_a_calibration_split(cross, split, digits):
+    X = digits[2]
+    agree = cross.prediction_set(X).contains == split.prediction_set(X).contains
+    assert agree.mean() > 0.97
+
+
+def test_a_class_of_too_few_samples_shares_its_calibration():
+    world = World(3, n_known=4)
+    X, y = world.known([60, 60, 8, 8])
+    clf = SROSRClassifier(calibration="split", calibration_size=0.5, n_repeats=3, random_state=0).fit(X, y)
+    told = clf.guarantees(0.1)
+    assert told.own.tolist() == [True, True, False, False] and told.counts.tolist() == [30, 30, 4, 4]
+    assert told.rest == 8 and "all classes are pooled" in told.describe_class(2)
+    assert clf.guarantees(0.12).describe_class(3) == "guaranteed for 2 classes together, from 8 samples"
+    assert "2 classes one by one" in clf.guarantees(0.12).by_class
+
+
+def test_guarantees_say_what_is_approximate(cross, split):
+    assert cross.guarantees().overall.startswith("approximate for new samples of the known classes")
+    assert split.guarantees().overall.startswith("guaranteed for new samples of the known classes")
+    assert split.guarantees(0.001).overall.startswith("approximate: ")
+    assert "guaranteed for each of the 5 classes" in str(split.prediction_set(np.ones((2, 64))))
+    content = split.guarantees().to_dict()
+    assert content["exact"] and list(content["classes"]) == ["0", "1", "2", "3", "4"]
+    lines = str(split.guarantees()).splitlines()
+    assert len(lines) == 7 and lines[0] == "False rejection of at most 0.05 is"
+
+
+def test_every_open_set_method_has_p_values(digits):
+    X, y, X_test, y_test = digits
+    clf = KNNDistance().fit(X, y)
+    for per_class in (False, True):
+        p = clf.p_value(X_test, per_class=per_class)
+        assert ((p > 0) & (p <= 1)).all()
+        assert np.median(p[y_test >= 5]) < np.median(p[y_test < 5])
+    assert clf.decide(X_test, fdr=0.2).rejected.any()
+    assert not clf.guarantees().exact
+
+
+def test_p_values_by_candidate_keep_their_rate_for_each_candidate(split, digits):
+    X, y = digits[2:]
+    known = X[y < 5]
+    by_candidate = split.p_value(known, per_class=True)
+    candidate = split.candidate(known)
+    for k in range(5):
+        assert (by_candidate[candidate == k] <= 0.1).mean() < 0.2
+
+
+def test_p_values_need_a_held_out_sample():
+    X = np.eye(4) + 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        clf = SROSRClassifier(n_repeats=2).fit(X, [0, 1, 2, 3])
+    with pytest.raises(ValueError, match="no class has a second sample to hold out"):
+        clf.p_value(X)
+    with pytest.raises(ValueError, match="no class has a second sample to hold out"):
+        clf.prediction_set(X)
+
+
+@pytest.mark.parametrize("coverage", [0, 1, 1.5, None, "much"])
+def test_a_coverage_is_between_zero_and_one(split, digits, coverage):
+    with pytest.raises(ValueError, match="coverage must be"):
+        split.prediction_set(digits[2][:3], coverage=coverage)
+
+
+def test_a_file_keeps_p_values_and_sets(split, cross, digits, tmp_path):
+    X = digits[2][:80]
+    for clf in (split, cross):
+        clf.save(tmp_path / "model")
+        again = srosr.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.class_p_values(X), clf.class_p_values(X))
+        np.testing.assert_array_equal(again.p_value(X), clf.p_value(X))
+        assert str(again.guarantees()) == str(clf.guarantees())
+
+
+def test_models_of_earlier_versions_say_that_they_have_no_p_values_of_classes(digits):
+    from test_saved_classifiers import SAVED
+
+    clf = srosr.load(SAVED / "version-4-split.safetensors")
+    X = np.random.default_rng(0).random((3, 16))
+    assert clf.p_value(X).shape == (3,)
+    with pytest.raises(ValueError, match="written by an earlier version: fit again"):
+        clf.prediction_set(X)
+
+
+def test_guarantees_of_unlabeled_samples_say_so():
+    split = CalibrationSplit(np.arange(40.0), np.zeros(40, int), np.zeros(40, int), labeled=False, fresh=True)
+    told = describe_guarantees(split, np.array(["a", "b"]), 0.05)
+    assert "no labels" in told.describe_class(0) and "new samples like these" in told.overall
+
+
+# --- over many repetitions -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_every_promise_is_kept_over_many_repetitions():
+    """300 of the thousand repetitions that ``python -m benchmarks.promises`` makes."""
+    broken = promises.run(300)
+    for promise in promises.PROMISES:
+        if promise.is_promised:
+            assert broken[promise.key].mean() <= promises.find_limit(promise, broken[promise.key]), promise
+    # What is not promised would not be kept, so that the worlds are hard enough to tell.
+    assert broken["pooled noisy"].mean() > 1.5 * promises.RATE
+    assert broken["shifted before"].mean() > 2 * promises.RATE

@@ -1,0 +1,234 @@
+"""Fresh samples set distribution and threshold anew; the dictionary stays as it is."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import srosr
+from srosr import CalibrationWarning, SROSRClassifier
+from srosr.classifiers.recalibration import count_effective, estimate_weights, resample
+from srosr.thresholds.choice import conformal_threshold
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    """Return digits of the first writers for a fit, and those of other writers, who are harder to recognize."""
+    X, y = load_digits(return_X_y=True)
+    first, later = slice(0, 700), slice(900, 1797)
+    known = y < 6
+    return (X[first][known[first]], y[first][known[first]]), (X[later], y[later])
+
+
+@pytest.fixture(scope="module")
+def model(shifted):
+    return SROSRClassifier(n_repeats=6, random_state=0).fit(*shifted[0])
+
+
+def divide(shifted, n=120):
+    """Return known samples to recalibrate with, and the other ones with what they are."""
+    X, y = shifted[1]
+    known = np.random.default_rng(0).permutation(np.flatnonzero(y < 6))
+    rest = np.setdiff1d(np.arange(len(y)), known[:n])
+    return (X[known[:n]], y[known[:n]]), (X[rest], y[rest])
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_the_target_is_kept_in_the_new_domain(model, shifted, labeled):
+    (fresh, fresh_y), (X, y) = divide(shifted)
+    known = y < 6
+    assert model.decide(X[known]).rejected.mean() > 0.12, "without it the target of .05 is far away"
+    clf = copy.copy(model).recalibrate(fresh, fresh_y if labeled else None)
+    # 120 samples leave the rate uncertain by .02.
+    assert clf.decide(X[known]).rejected.mean() < 0.09
+    assert clf.threshold_info_.kind == "conformal"
+    assert (
+        clf.threshold_info_.detail == "at most 0.05 of known samples rejected, from 120 samples collected after the fit"
+    )
+    assert clf.guarantees().exact and "new samples like these" in clf.guarantees().overall
+    assert (clf.candidate(X) == model.candidate(X)).all(), "labels do not change"
+
+
+def test_the_unknown_score_is_the_share_of_fresh_samples_that_score_lower(model, shifted):
+    (fresh, _), (X, _) = divide(shifted)
+    clf = copy.copy(model).recalibrate(fresh)
+    fused = clf.calibration_.rule.fusion.score
+    own = fused(model._gather_evidence(fresh).values)
+    scores, new = clf.unknown_score(X), fused(model._gather_evidence(X).values)
+    expected = (own[:, None] <= new).mean(axis=0)
+    inside = expected < 0.9  # beyond it a tail is fitted
+    assert np.abs(scores - expected)[inside].max() < 0.02
+    assert clf.threshold_ == conformal_threshold(clf.unknown_score(fresh), 0.05)
+    # The order of samples is that of the fit.
+    assert (np.diff(scores[np.argsort(model.log_p_value(X))[::-1]]) >= -1e-12).all()
+
+
+def test_dictionary_tails_and_weights_stay(model, shifted):
+    clf = copy.copy(model).recalibrate(*divide(shifted)[0])
+    assert clf.dictionary_ is model.dictionary_ and clf.calibration_.tails is model.calibration_.tails
+    np.testing.assert_array_equal(clf.evidence_weights_, model.evidence_weights_)
+    assert model.threshold_info_.kind == "target", "a copy was changed, not the model"
+
+
+def test_p_values_and_sets_are_against_the_fresh_samples(model, shifted):
+    (fresh, fresh_y), (X, y) = divide(shifted, 240)
+    clf = copy.copy(model).recalibrate(fresh, fresh_y)
+    scores = clf.unknown_score(fresh)
+    expected = [(1 + (scores >= s).sum()) / 241 for s in clf.unknown_score(X[:20])]
+    np.testing.assert_allclose(clf.p_value(X[:20]), expected)
+    known = y < 6
+    sets = clf.prediction_set(X, 0.9)
+    assert sets.contains[np.flatnonzero(known), y[known]].mean() > 0.84
+    assert model.prediction_set(X, 0.9).contains[np.flatnonzero(known), y[known]].mean() < 0.8
+    with pytest.raises(ValueError, match="had no labels: recalibrate with labels"):
+        copy.copy(model).recalibrate(fresh).prediction_set(X)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"calibration": "split"}, {"rule": "paper"}, {"atoms": 0.4}], ids=str)
+def test_a_recalibrated_model_survives_a_file_and_further_changes(shifted, parameters, tmp_path):
+    (fresh, fresh_y), (X, y) = divide(shifted)
+    clf = SROSRClassifier(n_repeats=4, random_state=0, **parameters).fit(*shifted[0]).recalibrate(fresh, fresh_y)
+    clf.save(tmp_path / "m")
+    again = srosr.load(tmp_path / "m")
+    for changed in (clf, again):
+        changed.add_class(X[y == 8][:60], 8).update(X[y == 2][:20], y[y == 2][:20]).remove_class(5)
+        assert changed.threshold_info_.kind == "conformal" and "after the fit" in changed.threshold_info_.detail
+        assert not (changed._calibration_labels == 5).any()
+    np.testing.assert_array_equal(again.unknown_score(X), clf.unknown_score(X))
+    assert again.threshold_ == clf.threshold_
+    known = np.isin(y, [0, 1, 2, 3, 4])
+    assert clf.decide(X[known]).rejected.mean() < 0.12
+
+
+def test_weights_of_fresh_samples_count_as_copies(model, shifted):
+    (fresh, fresh_y), _ = divide(shifted)
+    weights = np.where(np.arange(120) % 2, 1.0, 3.0)
+    weighted = copy.copy(model).recalibrate(fresh, fresh_y, weights=weights)
+    rows = resample(weights)
+    copied = copy.copy(model).recalibrate(fresh[rows], fresh_y[rows])
+    assert weighted.threshold_ == copied.threshold_
+    assert weighted.threshold_info_.kind == "target" and not weighted.guarantees().exact
+    counts = np.bincount(rows, minlength=120)
+    assert set(counts[::2]) <= {1, 2} and set(counts[1::2]) <= {0, 1} and counts.sum() == 120
+
+
+def test_systematic_resampling_draws_in_proportion():
+    weights = np.array([0.1, 0.0, 0.7, 0.2])
+    rows = resample(weights, 1000)
+    np.testing.assert_allclose(np.bincount(rows, minlength=4) / 1000, weights, atol=0.001)
+    assert count_effective(np.ones(7)) == 7 and count_effective(np.array([1.0, 0.0, 0.0])) == 1
+
+
+def test_estimated_weights_follow_a_shift_of_the_features():
+    rng = np.random.default_rng(0)
+    old, new = rng.standard_normal((400, 3)), rng.standard_normal((400, 3)) + np.array([0.8, 0, 0])
+    weights, effective = estimate_weights(old, new, 0)
+    # The ratio of the two densities is exp(0.8 x - 0.32).
+    truth = np.exp(0.8 * old[:, 0])
+    assert np.corrcoef(np.log(weights), np.log(truth))[0, 1] > 0.9
+    assert weights.mean() == pytest.approx(1.0) and weights.max() <= 20 * 1.01
+    # With densities known, the effective number would be n exp(-0.64).
+    assert effective == pytest.approx(400 * np.exp(-0.64), rel=0.4)
+    assert estimate_weights(old, rng.standard_normal((400, 3)), 0)[1] > 350
+    assert estimate_weights(old, new + 9, 0)[1] < 10
+
+
+def test_a_shift_of_the_classes_moves_the_rate_to_the_target():
+    """Two classes of equal frequency become one of 9 in 10; its samples score higher, so that the rate rises."""
+    from worlds import World
+
+    world = World(5, n_known=3, n_features=8)
+    world.noise = np.array([0.1, 0.1, 0.9])[:, None]
+
+    def draw(y):
+        world.noise = np.where(y == 2, 0.9, 0.2)[:, None]
+        return world.of(y)
+
+    y = np.repeat([0, 1, 2], 80)
+    clf = SROSRClassifier(n_repeats=4, random_state=0, target_rejection=0.1).fit(draw(y), y)
+    new = world.rng.choice(3, 600, p=[0.05, 0.05, 0.9])
+    X = draw(new)
+    before = clf.decide(X[300:]).rejected.mean()
+    clf.recalibrate(X[:300], weights="shift")
+    after = clf.decide(X[300:]).rejected.mean()
+    assert abs(after - 0.1) < abs(before - 0.1) and before > 0.15
+    assert "weighted by covariate shift" in clf.threshold_info_.detail
+    assert not clf.guarantees().exact
+
+
+def test_a_shift_to_something_else_altogether_warns(model, shifted):
+    X = np.random.default_rng(0).random((60, 64)) * 16
+    with pytest.warns(CalibrationWarning, match="only about"):
+        copy.copy(model).recalibrate(X, weights="shift")
+
+
+def test_groups_of_fresh_samples_count_as_one_each(model, shifted):
+    (fresh, fresh_y), _ = divide(shifted)
+    groups = np.repeat(np.arange(30), 4)
+    clf = copy.copy(model).recalibrate(fresh, fresh_y, groups=groups)
+    assert clf.threshold_info_.detail.endswith("of 30 groups") and clf.guarantees().unit == "group"
+    with pytest.raises(ValueError, match="X has 10 groups that can be used"):
+        copy.copy(model).recalibrate(fresh, fresh_y, groups=np.repeat(np.arange(10), 12))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": 10}, "X has 10 samples that can be used, and target_rejection=0.01 takes 99: give more, or a target"),
+        ({"X": 3}, "X has 3 samples that can be used, and target_rejection=0.01 takes 99: give more."),
+        ({"y": "long"}, "y must have one label for each of the 120 samples"),
+        ({"y": "unknown"}, "class 9, which the model does not know"),
+        ({"weights": "drift"}, 'weights must be "shift"'),
+        ({"weights": [1.0]}, "one number for each of the 120 samples"),
+        ({"weights": -np.ones(120)}, "not negative"),
+        ({"weights": np.zeros(120)}, "not all zero"),
+        ({"weights": "shift", "y": "given"}, "leave y and groups out"),
+        ({"groups": np.arange(7)}, "groups must have one value for each of the 120"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence_and_the_model_is_as_before(model, shifted, change, message):
+    (fresh, fresh_y), _ = divide(shifted)
+    clf = copy.copy(model).set_threshold(target_rejection=0.01)
+    labels = {"long": np.zeros(121), "unknown": np.full(120, 9), "given": fresh_y}
+    n = change.pop("X", len(fresh))
+    y = labels.get(change.pop("y", None))
+    before = vars(clf).copy()
+    with pytest.raises(ValueError, match=message) as error:
+        clf.recalibrate(fresh[:n], y, **change)
+    assert "\n" not in str(error.value)
+    assert vars(clf) == before
+
+
+def test_samples_that_the_model_has_learned_do_not_calibrate_it(model, shifted):
+    (X, y), (later, _) = shifted
+    with pytest.warns(CalibrationWarning, match="120 of 120 samples are atoms of the model"):
+        copy.copy(model).recalibrate(X[:120], y[:120])
+    with pytest.warns(CalibrationWarning, match="61 of 120 samples are atoms of the model"):
+        copy.copy(model).recalibrate(np.concatenate([X[:61], later[:59]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy.copy(model).recalibrate(np.concatenate([X[:60], later[:60]]))
+
+
+def test_a_small_dictionary_has_no_samples_to_weigh(shifted):
+    clf = SROSRClassifier(n_repeats=4, random_state=0, atoms=0.4).fit(*shifted[0])
+    with pytest.raises(ValueError, match="which this model has not kept"):
+        clf.recalibrate(shifted[1][0][:100], weights="shift")
+
+
+def test_samples_of_length_zero_are_left_out(model, shifted):
+    (fresh, fresh_y), _ = divide(shifted)
+    with_zeros = np.concatenate([np.zeros((5, 64)), fresh])
+    clf = copy.copy(model).recalibrate(with_zeros, np.concatenate([np.zeros(5, int), fresh_y]))
+    assert clf.threshold_ == copy.copy(model).recalibrate(fresh, fresh_y).threshold_
+
+
+def test_a_threshold_that_is_a_number_stays_and_ten_samples_do(model, shifted):
+    clf = copy.copy(model).set_threshold(0.9)
+    assert clf.recalibrate(divide(shifted)[0][0][:10]).threshold_ == 0.9
+    with pytest.raises(ValueError, match="X has 9 samples that can be used, and a distribution takes 10"):
+        clf.recalibrate(divide(shifted)[0][0][:9])
