@@ -10,6 +10,7 @@ ORDER = (
     "plot_adding_a_class.py",
     "plot_discovering_classes.py",
     "plot_monitoring_a_stream.py",
+    "plot_missing_values.py",
     "plot_your_own_protocol.py",
     "plot_pictures_to_decisions.py",
 )
