@@ -573,3 +573,38 @@ def test_the_session_of_the_guide_runs_as_printed():
     page = Path(__file__).resolve().parents[1] / "docs" / "guide" / "discovery.md"
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert tried and not failed
+
+
+def merge_plainly(affinity, labels):
+    """Merge the pair of groups with the largest scaled modularity until none is larger, trying every pair."""
+    total = affinity.sum()
+
+    def measure(labels):
+        inside = [labels == k for k in np.unique(labels[labels >= 0])]
+        within = sum(affinity[np.ix_(own, own)].sum() for own in inside)
+        expected = sum(affinity[own].sum() ** 2 for own in inside) / total**2
+        return (within / total - expected) / np.sqrt(1 - expected)
+
+    labels = labels.copy()
+    while True:
+        names = np.unique(labels[labels >= 0])
+        unions = [np.where(labels == b, a, labels) for i, a in enumerate(names) for b in names[i + 1 :]]
+        if not unions or max(map(measure, unions)) <= measure(labels):
+            return labels
+        labels = max(unions, key=measure)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_are_merged_as_by_trying_every_pair(seed):
+    from scipy import sparse
+
+    from srosr.discovery.affinity_groups import _merge_groups
+
+    rng = np.random.default_rng(seed)
+    links = np.where(rng.random((60, 60)) < 0.06, rng.random((60, 60)), 0.0)
+    affinity = links + links.T
+    labels = np.concatenate([np.arange(8), rng.integers(-1, 8, 52)])
+    expected = merge_plainly(affinity, labels)
+    found = _merge_groups(sparse.csr_array(affinity), labels)
+    assert adjusted_rand_score(expected, found) == 1.0
+    np.testing.assert_array_equal(found < 0, labels < 0)

@@ -243,3 +243,77 @@ def test_a_group_of_a_single_class_is_a_simulated_unknown_when_its_class_is_left
         [np.array([0, 1, 2])], [np.array([3])], class_of, SampleGroups(groups, class_of)
     )
     assert splits[0].tolist() == [0, 1, 2, *range(18, 24)]
+
+
+def list_sides(clf):
+    """Return the groups of the atoms, and those of the calibration split."""
+    atoms = clf._row_groups[clf.training_rows_[clf.dictionary_.order]]
+    return set(clf._group_names[atoms].tolist()), set(clf._group_names[clf._calibration_groups].tolist())
+
+
+def test_groups_that_return_stay_on_their_side():
+    X, y, groups = make_data(3, n_groups=30)
+    settings = {"n_repeats": 3, "random_state": 0, "calibration": "split", "calibration_size": 0.4}
+    clf = SROSRClassifier(target_rejection=0.2, **settings).fit(X, y, groups=groups)
+    rng = np.random.default_rng(0)
+    for step in range(4):
+        more, more_y, of = make_data(10 + step, n_groups=12)
+        # Some of the groups are known, on either side, and others new.
+        names = np.concatenate([rng.choice(30, 8, replace=False), 100 * (step + 1) + np.arange(4)])
+        atoms, aside = list_sides(clf)
+        clf.update(more, more_y, groups=names[of])
+        now_atoms, now_aside = list_sides(clf)
+        assert not now_atoms & now_aside
+        assert atoms <= now_atoms and aside <= now_aside
+    assert now_atoms & set(range(100, 600)) and now_aside & set(range(100, 600)), "new groups join both sides"
+    clf.add_class(more + 5, 9, groups=names[of])
+    assert not set.intersection(*list_sides(clf))
+
+
+def test_a_new_class_of_a_small_dictionary_is_scored_group_by_group(monkeypatch):
+    X, y, groups = make_data(n_groups=24)
+    clf = SROSRClassifier(n_repeats=3, random_state=0, atoms=0.5).fit(X, y, groups=groups)
+    from srosr.classifiers import small_dictionary
+
+    kept = []
+    find = small_dictionary.NewClass._find
+    monkeypatch.setattr(small_dictionary.NewClass, "_find", lambda self, which: kept.append(which) or find(self, which))
+    new = np.repeat(np.arange(100, 105), 8)
+    clf.add_class(X[:40] + 4, 7, groups=new)
+    for which in kept[1:]:  # the first are all samples
+        out = np.setdiff1d(np.arange(40), which)
+        assert len(out) and not np.isin(new[which], new[out]).any()
+
+
+def test_a_small_dictionary_scores_no_samples_of_groups_that_it_has():
+    X, y, groups = make_data(n_groups=24)
+    clf = SROSRClassifier(n_repeats=3, random_state=0, atoms=0.5).fit(X, y, groups=groups)
+    n = len(clf.calibration_.held_out)
+    more, more_y, of = make_data(5, n_groups=4)
+    clf.update(more, more_y, groups=of)
+    assert len(clf.calibration_.held_out) == n
+    clf.update(more, more_y, groups=of + 500)
+    assert len(clf.calibration_.held_out) == n + len(more)
+
+
+def test_every_group_is_equally_likely_in_the_calibration_split():
+    groups = np.concatenate([np.arange(20), np.repeat(np.arange(20, 40), 20)])
+    class_of = np.arange(len(groups)) % 2
+    drawn = np.zeros(40)
+    for seed in range(400):
+        rows = SampleGroups(groups, class_of).draw_share(0.5, np.random.RandomState(seed))
+        drawn[np.unique(groups[rows])] += 1
+    assert np.abs(drawn / 400 - 0.5).max() < 0.12 and abs(drawn[:20].mean() - drawn[20:].mean()) < 10
+
+
+def test_large_numbers_as_groups_are_told_apart():
+    names = np.array([2**60, 2**60 + 1])
+    numbers, joined = extend_groups(np.array([2**60 + 1, 2**60 + 2], dtype=np.uint64), names, 2)
+    assert numbers.tolist() == [1, 2] and joined.tolist() == [2**60, 2**60 + 1, 2**60 + 2]
+
+
+def test_missing_values_of_pandas_are_missing():
+    import pandas as pd
+
+    with pytest.raises(ValueError, match="must not have missing values"):
+        check_groups(pd.array(["a", None, "b"]), np.array([0, 1, 0]))

@@ -88,7 +88,7 @@ def test_recalibrate_keeps_the_target_after_a_change(folder, model):
     assert "collected after the fit" in output and "fresh samples" in output
     assert rate["after"] < rate["before"] - 0.03
     shown = right("info", model)
-    assert "promise" in shown and "guaranteed for new samples like these" in shown
+    assert "guarantee " in shown and "guaranteed for new samples like these" in shown
     assert json.loads(right("info", model, "--json"))["recalibration"] == {
         "labeled": True, "exact": True, "fresh": True,
     }  # fmt: skip

@@ -244,12 +244,26 @@ def test_without_a_calibration_split_the_promise_is_called_approximate(model):
 
 def test_after_the_horizon_a_new_watch_begins_and_forgets_the_stream(model):
     rng = np.random.default_rng(9)
+    monitor = monitor_scores(model, rng.random(600), horizon=400)
+    assert monitor.summary.watch == 2 and monitor.summary.watch_start == 400 and monitor.alarm is None
+
+
+def test_an_alarm_lasts_beyond_the_horizon_until_somebody_restarts(model, tmp_path):
+    rng = np.random.default_rng(9)
     low, high = rng.random(200), rng.random(200) + 1
     monitor = monitor_scores(model, np.concatenate([low, high, high]), horizon=400)
     first = monitor.summary.alarms
     assert len(first) == 1 and 200 <= first[0].sample < 400
-    assert monitor.summary.watch == 2 and monitor.summary.watch_start == 400 and monitor.alarm is None
-    assert "earlier alarm at sample" in str(monitor.summary)
+    assert monitor.summary.watch == 1 and monitor.alarm == first[0] and monitor.samples == 600
+    monitor.save(tmp_path / "s.json")
+    again = Monitor.load(tmp_path / "s.json", model)
+    assert again.alarm == first[0] and again.samples == 600
+    for one in (monitor, again):
+        one.restart()
+        one.record(decisions_of(model, high))
+        assert one.alarm is None and one.summary.watch == 2 and one.summary.watch_start == 600
+        assert "earlier alarm at sample" in str(one.summary)
+    assert str(monitor.summary) == str(again.summary)
 
 
 def test_a_change_in_a_later_watch_is_placed_in_the_whole_stream(model):

@@ -305,6 +305,32 @@ def test_guarantees_of_unlabeled_samples_say_so():
     assert "no labels" in told.describe_class(0) and "new samples like these" in told.overall
 
 
+def test_a_part_of_the_sets_is_sets(split, digits):
+    sets = split.prediction_set(digits[2][:10])
+    part = sets[2:5]
+    assert len(part) == 3 and part[0].tolist() == sets[2].tolist() and part.coverage == sets.coverage
+
+
+def test_thresholds_by_candidate_are_not_exact_with_groups():
+    world = World(1, n_known=3)
+    X, y = world.known(60)
+    settings = {"calibration": "split", "target_rejection": 0.2, "n_repeats": 2, "random_state": 0}
+    clf = SROSRClassifier(per_class=True, **settings).fit(X, y, groups=np.arange(180) // 3)
+    assert clf.threshold_info_.kind == "target"
+    assert SROSRClassifier(**settings).fit(X, y, groups=np.arange(180) // 3).threshold_info_.kind == "conformal"
+
+
+def test_a_false_discovery_rate_counts_groups():
+    world = World(1, n_known=3)
+    X, y = world.known(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        clf = SROSRClassifier(calibration="split", n_repeats=2, random_state=0)
+        clf.fit(X, y, groups=np.arange(120) % 10)
+    with pytest.warns(CalibrationWarning, match="calibration groups of samples and there are"):
+        clf.decide(X, fdr=0.05)
+
+
 # --- over many repetitions -------------------------------------------------------------------------
 
 

@@ -104,6 +104,28 @@ def test_a_recalibrated_model_survives_a_file_and_further_changes(shifted, param
     assert clf.decide(X[known]).rejected.mean() < 0.12
 
 
+def test_what_compares_samples_with_classes_does_not_depend_on_the_fresh_samples(model, shifted):
+    (fresh, fresh_y), (X, _) = divide(shifted)
+    clf = copy.copy(model).recalibrate(fresh, fresh_y)
+    evidence = model._gather_evidence(X[:30])
+    np.testing.assert_array_equal(clf._measure_classes(evidence), model._measure_classes(evidence))
+
+
+def test_after_further_changes_the_unknown_score_is_still_that_of_the_calibration_samples(model, shifted):
+    (fresh, fresh_y), (X, y) = divide(shifted)
+    clf = copy.copy(model).recalibrate(fresh, fresh_y)
+    for change in (
+        lambda: clf.update(X[y == 2][:20], y[y == 2][:20]),
+        lambda: clf.add_class(X[y == 8][:60], 8),
+        lambda: clf.remove_class(5),
+    ):
+        change()
+        # The shares of the calibration samples below each of them are 1/n, 2/n, ..., up to the tail.
+        scores = np.sort(clf.unknown_score(clf._calibration_samples))
+        expected = np.arange(1, len(scores) + 1) / len(scores)
+        assert np.abs(scores - expected)[expected < 0.85].max() < 0.02
+
+
 def test_weights_of_fresh_samples_count_as_copies(model, shifted):
     (fresh, fresh_y), _ = divide(shifted)
     weights = np.where(np.arange(120) % 2, 1.0, 3.0)
@@ -117,9 +139,10 @@ def test_weights_of_fresh_samples_count_as_copies(model, shifted):
 
 
 def test_systematic_resampling_draws_in_proportion():
-    weights = np.array([0.1, 0.0, 0.7, 0.2])
-    rows = resample(weights, 1000)
-    np.testing.assert_allclose(np.bincount(rows, minlength=4) / 1000, weights, atol=0.001)
+    weights = np.random.default_rng(0).random(1000) ** 3
+    rows = resample(weights)
+    expected = 1000 * weights / weights.sum()
+    assert np.abs(np.bincount(rows, minlength=1000) - expected).max() < 1
     assert count_effective(np.ones(7)) == 7 and count_effective(np.array([1.0, 0.0, 0.0])) == 1
 
 
@@ -232,3 +255,46 @@ def test_a_threshold_that_is_a_number_stays_and_ten_samples_do(model, shifted):
     assert clf.recalibrate(divide(shifted)[0][0][:10]).threshold_ == 0.9
     with pytest.raises(ValueError, match="X has 9 samples that can be used, and a distribution takes 10"):
         clf.recalibrate(divide(shifted)[0][0][:9])
+
+
+def test_fresh_samples_that_are_gone_calibrate_no_longer(model, shifted):
+    (fresh, fresh_y), _ = divide(shifted)
+    zeros = np.flatnonzero(fresh_y == 0)
+    clf = copy.copy(model).set_threshold(target_rejection=0.1).recalibrate(fresh[zeros], fresh_y[zeros])
+    with pytest.warns(CalibrationWarning, match="are left, too few"):
+        clf.remove_class(0)
+    assert clf._recalibration is None and clf._calibration_samples is None
+    assert "held-out samples" in clf.threshold_info_.detail and "weighted" not in clf.threshold_info_.detail
+
+
+def test_coding_all_samples_again_forgets_their_weights(model, shifted):
+    clf = copy.copy(model).recalibrate(shifted[1][0][:200], weights="shift").remove_class(5, recalibrate="all")
+    assert clf._recalibration is None and "weighted" not in clf.threshold_info_.detail
+
+
+def test_guarantees_speak_of_the_target_that_is_set(model, shifted):
+    clf = copy.copy(model).set_threshold(target_rejection=0.2)
+    assert clf.guarantees().rate == 0.2
+    assert clf.set_threshold(0.9).guarantees().rate == 0.05
+
+
+def test_classes_without_fresh_samples_are_named(model, shifted):
+    (fresh, fresh_y), _ = divide(shifted)
+    some = fresh_y != 3
+    clf = copy.copy(model).recalibrate(fresh[some], fresh_y[some])
+    assert clf.guarantees().describe_class(3).startswith("not known")
+    assert "not known for 3, without any sample" in clf.guarantees().by_class
+
+
+def test_samples_of_a_model_with_groups_need_theirs_for_a_guarantee(shifted):
+    (X, y), _ = shifted
+    clf = SROSRClassifier(n_repeats=3, random_state=0).fit(X, y, groups=np.arange(len(y)) // 10)
+    fresh, fresh_y = divide(shifted)[0]
+    assert not copy.copy(clf).recalibrate(fresh, fresh_y).guarantees().exact
+    assert copy.copy(clf).recalibrate(fresh, fresh_y, groups=np.arange(120) // 5).guarantees().exact
+
+
+def test_groups_have_no_weights(model, shifted):
+    fresh, fresh_y = divide(shifted)[0]
+    with pytest.raises(ValueError, match="weights and groups exclude each other"):
+        copy.copy(model).recalibrate(fresh, fresh_y, weights=np.ones(120), groups=np.arange(120))

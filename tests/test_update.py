@@ -232,3 +232,37 @@ def test_a_class_of_one_sample_gets_its_first_held_out_score(digits):
     assert 3 not in clf.calibration_.held_out.truth
     clf.update(X[y == 3][1:30], y[y == 3][1:30])
     assert (clf.calibration_.held_out.truth == 3).sum() == 29
+
+
+def test_samples_that_calibrate_the_model_are_not_learned(digits):
+    _, (more, more_y), _ = digits
+    clf = fitted(digits).recalibrate(more[:60], more_y[:60])
+    with pytest.raises(ValueError, match="60 of 60 samples calibrate the model"):
+        clf.update(more[:60], more_y[:60])
+    clf.update(more[60:], more_y[60:])
+
+
+def test_samples_that_are_atoms_already_do_not_calibrate(digits):
+    (X, y), _, _ = digits
+    clf = fitted(digits, calibration="split")
+    rows = clf.training_rows_
+    before = len(clf._calibration_samples)
+    with pytest.warns(CalibrationWarning, match="samples are atoms of the model already"):
+        clf.update(X[rows], y[rows])
+    assert len(clf._calibration_samples) == before
+
+
+def test_labels_that_a_float_cannot_tell_apart_are_told_apart(digits):
+    (X, y), (more, more_y), _ = digits
+    names = 2**60 + np.arange(6)
+    clf = SROSRClassifier(n_repeats=2, random_state=0).fit(X, names[y])
+    clf.update(more, names[more_y].astype(np.uint64))
+    counts = np.bincount(y, minlength=6) + np.bincount(more_y, minlength=6)
+    np.testing.assert_array_equal(clf._count_samples(), counts)
+
+
+def test_keep_leaves_the_samples_of_a_recalibration(digits):
+    _, (more, more_y), _ = digits
+    clf = fitted(digits).recalibrate(more[:60], more_y[:60])
+    clf.update(more[60:], more_y[60:], keep=8)
+    assert len(clf._calibration_samples) >= 60

@@ -45,6 +45,7 @@ from ..thresholds import (
     choose_threshold,
     conformal_p_values,
     count_needed,
+    count_units,
     describe_guarantees,
     p_values_by_candidate,
     select_discoveries,
@@ -100,6 +101,18 @@ class Decisions:
 
     def __len__(self) -> int:
         return len(self.label)
+
+
+def find_target(arguments: dict[str, Any], threshold: Any, target: float) -> float | None:
+    """Return the target rate that a threshold is chosen by; None if it is a number or an objective.
+
+    ``arguments`` are those of ``set_threshold``, the others those of the constructor.
+    """
+    if arguments.get("threshold") is not None:
+        return None
+    if arguments.get("target_rejection") is not None:
+        return float(arguments["target_rejection"])
+    return None if threshold is not None else target
 
 
 class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -358,11 +371,12 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         else:
             p_value = self._compute_p_values(raw, per_class=False)
             rejected = raw.empty | select_discoveries(p_value, fdr)
-            n = len(self._get_calibration())
-            if n < count_needed(fdr):
-                needed = count_needed(fdr)
+            split = self._get_calibration()
+            n, needed = count_units(split, np.arange(len(split))), count_needed(fdr)
+            if n < needed:
+                what = "samples" if split.groups is None else "groups of samples"
                 warn(
-                    f"fdr={fdr:g} takes {needed} calibration samples and there are {n}: nothing is rejected.",
+                    f"fdr={fdr:g} takes {needed} calibration {what} and there are {n}: nothing is rejected.",
                     CalibrationWarning,
                 )
         labels = append_unknown(self.classes_, self.unknown_label_)
@@ -381,7 +395,8 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         X : array-like (n_samples, n_features)
         per_class : bool, default False
             Compare with the calibration samples of the same candidate class, if there are enough of them for
-            ``target_rejection``; candidates with fewer share theirs. The bound then holds for each candidate class.
+            ``target_rejection``; candidates with fewer share theirs. The bound then holds for each candidate class
+            (with groups approximately, since groups differ in how often they have a candidate).
         """
         return self._compute_p_values(self._predict_raw(self._check_queries(X)), per_class=per_class)
 
@@ -391,10 +406,12 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         Parameters
         ----------
         rate : float, optional
-            The rate; by default ``target_rejection``.
+            The rate; by default the target that the threshold was chosen by, or ``target_rejection`` where it was
+            chosen in another way: it is then that of p-values.
         """
         check_is_fitted(self, "classes_")
-        rate = check_rate("rate", self.target_rejection if rate is None else rate)
+        target = find_target(self._threshold_arguments, self.threshold, self.target_rejection)
+        rate = check_rate("rate", (self.target_rejection if target is None else target) if rate is None else rate)
         return describe_guarantees(self._get_calibration(), self.classes_, rate)
 
     def _compute_p_values(self, raw: RawPrediction, *, per_class: bool) -> Array:

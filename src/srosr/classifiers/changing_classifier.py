@@ -37,6 +37,7 @@ from ..scoring import (
 )
 from ..tails import SplicedDistribution
 from ..thresholds import CalibrationSplit, count_needed
+from .base import find_target
 from .class_changes import (
     append_class,
     append_labels,
@@ -49,13 +50,13 @@ from .class_changes import (
 )
 from .dictionary_classifier import DictionaryClassifier
 from .recalibration import (
+    LEAST_SAMPLES,
     check_enough,
     check_known_labels,
     check_weights,
-    count_copies,
     count_effective,
-    describe_target,
     estimate_weights,
+    find_copies,
     resample,
 )
 from .small_dictionary import MoreSamples, NewClass, check_sampler_of_new_class, check_small_recalibration, stand_in
@@ -134,8 +135,9 @@ class ChangingClassifier(DictionaryClassifier):
         groups : array-like (n_samples,), optional
             Their groups, if the model was fitted with groups.
         keep : int, optional
-            The most samples that the classes in ``y`` keep: the oldest leave the dictionary, and their held-out scores
-            with them. None keeps all. A small dictionary, which keeps no samples, cannot forget them.
+            The most samples that the classes in ``y`` keep: the oldest leave the dictionary and the calibration split,
+            and their held-out scores with them. None keeps all. A small dictionary, which keeps no samples, cannot
+            forget them.
         """
         check_is_fitted(self, "calibration_")
         check_count("keep", keep, none=True)
@@ -148,7 +150,17 @@ class ChangingClassifier(DictionaryClassifier):
         if not X.any():
             raise ValueError("X: all samples are zero; give one that is not.")
         numbers, names = self._number_groups(groups, len(X))
+        self._check_not_calibrating(X)
+        copies = find_copies(self.dictionary_, X)
+        if 2 * copies.sum() > len(X):
+            warn(
+                f"{int(copies.sum())} of {len(X)} samples are atoms of the model already: held out, they look more "
+                "familiar than new samples, so that too many of those will be rejected.",
+                CalibrationWarning,
+            )
         rows, split = self._split_off(X, labels, numbers)
+        if copies[split].any():  # what the dictionary has cannot calibrate
+            rows, split = np.sort(np.concatenate([rows, split[copies[split]]])), split[~copies[split]]
         if self._n_samples is not None:
             return self._update_small(X, labels, rows, split, numbers, names)
         dictionary, is_new = append_samples(self.dictionary_, X[rows], labels[rows])
@@ -158,7 +170,8 @@ class ChangingClassifier(DictionaryClassifier):
                 classes = np.unique(np.searchsorted(self.classes_, labels))
                 stay = find_newest(dictionary.order, dictionary.class_of, classes, keep)
                 dictionary, is_new = dictionary.subset(stay), is_new[stay]
-                self._forget_oldest(classes, keep)
+                if self._recalibration is None:
+                    self._forget_oldest(classes, keep)
             self._calibrate_new(dictionary, is_new, *self._draw_update(dictionary, is_new))
             self._recalibrate_again()
             self.set_threshold(**self._threshold_arguments)
@@ -186,7 +199,7 @@ class ChangingClassifier(DictionaryClassifier):
         """
         check_is_fitted(self, "calibration_")
         X = self._check_more_samples(X)
-        target = describe_target(self._threshold_arguments, self.threshold, self.target_rejection)
+        target = find_target(self._threshold_arguments, self.threshold, self.target_rejection)
         if isinstance(weights, str):
             check_choice("weights", weights, ("shift",))
             if y is not None or groups is not None:
@@ -230,8 +243,9 @@ class ChangingClassifier(DictionaryClassifier):
         with self._restore_on_error():
             self._append_rows(X, labels, numbers, names, atom_rows, split)
             if self._n_samples is not None:
-                self._add_to_small(new)
+                self._add_to_small(new, None if numbers is None else numbers[rows])
             elif recalibrate == "all":
+                self._forget_weights()
                 self._calibrate(dictionary)
             else:
                 self._calibrate_new(dictionary, dictionary.class_of == number, *self._draw_class(dictionary))
@@ -242,8 +256,20 @@ class ChangingClassifier(DictionaryClassifier):
     def _check_more_samples(self, X: Any) -> Array:
         """Return features of samples for a model that is to be changed."""
         if isinstance(X, Queries) or self.dictionary_.is_precomputed:
-            raise ValueError('X must hold features; with kernel="precomputed" fit again with the larger Gram matrix.')
+            raise ValueError('X must hold features; with kernel="precomputed" a model cannot be changed: fit again.')
         return np.asarray(to_numpy(self._check_queries(X)), dtype=np.float64)
+
+    def _check_not_calibrating(self, X: Array) -> None:
+        """Raise a ValueError if most of the samples that are to be learned are those that calibrate the model."""
+        if self._calibration_samples is None:
+            return
+        own = {row.tobytes() for row in np.asarray(self._calibration_samples, dtype=np.float64)}
+        n = sum(row.tobytes() in own for row in X)
+        if 2 * n > len(X):
+            raise ValueError(
+                f"X: {n} of {len(X)} samples calibrate the model, which must not learn them; update with others, or "
+                "recalibrate with others first."
+            )
 
     def _number_groups(self, groups: Any, n: int) -> tuple[IntArray | None, AnyArray | None]:
         """Return the numbers of the groups of new samples, and the names of all groups."""
@@ -261,8 +287,20 @@ class ChangingClassifier(DictionaryClassifier):
         """Return which new samples join the dictionary, and which the calibration split, if there is one."""
         if self._calibration_samples is None:
             return np.arange(len(X)), np.empty(0, np.int64)
-        rng = check_random_state(self.random_state)
-        return split_off_calibration(labels, np.asarray(X.any(axis=1)), self.calibration_size, rng, numbers)
+        rng, usable = check_random_state(self.random_state), np.asarray(X.any(axis=1))
+        if numbers is None or self._row_groups is None:
+            return split_off_calibration(labels, usable, self.calibration_size, rng)
+        # A group that the model has stays on its side, and only new ones are drawn.
+        atoms = np.unique(self._row_groups[self.training_rows_])
+        aside = np.setdiff1d(np.unique(self._row_groups), atoms)
+        fresh = np.flatnonzero(~np.isin(numbers, self._row_groups))
+        split = np.flatnonzero(np.isin(numbers, aside) & usable)
+        if len(fresh):
+            _, drawn = split_off_calibration(
+                labels[fresh], usable[fresh], self.calibration_size, rng, numbers[fresh], may_empty_classes=True
+            )
+            split = np.union1d(split, fresh[drawn])
+        return np.setdiff1d(np.arange(len(X)), split), split
 
     def _append_rows(
         self, X: Array, labels: AnyArray, numbers: IntArray | None, names: AnyArray | None, rows: IntArray,
@@ -306,6 +344,7 @@ class ChangingClassifier(DictionaryClassifier):
             self._drop_calibration_samples(dictionary, label)
             self._grown = True
             if recalibrate == "all":
+                self._forget_weights()
                 self._calibrate(dictionary)
             else:
                 is_small, stays = self._n_samples is not None, self.classes_ != label
@@ -335,7 +374,7 @@ class ChangingClassifier(DictionaryClassifier):
     ) -> Self:  # fmt: skip
         """Add samples of known classes to a small dictionary: as many atoms for them as it has for the others.
 
-        The samples are scored by the model as it was, which had no part in them.
+        The samples are scored by the model as it was, which had no part in them; those of groups that it has are not.
         """
         assert self._n_samples is not None
         old, sizes, n = self.dictionary_, self._count_samples(), self._n_samples
@@ -343,16 +382,20 @@ class ChangingClassifier(DictionaryClassifier):
         class_of: Any = np.searchsorted(self.classes_, labels[rows])
         new = MoreSamples(old, self._make_sampler(), X[rows], class_of, sizes)
         device = find_device(self.device)
-        with one_blas_thread():
-            tested = np.flatnonzero(X[rows].any(axis=1))
-            measures, scores = assess_rows(
-                old, scorer, new.rows[tested], self.problem_, self.n_jobs, device=device
+        tested = np.flatnonzero(X[rows].any(axis=1))
+        if numbers is not None and self._row_groups is not None:  # the model has had a part in these
+            tested = tested[~np.isin(numbers[rows][tested], self._row_groups)]
+        added = CrossTest.concatenate([])
+        if len(tested):
+            with one_blas_thread():
+                measures, scores = assess_rows(
+                    old, scorer, new.rows[tested], self.problem_, self.n_jobs, device=device
+                )  # fmt: skip
+            coded = CodedHoldOut(HoldOut(n + tested, n + tested, np.arange(len(sizes))), 0, measures)
+            added = build_cross_test(
+                [coded], np.concatenate([np.zeros(n, np.int64), class_of]), None if scorer is None else [scores],
+                self.calibration_.class_fusion, by_residual=self.label_by_ == "residual",
             )  # fmt: skip
-        coded = CodedHoldOut(HoldOut(n + tested, n + tested, np.arange(len(sizes))), 0, measures)
-        added = build_cross_test(
-            [coded], np.concatenate([np.zeros(n, np.int64), class_of]), None if scorer is None else [scores],
-            self.calibration_.class_fusion, by_residual=self.label_by_ == "residual",
-        )  # fmt: skip
         known, simulated, held_out = move_cross_tests(self.calibration_, old, new.dictionary, of_atoms=False)
         cross_tests = (CrossTest.concatenate([known, added]), simulated, CrossTest.concatenate([held_out, added]))
         sizes = sizes + np.bincount(class_of, minlength=len(sizes))
@@ -371,7 +414,7 @@ class ChangingClassifier(DictionaryClassifier):
             self.set_threshold(**self._threshold_arguments)
         return self
 
-    def _add_to_small(self, new: NewClass) -> None:
+    def _add_to_small(self, new: NewClass, groups: IntArray | None) -> None:
         """Add a class to a small dictionary, and its samples to the calibration."""
         assert self._n_samples is not None
         scorer, old = self._scorer if isinstance(self._scorer, LandmarkScorer) else None, self.calibration_
@@ -379,7 +422,7 @@ class ChangingClassifier(DictionaryClassifier):
         with one_blas_thread():
             grown, parts = new.assess(
                 scorer, sizes, self._class_scores, self.problem_, rng, self.n_jobs, self.max_codings,
-                find_device(self.device),
+                find_device(self.device), groups,
             )  # fmt: skip
         present = np.arange(len(sizes) + 1)
         coded = [
@@ -455,6 +498,11 @@ class ChangingClassifier(DictionaryClassifier):
         calibration = update_calibration(self.calibration_, cross_tests, count_atoms(dictionary), self.tail_size)
         self._adopt(dictionary, calibration, self._class_scores, scorer)
 
+    def _forget_weights(self) -> None:
+        """Forget that held-out samples were weighted, because they are coded anew."""
+        if self._calibration_samples is None:
+            self._recalibration = None
+
     def _forget_oldest(self, classes: IntArray, keep: int) -> None:
         """Leave out the oldest calibration samples of some classes, so many that their share is as in the fit."""
         if self._calibration_samples is None:
@@ -478,12 +526,16 @@ class ChangingClassifier(DictionaryClassifier):
         numbers = None if groups is None else np.unique(check_group_names(groups, len(X)), return_inverse=True)[1]
         numbers = None if numbers is None else numbers.reshape(-1)[used].astype(np.int64)
         each = None if weights is None else check_weights(weights, len(X))[used]
+        if each is not None and numbers is not None:
+            raise ValueError("weights and groups exclude each other: a group counts as one.")
         X = X[used]
-        told: dict[str, Any] = {"labeled": y is not None, "exact": each is None, "fresh": True}
+        facts: dict[str, Any] = {"labeled": y is not None, "exact": each is None, "fresh": True}
+        if numbers is None and self._row_groups is not None:
+            facts["exact"] = False  # samples of one group are not independent
         if each is not None:
             check_enough(int(count_effective(each)), target)
             rows = resample(each)
-            told["effective"] = count_effective(each)
+            facts["effective"] = count_effective(each)
             X, labels, numbers = X[rows], *(None if part is None else part[rows] for part in (labels, numbers))
         elif numbers is None:
             check_enough(len(X), target)
@@ -491,16 +543,17 @@ class ChangingClassifier(DictionaryClassifier):
             check_enough(len(np.unique(numbers)), target, "groups")
         if labels is None:
             labels = self.candidate(X)
-        n_copies = count_copies(self.dictionary_, X)
+        n_copies = int(find_copies(self.dictionary_, X).sum())
         if 2 * n_copies > len(X):
             warn(
                 f"{n_copies} of {len(X)} samples are atoms of the model: they look more familiar than new samples, so "
                 "that too many of those will be rejected; recalibrate with samples that it has not learned.",
                 CalibrationWarning,
             )
+            facts["exact"] = False
         with self._restore_on_error():
             self._calibration_samples, self._calibration_labels = X, labels
-            self._calibration_groups, self._recalibration = numbers, told
+            self._calibration_groups, self._recalibration = numbers, facts
             self._recalibrate_again()
             self.set_threshold(**self._threshold_arguments)
         return self
@@ -533,6 +586,7 @@ class ChangingClassifier(DictionaryClassifier):
             self._recalibration = before | {"exact": False, "effective": effective}
             if self._calibration_samples is not None:
                 self._pick_calibration_samples(rows)
+                self._calibration_groups = None  # samples have weights of their own now
             else:
                 self.calibration_ = replace(self.calibration_, held_out_pass=held_out[rows])
             self._recalibrate_again()
@@ -541,8 +595,21 @@ class ChangingClassifier(DictionaryClassifier):
 
     def _recalibrate_again(self) -> None:
         """Fit the distribution of a recalibrated model to its calibration samples, over the present dictionary."""
-        self._split_scores, rule = None, self.calibration_.rule
-        if self._recalibration is None or not isinstance(rule, CalibratedRule):
+        self._split_scores, facts = None, self._recalibration
+        if facts is None:
+            return
+        n = 0 if self._calibration_samples is None else len(self._calibration_samples)
+        if facts["fresh"] and n < LEAST_SAMPLES:
+            warn(
+                f"of the samples that the model was recalibrated with {n} are left, too few: it is calibrated by "
+                "held-out training samples again.",
+                CalibrationWarning,
+            )
+            self._recalibration, self._calibration_samples, self._calibration_groups = None, None, None
+            self._calibration_labels = self._calibration_labels[:0]
+            return
+        rule = self.calibration_.rule
+        if not isinstance(rule, CalibratedRule):
             return
         if self._calibration_samples is None:
             rows = self.calibration_.held_out
@@ -558,6 +625,8 @@ class ChangingClassifier(DictionaryClassifier):
         if self._calibration_samples is None:
             return
         stay = self._calibration_labels != label
+        if self._recalibration is not None and not self._recalibration["labeled"]:
+            self._recalibration = self._recalibration | {"exact": False}  # chosen by candidates
         samples = self._calibration_samples[stay] if stay.any() else None
         if isinstance(samples, Queries):
             # Keep the similarities to the remaining rows, in their order.

@@ -37,7 +37,7 @@ def check_new_label(label: Any, classes: AnyArray, unknown_label: Any) -> Any:
     if not isinstance(label, str) and not (isinstance(label, Real) and math.isfinite(label)):
         raise ValueError(f"label must be text or a finite number, got {label!r}.")
     if label in classes.tolist():
-        raise ValueError(f"label {label!r} is a class already; remove it first, or fit again with all its samples.")
+        raise ValueError(f"label {label!r} is a class already; add samples to it with update (srosr update).")
     if label == unknown_label:
         raise ValueError(f"label {label!r} is the label of rejected samples; choose another.")
     return label

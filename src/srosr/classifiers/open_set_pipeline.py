@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -163,7 +164,13 @@ class OpenSetPipeline(DocumentationLink, Pipeline):
     @available_if(_final_has("prediction_set"))
     def prediction_set(self, X: Any, *arguments: Any, **keywords: Any) -> Any:
         """Return for each sample the classes that cannot be excluded; none of them says that it is unknown."""
-        return self._ask("prediction_set", X, *arguments, **keywords)
+        sets = self._ask("prediction_set", X, *arguments, **keywords)
+        return replace(sets, guarantee=self.guarantees(1.0 - sets.coverage).by_class)
+
+    @available_if(_final_has("tail_diagnostics"))
+    def tail_diagnostics(self, *arguments: Any, **keywords: Any) -> Any:
+        """Compute standard errors and goodness of fit of a class's tail."""
+        return self._final_estimator.tail_diagnostics(*arguments, **keywords)
 
     @available_if(_final_has("discover"))
     def discover(self, X: Any, **arguments: Any) -> Any:
@@ -203,9 +210,14 @@ class OpenSetPipeline(DocumentationLink, Pipeline):
 
     @available_if(_final_has("guarantees"))
     def guarantees(self, *arguments: Any, **keywords: Any) -> Guarantees:
-        """Say for which samples a rate of false rejection holds."""
+        """Say for which samples a rate of false rejection holds.
+
+        Steps before the classifier were fitted to the samples of a calibration split, too, so that nothing is exact
+        until the pipeline has been recalibrated with samples that no step has seen.
+        """
         check_is_fitted(self)
-        return self._final_estimator.guarantees(*arguments, **keywords)
+        found = self._final_estimator.guarantees(*arguments, **keywords)
+        return found if found.fresh or len(self.steps) == 1 else replace(found, exact=False)
 
     # -- changes of the classifier -----------------------------------------------------------------------
 

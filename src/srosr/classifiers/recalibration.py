@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean
-from .._support.parameter_checks import to_number
+from .._support.unknown_label import is_text
 from ..dictionary import Dictionary
 from ..thresholds import count_needed
 
@@ -23,17 +24,24 @@ _STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
 
 def check_known_labels(y: Any, classes: AnyArray, n: int) -> AnyArray:
     """Return labels of known classes as an array, or raise a ValueError that names the one that is not known."""
-    labels = np.asarray(y)
+    try:
+        labels = np.asarray(y)
+    except ValueError:
+        raise ValueError(f"y must have one label for each of the {n} samples, got lists in it.") from None
     if labels.shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} samples, got shape {labels.shape}.")
-    known = classes.tolist()
-    for label in dict.fromkeys(labels.tolist()):
-        if label not in known:
+    place = {label: i for i, label in enumerate(classes.tolist())}
+    for label in labels.tolist():
+        if not isinstance(label, Hashable):
+            raise ValueError(f"y must have one label for each of the {n} samples, got {label!r}.")
+        if label not in place:
+            guess = did_you_mean(label, place) if isinstance(label, str) and is_text(classes) else ""
+            kind = "" if isinstance(label, str) == is_text(classes) else ", whose classes are of another type"
             raise ValueError(
-                f"y has the class {label!r}, which the model does not know{did_you_mean(label, known)}: add it with "
-                "add_class (at the shell: srosr add-class), or leave its samples out."
+                f"y has the class {label!r}, which the model does not know{guess}{kind}: add it with add_class (at the "
+                "shell: srosr add-class), or leave its samples out."
             )
-    return classes[np.searchsorted(classes, labels)] if labels.dtype != classes.dtype else labels
+    return classes[np.array([place[label] for label in labels.tolist()], dtype=np.int64)]
 
 
 def check_enough(n: int, target: float | None, what: str = "samples") -> None:
@@ -45,12 +53,12 @@ def check_enough(n: int, target: float | None, what: str = "samples") -> None:
         raise ValueError(f"X has {n} {what} that can be used, and {reason} takes {needed}: give more{smallest}.")
 
 
-def count_copies(dictionary: Dictionary, X: Array) -> int:
-    """Return how many samples equal an atom, as the kernel sees both."""
+def find_copies(dictionary: Dictionary, X: Array) -> AnyArray:
+    """Return which samples equal an atom, as the kernel sees both."""
     seen = dictionary.query_features(np.ascontiguousarray(X)).rows
     assert seen is not None and dictionary.rows is not None
     atoms = {row.tobytes() for row in dictionary.rows}
-    return sum(row.tobytes() in atoms for row in seen.astype(dictionary.rows.dtype))
+    return np.array([row.tobytes() in atoms for row in seen.astype(dictionary.rows.dtype)])
 
 
 def check_weights(weights: Any, n: int) -> Array:
@@ -94,7 +102,7 @@ def to_seed(random_state: Any) -> int:
     return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
 
 
-def resample(weights: Array, n: int | None = None) -> IntArray:
+def resample(weights: Array) -> IntArray:
     """Return rows in proportion to their weights, evenly spaced (systematic resampling); nothing is random.
 
     Examples
@@ -103,7 +111,7 @@ def resample(weights: Array, n: int | None = None) -> IntArray:
     >>> resample(np.array([1.0, 2.0, 1.0]))
     array([0, 1, 1])
     """
-    n = len(weights) if n is None else n
+    n = len(weights)
     ends = np.cumsum(weights) / np.sum(weights)
     return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), len(weights) - 1).astype(np.int64)
 
@@ -111,12 +119,3 @@ def resample(weights: Array, n: int | None = None) -> IntArray:
 def count_effective(weights: Array) -> float:
     """Return how many samples of equal weight would tell as much."""
     return float(weights.sum() ** 2 / (weights**2).sum())
-
-
-def describe_target(arguments: dict[str, Any], threshold: Any, target: float) -> float | None:
-    """Return the target rate that the threshold is chosen by; None if it is a number or an objective."""
-    if arguments.get("threshold") is not None:
-        return None
-    if arguments.get("target_rejection") is not None:
-        return to_number(arguments["target_rejection"])
-    return None if threshold is not None else target

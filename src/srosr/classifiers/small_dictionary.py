@@ -16,7 +16,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from ..coding import Problem
 from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, split_range, widen
 from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples, fit_sampled_scorer
-from ..scoring import MAX_CODINGS, assess_rows, draw_folds, thin_splits
+from ..scoring import MAX_CODINGS, SampleGroups, assess_rows, draw_folds, thin_splits
 from .class_changes import append_class, append_labels, append_samples
 
 # Samples compared with learned atoms at a time, and folds of a class that is added.
@@ -291,11 +291,12 @@ class NewClass:
 
     def assess(
         self, old: LandmarkScorer | None, sizes: IntArray, kinds: tuple[str, ...], problem: Problem, rng: Any,
-        n_jobs: int | None, max_codings: int | None = None, device: Any = None,
+        n_jobs: int | None, max_codings: int | None = None, device: Any = None, groups: IntArray | None = None,
     ) -> tuple[LandmarkScorer | None, list[tuple[IntArray, CodeMeasures, ClassScores]]]:  # fmt: skip
         """Return the class scores with the new class, and its samples by folds, coded and scored without the fold.
 
-        Where all samples are more than the budget ``max_codings``, the new class has its share of it.
+        Where all samples are more than the budget ``max_codings``, the new class has its share of it. Samples of one of
+        the ``groups`` (numbers) are in one fold.
         """
         n, budget = len(self.rows), max_codings or MAX_CODINGS
         share = min(budget / (n + int(sizes.sum())), 1.0)
@@ -309,6 +310,9 @@ class NewClass:
         parts = []
         usable = np.einsum("ij,ij->i", self.rows, self.rows) > 0
         folds = list(draw_folds([slice(0, n)], rng, N_FOLDS))
+        if groups is not None:
+            together = SampleGroups(np.unique(groups, return_inverse=True)[1].reshape(-1), np.zeros(n, np.int64))
+            folds = list(together.draw_folds(rng, N_FOLDS))
         tests = thin_splits(folds, np.zeros(n, np.int64), max(round(share * n), 1), rng)
         for fold, test in zip(folds, tests, strict=True):
             test, kept = test[usable[test]], np.delete(np.arange(n), fold)

@@ -472,20 +472,22 @@ class SROSRClassifier(ChangingClassifier):
             evidence = self._gather_evidence(self._calibration_samples)
             truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
             candidate = self._select_class_scores(evidence).argmax(axis=1)
-            told = self._recalibration or {"labeled": True, "exact": True, "fresh": False}
-            source = "samples collected after the fit" if told["fresh"] else "samples of the calibration split"
+            facts = self._recalibration or {"labeled": True, "exact": True, "fresh": False}
+            source = "samples collected after the fit" if facts["fresh"] else "samples of the calibration split"
             own = None
-            if told["labeled"] and self.calibration_.margins is not None:
+            if facts["labeled"] and self.calibration_.margins is not None:
                 own = self._measure_classes(evidence)[np.arange(len(truth)), truth]
             self._split_scores = CalibrationSplit(
-                self._score_evidence(evidence), candidate, truth, own, self._calibration_groups, exact=told["exact"],
-                labeled=told["labeled"], fresh=told["fresh"],
-                source=source if told["exact"] else f"{source}, weighted",
+                self._score_evidence(evidence), candidate, truth, own, self._calibration_groups, exact=facts["exact"],
+                labeled=facts["labeled"], fresh=facts["fresh"],
+                source=f"{source}, weighted" if "effective" in facts else source,
             )  # fmt: skip
         return self._split_scores
 
     def _get_calibration(self) -> CalibrationSplit:
-        found = super()._get_calibration()
+        found, recipe = super()._get_calibration(), self.feature_recipe_
+        if not found.fresh and recipe is not None and (recipe.center is not None or recipe.imputer is not None):
+            found = replace(found, exact=False)  # columns were scaled, or gaps filled, with the help of these samples
         if self._calibration_samples is not None or self.calibration_.margins is None:
             return found
         rows = self.calibration_.held_out
@@ -630,8 +632,8 @@ class SROSRClassifier(ChangingClassifier):
         split, p_values = self._compute_class_p_values(X, needed)
         # A p-value is a multiple of one over n + 1, and the rate may be one too.
         contains = p_values > rate * (1.0 + 1e-9)
-        told = describe_guarantees(split, self.classes_, rate)
-        return PredictionSets(self.classes_, contains, p_values, float(coverage), told.by_class)
+        guarantees = describe_guarantees(split, self.classes_, rate)
+        return PredictionSets(self.classes_, contains, p_values, float(coverage), guarantees.by_class)
 
     def class_scores(self, X: Any) -> Array:
         """Return the fused score of each class, (n_samples, n_classes); the largest is the candidate's.

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     "--from-discovery", "discovery", type=click.Path(path_type=Path), metavar="FILE",
     help="Use the samples of a group that srosr discover found in DATA and wrote to this file.",
 )  # fmt: skip
-@click.option("--group", type=click.IntRange(0), metavar="N", help="The number of that group.")
+@click.option(
+    "--group", "groups", type=click.IntRange(0), metavar="N", multiple=True,
+    help="The number of that group. Repeatable: several groups become one class.",
+)  # fmt: skip
 @click.option(
     "--without", type=click.IntRange(0), metavar="ROW", multiple=True,
     help="Leave out a row of that group, by its number in DATA, from 0. Repeatable.",
@@ -54,7 +57,7 @@ def add_class(
     data: str,
     name: str,
     discovery: Path | None,
-    group: int | None,
+    groups: tuple[int, ...],
     without: tuple[int, ...],
     recalibrate: bool,
     options: ReadOptions,
@@ -75,17 +78,18 @@ def add_class(
       srosr add-class model.srosr flowers.csv --label species --name tulip -o larger.srosr
       srosr add-class model.srosr photos/tulips --name tulip
       srosr add-class model.srosr new.csv --from-discovery discovery.json --group 2 --name tulip
+      srosr add-class model.srosr new.csv --from-discovery discovery.json --group 2 --group 5 --name tulip
     """
-    _check_group_options(discovery, group, without, options)
+    _check_group_options(discovery, groups, without, options)
     if output is not None:
         check_model_path(output, data, *([] if discovery is None else [discovery]))
     clf = load_srosr_classifier(model, "add-class")
     set_device(clf, device)
     with convert_errors():
-        if discovery is None or group is None:
+        if discovery is None:
             new = _read_samples(clf, data, name, options)
         else:
-            new = _read_group(clf, data, name, options, DiscoveredRows(discovery, group, without))
+            new = _read_group(clf, data, name, options, DiscoveredRows(discovery, groups, without))
     label = _convert_label(name, clf, model)
     recipe = clf.feature_recipe_
     with show_warnings(), name_errors(data):
@@ -148,28 +152,28 @@ def _read_thumbnails(source: RowSource, rows: Sequence[int], name: str) -> tuple
 
 
 class DiscoveredRows(NamedTuple):
-    """A group in a discovery file, and rows of it to leave out."""
+    """Groups in a discovery file, and rows of them to leave out."""
 
     path: Path
-    group: int
+    groups: tuple[int, ...]
     without: tuple[int, ...]
 
 
 def _check_group_options(
-    discovery: Path | None, group: int | None, without: tuple[int, ...], options: ReadOptions
+    discovery: Path | None, groups: tuple[int, ...], without: tuple[int, ...], options: ReadOptions
 ) -> None:
     """Raise if options of a discovery are incomplete, or exclude others."""
     if discovery is None:
-        if group is not None or without:
-            raise InputError(f"{'--without' if group is None else '--group'} needs --from-discovery.")
-    elif group is None:
+        if groups or without:
+            raise InputError(f"{'--group' if groups else '--without'} needs --from-discovery.")
+    elif not groups:
         raise InputError(f"--from-discovery {discovery}: say with --group which of its groups becomes the class.")
     elif options.label is not None or options.labels_file is not None:
         raise InputError("--label and --labels exclude --from-discovery: the samples are those of the group.")
 
 
 def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions, chosen: DiscoveredRows) -> MoreRows:
-    """Return the samples of a group of a discovery."""
+    """Return the samples of groups of a discovery."""
     import numpy as np
 
     from ..discovery import Discovery, DiscoveryFileError, SampleHasher
@@ -178,7 +182,12 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
         found = Discovery.load(chosen.path)
     wanted = _find_rows(found, clf, chosen)
     column = find_group_column(clf, None)
-    source = open_with_groups(clf, data, options, "no", column)
+    try:
+        source = open_with_groups(clf, data, options, "no", column)
+    except InputError as error:
+        if column is None or "of groups, and the model was fitted with groups" not in str(error):
+            raise
+        source, column = open_with_groups(clf, data, options, "no", None), None  # each sample is a group of its own
     hasher = SampleHasher(clf.n_features_in_)
     samples, numbers, groups = [], [], []
     for rows, X in read_batches(clf, source):
@@ -195,7 +204,9 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
             "with the same options, or run srosr discover again."
         )
     X = name_columns(np.concatenate(samples), getattr(clf, "feature_names_in_", None))
-    return MoreRows(X, None, groups if column is not None else None, _read_thumbnails(source, numbers, name))
+    if column is None and find_group_column(clf, None) is not None:
+        groups = [f"row {number} of {found.name}" for number in numbers]
+    return MoreRows(X, None, groups or None, _read_thumbnails(source, numbers, name))
 
 
 def _find_rows(found: Discovery, clf: OpenSetClassifier, chosen: DiscoveredRows) -> AnyArray:
@@ -209,14 +220,16 @@ def _find_rows(found: Discovery, clf: OpenSetClassifier, chosen: DiscoveredRows)
     if missing or found.fingerprint.n_features != clf.n_features_in_:
         what = f"the class {missing[0]}" if missing else f"{found.fingerprint.n_features:,} features"
         raise InputError(f"{chosen.path} was made with another model: that one has {what}, and this one has not.")
-    if chosen.group >= len(found.groups):
-        there = f"groups 0 to {len(found.groups) - 1}" if found.groups else "no groups"
-        raise InputError(f"--group {chosen.group}: {chosen.path} has {there}.")
-    rows = found.groups[chosen.group].rows
+    for group in chosen.groups:
+        if group >= len(found.groups):
+            there = f"groups 0 to {len(found.groups) - 1}" if found.groups else "no groups"
+            raise InputError(f"--group {group}: {chosen.path} has {there}.")
+    rows = np.unique(np.concatenate([found.groups[group].rows for group in chosen.groups]))
+    named = f"group{'s' if len(chosen.groups) > 1 else ''} {join_names(chosen.groups)}"
     for row in chosen.without:
         if row not in rows:
-            raise InputError(f"--without {row}: group {chosen.group} of {chosen.path} does not have this row.")
+            raise InputError(f"--without {row}: {named} of {chosen.path} does not have this row.")
     left = np.setdiff1d(rows, np.array(chosen.without, dtype=np.int64))
     if not len(left):
-        raise InputError(f"--without leaves no row of group {chosen.group} of {chosen.path}.")
+        raise InputError(f"--without leaves no row of {named} of {chosen.path}.")
     return left

@@ -51,17 +51,19 @@ def info(model: Path, as_json: bool) -> None:
         ("file", f"{size / 1e6:.1f} MB"),
         *([("groups", f"{summary.groups:,}")] if summary.groups is not None else []),
         *held_out_facts(summary),
-        *_promise_facts(summary),
+        *_guarantee_facts(summary),
     ])  # fmt: skip
 
 
-def _promise_facts(summary: ModelSummary) -> list[tuple[str, str]]:
+def _guarantee_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     """Return for which samples the target holds, over all classes and class by class."""
-    told = summary.guarantees
-    if told is None:
+    found = summary.guarantees
+    if found is None:
         return []
-    rate = f"false rejection {told['rate']:g}"
-    return [("promise", f"{rate} {told['overall']}"), ("by class", f"{rate} {told['by_class']}")]
+    rate = f"false rejection {found['rate']:g}"
+    if not summary.by_target:
+        rate = f"a p-value of at most {found['rate']:g} (the threshold is not chosen by it)"
+    return [("guarantee", f"{rate} {found['overall']}"), ("by class", f"{rate} {found['by_class']}")]
 
 
 def _describe_coding(summary: ModelSummary) -> str:
@@ -83,5 +85,6 @@ def _describe_features(summary: ModelSummary) -> str:
     if recipe is not None and recipe["kind"] == "pyramid":
         return f"{summary.features:,}: spatial pyramids of {recipe['pyramid']['n_words']} visual words, from pictures"
     if names is None:
-        return f"{summary.features:,}, without names"
-    return f"{summary.features:,}: {list_names(names, 12)}"
+        return f"{summary.features:,}, without names{', standardized' if summary.standardized else ''}"
+    scaled = ", standardized" if summary.standardized else ""
+    return f"{summary.features:,}: {list_names(names, 12)}{scaled}"

@@ -40,6 +40,20 @@ def read_more_rows(
     return MoreRows(prepare_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
 
 
+def read_fresh_rows(
+    clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["optional", "no"], group: str | None
+) -> MoreRows:
+    """Read samples to recalibrate with; the groups that the model was fitted with are used if DATA has their column."""
+    usual = find_group_column(clf, None)
+    if group is None and usual is not None and labels != "no":
+        try:
+            return read_more_rows(clf, data, options, labels, usual)
+        except InputError as error:
+            if "of groups, and the model was fitted with groups" not in str(error):
+                raise
+    return read_more_rows(clf, data, options, labels, group)
+
+
 def open_with_groups(
     clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"],
     group: str | None,
@@ -50,7 +64,8 @@ def open_with_groups(
     try:
         return open_for_model(clf, data, replace(options, group=group), labels)
     except ReadError as error:
-        if group is not None and f"{group!r}, which --group names" in str(error):
+        usual = find_group_column(clf, None)
+        if group is not None and group == usual and f"{group!r}, which --group names" in str(error):
             raise InputError(
                 f"{data} has no column {group!r} of groups, and the model was fitted with groups: add the column."
             ) from None

@@ -83,8 +83,10 @@ def predict(
 
     Columns of the output: row (from 0), label (a class, or "unknown"), unknown_score (the larger, the less like a known
     class), candidate (the best class, even if it is rejected) and verdict (recognized or rejected); imputed (the share
-    of missing values, which were filled in) if the model was fitted with --impute. The suffix of -o chooses the format:
-    .csv, .jsonl or .parquet. A file is written completely or not at all.
+    of missing values, which were filled in) if the model was fitted with --impute; with --coverage prediction_set, the
+    classes that cannot be excluded, with a bar (|) between them (made class by class and not by the threshold, so that
+    the label may be missing in it); with --fdr p_value. The suffix of -o chooses the format: .csv, .jsonl or .parquet.
+    A file is written completely or not at all.
 
     A table may be in parts: DATA is then a folder of .parquet, .csv or .tsv files (also with .gz), or a pattern in
     quotes, and -o a folder that gets a Parquet file for each part. If the command is interrupted, the same command
@@ -142,7 +144,9 @@ def predict(
     set_threads(clf, jobs)
     set_device(clf, device)
     if coverage is not None:
-        _check_coverage(clf, model, coverage)
+        _check_coverage(clf, model, coverage, quiet)
+    if fdr is not None and not quiet:
+        _describe_fdr(clf, fdr)
     with convert_errors(), nullcontext() if fdr is None else show_warnings(not quiet):
         source = open_for_model(clf, data, options)
         # On a terminal the decisions themselves show the progress.
@@ -155,7 +159,7 @@ def predict(
         )
 
 
-def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float) -> None:
+def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float, quiet: bool) -> None:
     """Raise if a model has no prediction sets; say on standard error what they promise."""
     import numpy as np
 
@@ -164,10 +168,25 @@ def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float) -> Non
 
     if not isinstance(clf, SROSRClassifier):
         raise InputError(f"--coverage: {method_name(clf)} has no prediction sets; use calibrated, paper or matched.")
-    with name_errors(f"--coverage: {model}"):
+    if any("|" in str(label) for label in clf.classes_.tolist()):
+        raise InputError(
+            f"--coverage: a class of {model} has a bar in its name, which stands between the classes of a set."
+        )
+    with name_errors("--coverage"):
         nothing = name_columns(np.zeros((1, clf.n_features_in_)), getattr(clf, "feature_names_in_", None))
-        told = clf.prediction_set(nothing, coverage)
-    err().print(f"Prediction sets: coverage {coverage:g} {told.guarantee}.")
+        sets = clf.prediction_set(nothing, coverage)
+    if not quiet:
+        err().print(f"Prediction sets: coverage {coverage:g} {sets.guarantee}.")
+
+
+def _describe_fdr(clf: OpenSetClassifier, fdr: float) -> None:
+    """Say on standard error what a false discovery rate rests on."""
+    split = clf._get_calibration()
+    exact = split.exact and split.groups is None
+    err().print(
+        f"False discovery rate {fdr:g}: {'guaranteed' if exact else 'approximate'}, "
+        f"from {len(split):,} {split.source}; the smallest p-value is {1 / (1 + split.compute_weights().sum()):.2g}."
+    )
 
 
 def _find_parts(data: str, model: Path) -> list[str]:

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import device_option, json_option, show_warnings
+from .console import device_option, format_percent, json_option, out, show_warnings
 from .decision_output import set_device
 from .errors import InputError, convert_errors, name_errors
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
-from .more_samples import read_more_rows
+from .more_samples import read_fresh_rows
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from ..tables import ReadOptions
+
+#: By so much fewer simulated unknowns may be rejected before there is a note.
+WORSE = 0.1
 
 
 @click.command()
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
     "--shift", is_flag=True,
     help="DATA has new samples that nobody has sorted: held-out samples count by how likely they are among them.",
 )  # fmt: skip
-@click.option("--group", metavar="COLUMN", help="The column of the groups of DATA.")
+@click.option(
+    "--group", metavar="COLUMN",
+    help="The column of the groups of DATA.  [the one that the model was fitted with, if DATA has it]",
+)  # fmt: skip
 @data_options(model=True)
 @output_option
 @device_option()
@@ -50,6 +56,8 @@ def recalibrate(
       srosr recalibrate model.srosr fresh.csv -o new-camera.srosr
       srosr recalibrate model.srosr this-week.csv --shift
     """
+    from ..inspection import summarize_model
+
     if output is not None:
         check_model_path(output, data)
     if shift and (options.label is not None or options.labels_file is not None or group is not None):
@@ -57,8 +65,22 @@ def recalibrate(
     clf = load_srosr_classifier(model, "recalibrate")
     set_device(clf, device)
     with convert_errors():
-        rows = read_more_rows(clf, data, options, "no" if shift else "optional", group)
+        rows = read_fresh_rows(clf, data, options, "no" if shift else "optional", group)
+    before = summarize_model(clf).held_out.simulated_unknowns_rejected
     with show_warnings(), name_errors(data):
         groups = None if shift else rows.groups
         clf.recalibrate(rows.X, rows.labels, weights="shift" if shift else None, groups=groups)
+    if not as_json:
+        _compare_rejections(before, summarize_model(clf).held_out.simulated_unknowns_rejected, len(rows.X))
     save_changed_model(clf, model, output, as_json)
+
+
+def _compare_rejections(before: float | None, after: float | None, n: int) -> None:
+    """Print a note if far fewer simulated unknowns are rejected than before."""
+    if before is not None and after is not None and after < before - WORSE:
+        out().print(
+            f"Note: Of the simulated unknowns {format_percent(after)} are rejected, and {format_percent(before)} were "
+            f"before: some of the {n:,} samples score as high as unknown ones. More fresh samples make the threshold "
+            "surer; srosr update teaches the model what they look like.",
+            style="yellow",
+        )

@@ -34,6 +34,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from .._support.array_types import Array, IntArray
+from .._support.threads import one_blas_thread
 
 #: Numbers of eigenvectors that are tried.
 N_EIGENVECTORS = (3, 4, 6, 8, 12, 16, 24, 32, 48)
@@ -65,16 +66,18 @@ def find_groups(affinities: Sequence[sparse.csr_array], min_size: int, rng: np.r
 
 def embed(affinity: sparse.csr_array, m: int, rng: np.random.RandomState) -> Array:
     """Return the eigenvectors of the ``m`` largest eigenvalues of the normalized affinity, the largest first."""
+    from scipy.sparse.linalg import eigsh
+
     n = affinity.shape[0]
     factors = 1.0 / np.sqrt(_sum_rows(affinity) + 1e-9)
     normalized = sparse.diags_array(factors) @ affinity @ sparse.diags_array(factors)
-    if n <= _DENSE:
-        vectors = linalg.eigh(normalized.toarray(), subset_by_index=(n - m, n - 1))[1]
-        return np.asarray(vectors[:, ::-1], dtype=np.float64)
-    from scipy.sparse.linalg import eigsh
-
-    values, vectors = eigsh(normalized, m, which="LA", v0=rng.uniform(0.5, 1.5, n), ncv=min(n, 4 * m))
-    return np.asarray(vectors[:, np.argsort(-values)], dtype=np.float64)
+    # Where eigenvalues are equal, last bits decide which vectors span their space: one thread, whatever the machine.
+    with one_blas_thread():
+        if n <= _DENSE:
+            vectors = linalg.eigh(normalized.toarray(), subset_by_index=(n - m, n - 1))[1]
+            return np.asarray(vectors[:, ::-1], dtype=np.float64)
+        values, vectors = eigsh(normalized, m, which="LA", v0=rng.uniform(0.5, 1.5, n), ncv=min(n, 4 * m))
+        return np.asarray(vectors[:, np.argsort(-values)], dtype=np.float64)
 
 
 def _run_hdbscan(vectors: Array, min_size: int) -> IntArray:
@@ -116,23 +119,31 @@ def _merge_groups(affinity: sparse.csr_array, labels: IntArray) -> IntArray:
     """Merge the two groups whose union increases the scaled modularity most, until no union does."""
     if labels.max() < 1:
         return labels
-    between, sums = _sum_groups(affinity, labels)
-    total = float(affinity.sum())
-    target = np.arange(len(sums))
-    names = np.arange(len(sums))  # of the groups that are left
-    while len(sums) > 1:
-        within, squares = np.trace(between), sums @ sums
-        after = _scale_modularity(within + 2.0 * between, squares + 2.0 * np.outer(sums, sums), total)
-        np.fill_diagonal(after, -np.inf)
-        i, j = sorted(int(place) for place in np.unravel_index(int(after.argmax()), after.shape))
-        if after[i, j] <= _scale_modularity(within, squares, total):
+    groups = _indicate_groups(labels)
+    between, sums = sparse.coo_array(groups.T @ (affinity @ groups)), np.asarray(groups.T @ _sum_rows(affinity)).ravel()
+    total, target, n = float(affinity.sum()), np.arange(len(sums)), len(sums)
+    # Pairs of groups with affinity between them; the union of others never increases the modularity.
+    upper = between.row < between.col
+    low, high, linked = between.row[upper].astype(np.int64), between.col[upper].astype(np.int64), between.data[upper]
+    within, squares = float(between.data[between.row == between.col].sum()), float(sums @ sums)
+    while len(linked):
+        after = _scale_modularity(within + 2.0 * linked, squares + 2.0 * sums[low] * sums[high], total)
+        if after.max() <= _scale_modularity(within, squares, total):
             break
-        between[i] += between[j]
-        between[:, i] += between[:, j]
+        equal = np.flatnonzero(after == after.max())
+        best = int(equal[np.argmin(low[equal] * n + high[equal])])
+        i, j = int(low[best]), int(high[best])
+        within, squares = within + 2.0 * linked[best], squares + 2.0 * sums[i] * sums[j]
         sums[i] += sums[j]
-        target[target == names[j]] = names[i]
-        left = np.arange(len(sums)) != j
-        between, sums, names = between[np.ix_(left, left)], sums[left], names[left]
+        target[target == j] = i
+        touched = (low == i) | (high == i) | (low == j) | (high == j)
+        other = np.where((low[touched] == i) | (low[touched] == j), high[touched], low[touched])
+        joined = np.bincount(other, weights=linked[touched], minlength=n)
+        joined[[i, j]] = 0.0
+        others = np.flatnonzero(joined)
+        low = np.concatenate([low[~touched], np.minimum(others, i)])
+        high = np.concatenate([high[~touched], np.maximum(others, i)])
+        linked = np.concatenate([linked[~touched], joined[others]])
     merged = np.unique(target, return_inverse=True)[1]
     return np.where(labels >= 0, merged[np.maximum(labels, 0)], NOISE)
 
@@ -142,11 +153,14 @@ def _join_noise(affinity: sparse.csr_array, labels: IntArray) -> IntArray:
     labels = labels.copy()
     sums = np.maximum(_sum_rows(affinity), np.finfo(np.float64).tiny)
     for _ in range(_ROUNDS if (labels >= 0).any() else 0):
-        toward = (affinity @ _indicate_groups(labels)).toarray()
-        joins = (labels < 0) & (toward.max(axis=1) > JOINING_SHARE * sums)
+        noise = np.flatnonzero(labels < 0)
+        if not len(noise):
+            break
+        toward = sparse.csr_array(affinity[noise] @ _indicate_groups(labels))
+        joins = toward.max(axis=1).toarray().ravel() > JOINING_SHARE * sums[noise]
         if not joins.any():
             break
-        labels[joins] = toward.argmax(axis=1)[joins]
+        labels[noise[joins]] = np.asarray(toward[joins].argmax(axis=1)).ravel()
     return labels
 
 

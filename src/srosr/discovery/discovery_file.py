@@ -18,7 +18,7 @@ from .sample_fingerprint import SampleFingerprint
 
 FORMAT, VERSION = "srosr discovery", 1
 # Rows of the data in a valid file: more would not fit into memory when it is read.
-_MOST_ROWS = 10**9
+_MOST_ROWS = 10**8
 
 
 class DiscoveryFileError(ValueError):
@@ -53,10 +53,12 @@ def read_discovery(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise DiscoveryFileError(f"{name} is not a discovery file: it is not JSON.") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise DiscoveryFileError(f"{name} is not a discovery file: srosr discover -o writes one.")
-    if found.get("version") != VERSION:
+    if type(found.get("version")) is not int or found["version"] != VERSION:
         raise DiscoveryFileError(f"{name} is a discovery file of another version of srosr: run srosr discover again.")
     try:
         return _restore(found)
+    except MemoryError:
+        raise DiscoveryFileError(f"{name} has more rows than there is memory for: is it one that you wrote?") from None
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise DiscoveryFileError(f"{name} is a damaged discovery file: {what}.") from None

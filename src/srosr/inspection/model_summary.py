@@ -68,6 +68,10 @@ class ModelSummary:
     recalibration: dict[str, Any] | None = None
     #: Number of groups that the training samples came in.
     groups: int | None = None
+    #: Whether the threshold is chosen by a target rate of false rejection.
+    by_target: bool = True
+    #: Whether the columns of tables are standardized.
+    standardized: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
@@ -112,6 +116,8 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
         held_out=_summarize_held_out(clf),
         guarantees=_describe_guarantees(clf),
         recalibration=getattr(clf, "_recalibration", None),
+        by_target=clf.threshold_info_.kind in ("target", "conformal"),
+        standardized=recipe is not None and recipe.center is not None,
         groups=None if getattr(clf, "_row_groups", None) is None else len(np.unique(clf._row_groups)),  # type: ignore[attr-defined]
     )
 
@@ -119,8 +125,8 @@ def summarize_model(clf: OpenSetClassifier) -> ModelSummary:
 def _describe_guarantees(clf: OpenSetClassifier) -> dict[str, Any] | None:
     if not len(clf._held_out_scores().scores) and clf._calibration_split() is None:
         return None
-    told = clf.guarantees()
-    return told.to_dict() | {"by_class": told.by_class}
+    found = clf.guarantees()
+    return found.to_dict() | {"by_class": found.by_class}
 
 
 def format_threshold(thresholds: Sequence[float]) -> str:

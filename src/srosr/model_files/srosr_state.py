@@ -48,6 +48,8 @@ _SAMPLERS = (
     "RandomAtoms",
     "SelectAtoms",
 )
+# No model has so many samples or groups.
+_MOST = 2**48
 # Labels that JSON can hold.
 _LABELS = (bool, int, float, str)
 _TAIL_NUMBERS = ("u", "sigma", "xi", "rho", "log_likelihood")
@@ -210,6 +212,7 @@ def restore(settings: dict[str, Any], arrays: dict[str, AnyArray]) -> SROSRClass
     shared.restore_decision(clf, np.asarray(dictionary.classes_), settings, arrays)
     clf.training_rows_ = arrays["training_rows"]
     clf._n_rows = shared.require_count(settings["n_rows"])
+    check(clf._n_rows < _MOST, "counts")
     clf.learned_atoms_ = bool(settings["learned_atoms"])
     clf._n_samples = _restore_n_samples(settings, clf._n_rows, dictionary)
     clf._class_sizes = _restore_class_sizes(arrays, clf._n_samples, dictionary)
@@ -293,19 +296,20 @@ def _restore_calibration_split(
         check(labels.shape == (n,) and bool(np.isin(labels, clf.classes_).all()), "calibration split")
         groups = clf._calibration_groups
         check(groups is None or (groups.shape == (n,) and groups.dtype == np.int64), "groups")
+        check(groups is None or bool((groups >= 0).all() and (groups < _MOST).all()), "groups")
     check(clf._recalibration is None or kind in (None, "features"), "recalibration")
 
 
-def _restore_recalibration(told: Any) -> dict[str, Any] | None:
+def _restore_recalibration(facts: Any) -> dict[str, Any] | None:
     """Return what is remembered of a recalibration, checked."""
-    if told is None:
+    if facts is None:
         return None
     flags = ("labeled", "exact", "fresh")
-    check(isinstance(told, dict) and set(told) <= {*flags, "effective"}, "recalibration")
-    check(all(type(told.get(name)) is bool for name in flags), "recalibration")
-    effective = told.get("effective", 1.0)
+    check(isinstance(facts, dict) and set(facts) <= {*flags, "effective"}, "recalibration")
+    check(all(type(facts.get(name)) is bool for name in flags), "recalibration")
+    effective = facts.get("effective", 1.0)
     check(isinstance(effective, float) and 0.0 <= effective < LARGEST, "recalibration")
-    return told
+    return facts
 
 
 def _restore_groups(clf: SROSRClassifier, arrays: dict[str, AnyArray]) -> None:

@@ -111,10 +111,12 @@ class MonitorDisplay(Display):
         ax.set_ylim(0, min(100.0, max(1.0, 1.15 * float(high.max()))))
 
     def _draw_capital(self, ax: Axes) -> None:
-        logs = [0.0, *(block.log_capital / math.log(10.0) for block in self.blocks)]
         limit = self.report.log10_alarm
-        ax.plot(self._edges, logs, color=KNOWN_COLOR, linewidth=1.8, label="capital, at the end of each block")
-        ax.axhline(limit, color=INK, linewidth=1.2, linestyle=_DASHES, label=f"alarm at {10**limit:,.4g}")
+        logs = [0.0, *(block.log_capital / math.log(10.0) for block in self.blocks)]
+        places, heights = self._list_capital(logs, limit)
+        ax.plot(places, heights, color=KNOWN_COLOR, linewidth=1.8, label="capital, at the end of each block")
+        value = f"{10**limit:,.4g}" if limit < 9 else f"10^{limit:.1f}"
+        ax.axhline(limit, color=INK, linewidth=1.2, linestyle=_DASHES, label=f"alarm at {value}")
         if self.report.alarms:
             samples = [alarm.sample for alarm in self.report.alarms]
             ax.plot(
@@ -124,6 +126,17 @@ class MonitorDisplay(Display):
         low, high = min(logs), max(*logs, limit)
         ax.set_ylim(low - 0.08 * (high - low), high + 0.12 * (high - low))
         _finish(ax, "capital bet against “no change”", "log₁₀ of the capital")
+
+    def _list_capital(self, logs: list[float], limit: float) -> tuple[Array, Array]:
+        """Return the points of the capital's line: ends of blocks, alarms, and 1 again where the watch began."""
+        points = [*zip(self._edges.tolist(), logs, strict=True)]
+        points += [(alarm.sample, limit) for alarm in self.report.alarms]
+        start = self.report.watch_start
+        if start > 0:
+            points = [point for point in points if point[0] != start]
+            points += [(start - 0.5, math.nan), (start, 0.0)]
+        places, heights = zip(*sorted(points, key=lambda point: point[0]), strict=True)
+        return np.array(places), np.array(heights)
 
     def _draw_mix(self, ax: Axes) -> None:
         counts = np.array([block.accepted for block in self.blocks], dtype=np.float64)

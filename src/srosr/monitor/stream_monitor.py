@@ -177,9 +177,11 @@ class Monitor:
         near = self._find_near(score, candidate)
         completed, i = [], 0
         while i < len(score):
-            if self._martingale.samples == self.horizon:
+            if self._martingale.samples == self.horizon and self.alarm is None:
                 self.restart()
-            n = min(self._history.room, self.horizon - self._martingale.samples)
+            # A watch with an alarm lasts until somebody restarts it: beyond its horizon samples are only counted.
+            left = self.horizon - self._martingale.samples
+            n = min(self._history.room, left or len(score))
             part = slice(i, i + n)
             self._bet(score[part])
             capital = self._martingale.log_capital
@@ -203,6 +205,9 @@ class Monitor:
     def _bet(self, score: Array) -> None:
         """Turn scores into p-values and bet on them; remember the first alarm of the watch."""
         u = 1.0 - self._random.random(len(score))
+        if self._martingale.samples == self.horizon:
+            self.samples += len(score)
+            return
         log_capital, change = self._martingale.bet(self._bag.rank(score, u))
         first, start = self.samples, self._watch_start
         self.samples += len(score)
@@ -410,7 +415,8 @@ class Monitor:
         monitor._watch, monitor._watch_start = saved.get_count(watch, "number"), saved.get_count(watch, "start")
         martingale = saved.restore_martingale(saved.get_part(state, "martingale"), monitor.horizon)
         history = saved.restore_history(saved.get_part(state, "history"), monitor.block, len(monitor._classes))
-        if monitor._watch < 1 or monitor._watch_start + martingale.samples != monitor.samples:
+        seen, bet = monitor.samples - monitor._watch_start, martingale.samples
+        if monitor._watch < 1 or seen < bet or (seen > bet and bet < monitor.horizon):
             raise saved.InvalidState("watch does not agree with samples")
         if history.current.end != monitor.samples or history.current.start != monitor._blocks * monitor.block:
             raise saved.InvalidState("history does not agree with samples")
@@ -418,6 +424,8 @@ class Monitor:
         monitor._bag = RankBag(saved.get_scores(state, "bag", n_bag))
         monitor._martingale, monitor._history = martingale, history
         monitor._alarms = saved.restore_alarms(state, monitor._watch, monitor.samples)
+        if seen > bet and monitor.alarm is None:
+            raise saved.InvalidState("watch goes on beyond its horizon without an alarm")
         # Each sample takes one random number.
         monitor._random.bit_generator.advance(monitor.samples)  # type: ignore[attr-defined]
         return monitor
@@ -425,7 +433,10 @@ class Monitor:
 
 def _check_model(model: Any) -> None:
     if not isinstance(model, OpenSetClassifier):
-        raise ValueError(f"model must be a fitted open set classifier of srosr, got {type(model).__name__}.")
+        hint = ""
+        if hasattr(model, "steps"):
+            hint = "; give its last step, pipeline[-1], and record what pipeline.decide returns"
+        raise ValueError(f"model must be a fitted open set classifier of srosr, got {type(model).__name__}{hint}.")
     check_is_fitted(model, "classes_")
 
 

@@ -60,6 +60,21 @@ class SampleGroups:
                     drawn.append(self.members[g])
             yield np.sort(np.concatenate(drawn)) if drawn else np.empty(0, np.int64)
 
+    def draw_share(self, share: float, rng: Any, *, may_empty_classes: bool = False) -> IntArray:
+        """Return the samples of a share of the groups, sorted: at least one group, all equally likely.
+
+        Groups are passed over only where a class would lose its last sample, unless that may be.
+        """
+        held = np.zeros(len(self.sizes), np.int64)
+        drawn: list[IntArray] = []
+        wanted = max(round(share * len(self.members)), 1)
+        for g in rng.permutation(len(self.members)):
+            classes, n = self.counts[g]
+            if len(drawn) < wanted and (may_empty_classes or (held[classes] + n < self.sizes[classes]).all()):
+                held[classes] += n
+                drawn.append(self.members[g])
+        return np.sort(np.concatenate(drawn)) if drawn else np.empty(0, np.int64)
+
     def draw_folds(self, rng: Any, n_folds: int) -> Iterator[IntArray]:
         """Yield folds that hold every group out once that can be, spread evenly over the classes."""
         loads = np.zeros((n_folds, len(self.sizes)), np.int64)
@@ -115,18 +130,27 @@ def extend_groups(groups: Any, names: AnyArray, n: int) -> tuple[IntArray, AnyAr
     if (named.dtype.kind == "U") != (names.dtype.kind == "U"):
         kind = "text" if names.dtype.kind == "U" else "numbers"
         raise ValueError(f"groups must be {kind}, as those of the training samples are.")
-    joined = np.concatenate([names, np.setdiff1d(named, names)])
-    place = {name: i for i, name in enumerate(joined.tolist())}
+    place = {name: i for i, name in enumerate(names.tolist())}
+    for name in named.tolist():
+        place.setdefault(name, len(place))
+    joined = np.array(list(place))
+    if joined.tolist() != list(place):
+        raise ValueError("groups: numbers as large as these cannot be held together with those before; use text.")
     return np.array([place[name] for name in named.tolist()], dtype=np.int64), joined
 
 
 def check_group_names(groups: Any, n: int) -> AnyArray:
     """Return the group of each of n samples as an array of numbers or text, or raise a ValueError."""
-    named = np.asarray(groups)
+    try:
+        named = np.asarray(groups)
+    except ValueError:
+        raise ValueError(f"groups must have one value for each of the {n} samples, got lists in it.") from None
     if named.ndim != 1 or len(named) != n:
         raise ValueError(f"groups must have one value for each of the {n} samples, got shape {named.shape}.")
     if named.dtype.kind not in "biufUO":
         raise ValueError(f"groups holds values of type {named.dtype}; use numbers or text.")
-    if any(value is None or value != value for value in named.tolist()):
+    from pandas import isna
+
+    if bool(np.any(isna(named))):
         raise ValueError("groups must not have missing values: every sample belongs to a group.")
     return np.array([str(value) for value in named.tolist()]) if named.dtype.kind == "O" else named

@@ -137,17 +137,24 @@ def rotate_classes(n_classes: int, size: int, n: int, rng: Any) -> Iterator[IntA
 
 
 def split_off_calibration(
-    y: AnyArray, usable: AnyArray, share: float, rng: Any, groups: IntArray | None = None
+    y: AnyArray,
+    usable: AnyArray,
+    share: float,
+    rng: Any,
+    groups: IntArray | None = None,
+    *,
+    may_empty_classes: bool = False,
 ) -> tuple[IntArray, IntArray]:
     """Return the rows of the dictionary, and those of the calibration split: of each class the share.
 
     The split has at least one sample of every class with two, since the guarantee covers all classes, and never the
     last one. Samples that are not ``usable``, those of length zero, stay in the dictionary. With ``groups`` (numbers)
-    it has whole groups.
+    it has that share of the groups, all equally likely; ``may_empty_classes`` says that the classes have other samples.
     """
     if groups is not None:
         class_of = np.unique(y, return_inverse=True)[1].reshape(-1)
-        (rows,) = SampleGroups(groups, class_of).draw_splits(1, share, rng)
+        numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        rows = SampleGroups(numbers, class_of).draw_share(share, rng, may_empty_classes=may_empty_classes)
         rows = rows[usable[rows]]
         return np.setdiff1d(np.arange(len(y)), rows), rows
     drawn: list[IntArray] = []

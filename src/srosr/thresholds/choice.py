@@ -142,7 +142,9 @@ def _choose_from_split(
         return count_units(split, rows)
 
     chosen = _choose_by_target(find, split.candidate, n_classes, target, per_class, source, count)
-    return replace(chosen, kind="conformal") if split.exact else chosen
+    # Groups differ in how often they have a candidate, so that thresholds by candidate do not keep the rate exactly.
+    exact = split.exact and not (per_class and split.groups is not None)
+    return replace(chosen, kind="conformal") if exact else chosen
 
 
 def use_fixed_threshold(threshold: float, n_classes: int, lowest: float, highest: float) -> Threshold:

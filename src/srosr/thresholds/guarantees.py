@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
-from .._support.messages import count_of
+from .._support.messages import count_of, list_names
 from .._support.unknown_label import format_label
 from .p_values import CalibrationSplit, count_needed, count_units, find_own_classes
 
@@ -61,10 +61,13 @@ class Guarantees:
     @property
     def overall(self) -> str:
         """For which samples the rate holds over all classes."""
-        word = "guaranteed" if self.exact and self.total >= self.needed else "approximate"
+        covered = self.fresh or bool((self.counts > 0).all())
+        word = "guaranteed" if self.exact and self.total >= self.needed and covered else "approximate"
         if self.total < self.needed:
             return f"{word}: {count_of(self.total, self.unit)} of the {self.needed} that a rate of {self.rate:g} takes"
         where = "new samples like these" if self.fresh else "new samples of the known classes in their proportions"
+        if not covered:
+            where = f"{int((self.counts > 0).sum())} of {len(self.counts)} classes, which have calibration samples"
         if self.unit == "group":
             where = "samples of a new group, each group counting the same"
         n = count_of(self.total, "group") + ": " if self.unit == "group" else f"{self.total:,} "
@@ -76,19 +79,27 @@ class Guarantees:
         word, n, n_own = "guaranteed" if self.exact else "approximate", len(self.classes), int(self.own.sum())
         if n_own == n:
             return f"{word} for each of the {n} classes"
-        rest = self.describe_class(int(np.flatnonzero(~self.own)[0]))
-        if n_own == 0:
-            return rest
-        return f"{word} for {count_of(n_own, 'class', 'classes')} one by one; for the others {rest}"
+        empty, few = np.flatnonzero(self.counts == 0), np.flatnonzero(~self.own & (self.counts > 0))
+        parts = [f"{word} for {count_of(n_own, 'class', 'classes')} one by one"] if n_own else []
+        if not self.labeled:
+            return self.describe_class(0)
+        if len(few):
+            named = f"for {list_names(map(format_label, self.classes[few]), 6)} " if n_own else ""
+            parts.append(named + self.describe_class(int(few[0])))
+        if len(empty):
+            parts.append(f"not known for {list_names(map(format_label, self.classes[empty]), 6)}, without any sample")
+        return "; ".join(parts)
 
     def describe_class(self, number: int) -> str:
         """Return for which samples the rate holds where a sample is compared with its own class."""
         n, word = int(self.counts[number]), "guaranteed" if self.exact else "approximate"
         if not self.labeled:
             return "not known: the calibration samples have no labels"
+        if n == 0:
+            return "not known: no calibration sample is of this class; it is compared with those of other classes"
         if self.own[number]:
             return f"{word} for the class alone, from {count_of(n, self.unit)}"
-        n_rest = int((~self.own).sum())
+        n_rest = int((~self.own & (self.counts > 0)).sum())
         if self.rest < self.needed:
             return (
                 f"approximate: {count_of(self.rest, self.unit)} of the {self.needed} it takes; all classes are pooled"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from .._support.messages import count_of
 class PredictionSets:
     """For each sample the classes that cannot be excluded, see :meth:`srosr.SROSRClassifier.prediction_set`.
 
-    It is a sequence: item i is the array of classes of sample i, the most likely first. It prints as a summary.
+    It is a sequence: item i is the array of classes of sample i, the most likely first; a slice is a part of the sets.
+    It prints as a summary.
 
     Attributes
     ----------
@@ -38,7 +40,9 @@ class PredictionSets:
     def __len__(self) -> int:
         return len(self.contains)
 
-    def __getitem__(self, sample: int) -> AnyArray:
+    def __getitem__(self, sample: Any) -> Any:
+        if not isinstance(sample, (int, np.integer)):  # some of the samples
+            return replace(self, contains=self.contains[sample], p_values=self.p_values[sample])
         inside = np.flatnonzero(self.contains[sample])
         return self.classes[inside[np.argsort(-self.p_values[sample, inside], kind="stable")]]
 
