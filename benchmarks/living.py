@@ -3,7 +3,8 @@
 Three tables on the trials of :mod:`benchmarks.trials`:
 
 - *update*: a model is fitted to nine tenths of the training samples and learns the last tenth by ``update``; another is
-  fitted to all of them. How much faster the update is, how often the two answer the same, and how well each does.
+  fitted to all of them. How much faster the update is, how often the two answer the same (and how often two fits with
+  different seeds do), and how well each does.
 - *recalibrate*: the same for a hundred fresh known samples by which the threshold is set anew.
 - *domain*: known samples rejected at the target of 0.05 before and after ``recalibrate`` with a hundred fresh known
   samples of the test side, on the others. On the standard split of USPS the test side is harder than the training side.
@@ -52,6 +53,8 @@ def measure(name: str, seed: int) -> Record:
         refit, out["refit_seconds"] = _time(lambda: SROSRClassifier(random_state=seed, n_jobs=1).fit(trial.X, trial.y))
         updated, out["update_seconds"] = _time(lambda: copy.copy(clf).update(trial.X[new], trial.y[new]))
         out |= _compare(trial, clf, updated, refit) | _recalibrate(trial, refit, rng)
+        another = SROSRClassifier(random_state=seed + 1000, n_jobs=1).fit(trial.X, trial.y)
+        out["same_label_seeds"] = float(np.mean(another.predict(trial.X_test) == refit.predict(trial.X_test)))
     return out
 
 
@@ -113,15 +116,15 @@ def main(sets: str, trials: int) -> None:
 
 def _show_updates(out: Console, records: dict[str, list[Record]]) -> None:
     table = report.new_table(
-        out, "set", "refit s", "update s", "ratio", "same label", "AUROC before", "updated", "refit", "OSCR updated",
-        "refit", "known rejected", "refit",
+        out, "set", "refit s", "update s", "ratio", "same label", "two seeds", "AUROC before", "updated", "refit",
+        "OSCR updated", "refit", "known rejected", "refit",
     )  # fmt: skip
     for name, rows in records.items():
         if rows:
             seconds = [_mean(rows, key) for key in ("refit_seconds", "update_seconds")]
             keys = (
-                "same_label", "before_auroc", "updated_auroc", "refit_auroc", "updated_oscr", "refit_oscr",
-                "updated_rejected", "refit_rejected",
+                "same_label", "same_label_seeds", "before_auroc", "updated_auroc", "refit_auroc", "updated_oscr",
+                "refit_oscr", "updated_rejected", "refit_rejected",
             )  # fmt: skip
             ratio = f"{seconds[0] / seconds[1]:.1f}"
             table.add_row(name, *(f"{s:.3f}" for s in seconds), ratio, *(f"{_mean(rows, key):.4f}" for key in keys))

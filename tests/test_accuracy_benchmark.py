@@ -454,14 +454,18 @@ def test_a_method_that_fails_is_named_and_leaves_the_others_alone(toys, tmp_path
     assert [r["method"] for r in content["records"]] == ["svm"] and len(content["failed"]) == 1
 
 
-def test_coverage_measures_calibrated_alone(toys, tmp_path):
+def test_coverage_measures_calibrated_and_the_promises_of_a_split(toys, tmp_path):
     path = tmp_path / "c.json"
     result = run("--sets", "toy", "--coverage", "--trials", 4, "--json", path)
     content = json.loads(path.read_text())
-    assert {r["method"] for r in content["records"]} == {"calibrated"} and len(content["records"]) == 4
+    by_method = {name: [r for r in content["records"] if r["method"] == name] for name in ("calibrated", "split")}
+    assert [len(rows) for rows in by_method.values()] == [4, 4] and len(content["records"]) == 8
     (line,) = content["coverage"]
-    assert line["mean"] == pytest.approx(np.mean([r["false_rejection"] for r in content["records"]]))
+    assert line["mean"] == pytest.approx(np.mean([r["false_rejection"] for r in by_method["calibrated"]]))
     assert f"{line['mean']:.4f}" in result.stdout
+    (promises,) = content["promises"]
+    assert promises["covered"] == pytest.approx(np.mean([r["covered"] for r in by_method["split"]]))
+    assert f"{promises['covered']:.4f}" in result.stdout
 
 
 def test_the_papers_setting_prints_both_rules_and_their_difference(toys, tmp_path):
