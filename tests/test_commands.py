@@ -11,39 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_runs import QUICK, error_of, right, run
 from PIL import Image, ImageDraw
 from sklearn.datasets import load_digits, load_iris
 
 import srosr
-from srosr.cli.app import COMMANDS, main
-
-#: So few that a fit takes a second.
-QUICK = ("--seed", "0", "--jobs", "1")
-
-
-def run(*arguments, given=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=given)
-
-
-def right(*arguments, given=None):
-    """Run a command that must succeed; what it printed."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def error_of(*arguments, given=None):
-    """Run a command that must fail with one sentence, status 2 and no traceback; return the sentence."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit)
-    message = done.output.strip()
-    assert message.startswith("Error: ") or "Error: " in message
-    # click puts the usage before errors of its own.
-    text = message.split("Error: ", 1)[1]
-    assert "\n" not in text and text.endswith((".", "?")), text
-    return text
+from srosr.cli.app import COMMANDS
 
 
 def rows_of(path):

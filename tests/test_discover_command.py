@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_runs import error_of as error_of_command
+from command_runs import right
 from PIL import Image
 from sklearn.datasets import load_digits
 
 import srosr
-from srosr.cli.app import main
 
 UNKNOWN = (6, 7)
 
-
-def run(*arguments, given=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=given)
-
-
-def right(*arguments, given=None):
-    """Run a command that must succeed; return what it printed."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def error_of(*arguments, given=None):
-    """Run a command that must fail with one sentence and status 2; return the sentence."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.output
-    text = done.output.split("Error: ", 1)[1].strip()
-    assert "\n" not in text and text.endswith("."), text
-    return text
+#: Every sentence ends with a period here.
+error_of = partial(error_of_command, ends=".")
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,14 @@ import csv
 import json
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_runs import QUICK, right, run
+from command_runs import error_of as error_of_command
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as drawn_arrays
@@ -18,32 +20,13 @@ from sklearn.datasets import load_digits
 from sklearn.impute import KNNImputer, SimpleImputer
 
 import srosr
-from srosr.cli.app import main
 from srosr.exceptions import ModelFileError
 from srosr.model_files.file_format import ModelState, read_model, write_model
 from srosr.tables import FeatureRecipe, Imputer, ReadError, imputation, open_rows
 from srosr.tables.imputation import KINDS, MOST_DONORS, draw_rows
 
-QUICK = ("--seed", "0", "--jobs", "1")
-
-
-def run(*arguments, given=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=given)
-
-
-def right(*arguments, given=None):
-    done = run(*arguments, given=given)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def error_of(*arguments, given=None):
-    """Return the one sentence of a command that must fail with status 2."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.output
-    text = done.output.strip().split("Error: ", 1)[1]
-    assert "\n" not in text and text.endswith("."), text
-    return text
+#: Every sentence ends with a period here.
+error_of = partial(error_of_command, ends=".")
 
 
 def make_gaps(X, share, seed):

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from command_runs import QUICK, error_of, right, run
 from PIL import Image
 from sklearn.datasets import load_digits
 from test_command_line_page import as_pattern
-from test_commands import QUICK, error_of, right, rows_of, run
+from test_commands import rows_of
 
 import srosr
 

@@ -7,32 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_runs import error_of, right, run
 from sklearn.datasets import load_digits
 
 import srosr
-from srosr.cli.app import main
-
-
-def run(*arguments, given=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=given)
-
-
-def right(*arguments, given=None):
-    """Run a command that must succeed; what it printed."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def error_of(*arguments, given=None):
-    """Run a command that must fail with one sentence and status 2; return the sentence."""
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit)
-    text = done.output.strip().split("Error: ", 1)[1]
-    assert "\n" not in text and text.endswith((".", "?")), text
-    return text
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,14 +20,14 @@ from .input_data import (
     read_batches,
 )
 from .models import load_srosr_classifier, output_option, save_changed_model
-from .more_samples import MoreRows, find_group_column, open_with_groups
+from .more_samples import MissingGroups, MoreRows, find_group_column, open_with_groups, read_thumbnails
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
     from ..classifiers import OpenSetClassifier
     from ..discovery import Discovery
-    from ..tables import ReadOptions, RowSource
+    from ..tables import ReadOptions
 
 
 @click.command("add-class")
@@ -132,20 +131,8 @@ def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOpt
             hint = "give the folder of the class" if is_picture_data(data) else f"--ignore {source.label} uses all rows"
             raise InputError(f"{data} has no sample of the class {name} (it has {some}); {hint}.")
     groups = None if column is None else [rows.kept[column][i] for i in own]
-    pictures = _read_thumbnails(source, rows.numbers[own].tolist(), name)
+    pictures = read_thumbnails(source, rows.numbers[own].tolist(), f"{name}/")
     return MoreRows(prepare_features(clf, rows.X[own]), None, groups, pictures)
-
-
-def _read_thumbnails(source: RowSource, rows: Sequence[int], name: str) -> tuple[list[str], AnyArray] | None:
-    """Return names and thumbnails of pictures; None for rows of a table."""
-    import numpy as np
-
-    from ..tables import PictureSource, make_thumbnail, read_pictures
-
-    if not isinstance(source, PictureSource):
-        return None
-    _, small, _ = read_pictures([source.paths[i] for i in rows], make_thumbnail, skip_broken=False)
-    return [f"{name}/{source.names[i]}" for i in rows], np.stack(small)
 
 
 # -- from a discovery -------------------------------------------------------------------------------------
@@ -184,9 +171,7 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
     column = find_group_column(clf, None)
     try:
         source = open_with_groups(clf, data, options, "no", column)
-    except InputError as error:
-        if column is None or "of groups, and the model was fitted with groups" not in str(error):
-            raise
+    except MissingGroups:
         source, column = open_with_groups(clf, data, options, "no", None), None  # each sample is a group of its own
     hasher = SampleHasher(clf.n_features_in_)
     samples, numbers, groups = [], [], []
@@ -206,7 +191,7 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
     X = name_columns(np.concatenate(samples), getattr(clf, "feature_names_in_", None))
     if column is None and find_group_column(clf, None) is not None:
         groups = [f"row {number} of {found.name}" for number in numbers]
-    return MoreRows(X, None, groups or None, _read_thumbnails(source, numbers, name))
+    return MoreRows(X, None, groups or None, read_thumbnails(source, numbers, f"{name}/"))
 
 
 def _find_rows(found: Discovery, clf: OpenSetClassifier, chosen: DiscoveredRows) -> AnyArray:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .._support.messages import did_you_mean
 from .errors import InputError
-from .input_data import is_picture_data, open_for_model, prepare_features
+from .input_data import open_for_model, prepare_features
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
     from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions, Rows, RowSource
+    from ..tables import ReadOptions, RowSource
+
+
+class MissingGroups(InputError):
+    """DATA lacks the column of the groups that the model was fitted with."""
 
 
 class MoreRows(NamedTuple):
@@ -36,7 +42,7 @@ def read_more_rows(
     source = open_with_groups(clf, data, options, labels, group)
     rows = source.read()
     found = None if rows.labels is None or labels == "no" else _match_classes(clf, rows.labels, source.name)
-    pictures = _read_pictures(source, rows) if is_picture_data(data) and found is not None else None
+    pictures = None if found is None else read_thumbnails(source, rows.numbers.tolist())
     return MoreRows(prepare_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
 
 
@@ -46,11 +52,8 @@ def read_fresh_rows(
     """Read samples to recalibrate with; the groups that the model was fitted with are used if DATA has their column."""
     usual = find_group_column(clf, None)
     if group is None and usual is not None and labels != "no":
-        try:
+        with suppress(MissingGroups):
             return read_more_rows(clf, data, options, labels, usual)
-        except InputError as error:
-            if "of groups, and the model was fitted with groups" not in str(error):
-                raise
     return read_more_rows(clf, data, options, labels, group)
 
 
@@ -66,7 +69,7 @@ def open_with_groups(
     except ReadError as error:
         usual = find_group_column(clf, None)
         if group is not None and group == usual and f"{group!r}, which --group names" in str(error):
-            raise InputError(
+            raise MissingGroups(
                 f"{data} has no column {group!r} of groups, and the model was fitted with groups: add the column."
             ) from None
         raise
@@ -94,12 +97,13 @@ def _match_classes(clf: OpenSetClassifier, labels: AnyArray, name: str) -> AnyAr
     return clf.classes_[np.array([place[label] for label in labels.tolist()])]
 
 
-def _read_pictures(source: RowSource, rows: Rows) -> tuple[list[str], AnyArray]:
-    """Return the names and thumbnails of pictures."""
+def read_thumbnails(source: RowSource, rows: Sequence[int], folder: str = "") -> tuple[list[str], AnyArray] | None:
+    """Return names, within a folder, and thumbnails of pictures; None for rows of a table."""
     import numpy as np
 
     from ..tables import PictureSource, make_thumbnail, read_pictures
 
-    assert isinstance(source, PictureSource) and rows.labels is not None
-    _, small, _ = read_pictures([source.paths[i] for i in rows.numbers], make_thumbnail, skip_broken=False)
-    return [source.names[i] for i in rows.numbers], np.stack(small)
+    if not isinstance(source, PictureSource):
+        return None
+    _, small, _ = read_pictures([source.paths[i] for i in rows], make_thumbnail, skip_broken=False)
+    return [f"{folder}{source.names[i]}" for i in rows], np.stack(small)
