@@ -298,3 +298,18 @@ def test_groups_have_no_weights(model, shifted):
     fresh, fresh_y = divide(shifted)[0]
     with pytest.raises(ValueError, match="weights and groups exclude each other"):
         copy.copy(model).recalibrate(fresh, fresh_y, weights=np.ones(120), groups=np.arange(120))
+
+
+@pytest.mark.parametrize("fitted_with_groups", [True, False])
+def test_after_a_recalibration_by_groups_an_update_is_no_longer_exact(shifted, fitted_with_groups):
+    """The names of its groups are not kept, so that one of them may be among the new samples."""
+    (X, y), _ = shifted
+    groups = {"groups": np.arange(len(y)) // 10} if fitted_with_groups else {}
+    (fresh, fresh_y), (new, new_y) = divide(shifted)
+    clf = SROSRClassifier(n_repeats=3, random_state=0).fit(X, y, **groups)
+    clf.recalibrate(fresh, fresh_y, groups=np.arange(120) // 5)
+    assert clf.guarantees().exact
+    rows = np.flatnonzero(new_y == 1)[:20]
+    clf.update(new[rows], new_y[rows], **({"groups": np.arange(20)} if fitted_with_groups else {}))
+    assert len(clf._calibration_samples) == len(clf._calibration_groups) == 120
+    assert not clf.guarantees().exact and clf.threshold_info_.kind == "target"

@@ -287,20 +287,24 @@ class ChangingClassifier(DictionaryClassifier):
         """Return which new samples join the dictionary, and which the calibration split, if there is one."""
         if self._calibration_samples is None:
             return np.arange(len(X)), np.empty(0, np.int64)
+        if self._is_recalibrated_by_groups:  # of which the names are not kept: any of them may return
+            return np.arange(len(X)), np.empty(0, np.int64)
         rng, usable = check_random_state(self.random_state), np.asarray(X.any(axis=1))
-        if numbers is None or self._row_groups is None:
+        if numbers is None or self._row_groups is None or self._calibration_groups is None:
             return split_off_calibration(labels, usable, self.calibration_size, rng)
         # A group that the model has stays on its side, and only new ones are drawn.
-        atoms = np.unique(self._row_groups[self.training_rows_])
-        aside = np.setdiff1d(np.unique(self._row_groups), atoms)
         fresh = np.flatnonzero(~np.isin(numbers, self._row_groups))
-        split = np.flatnonzero(np.isin(numbers, aside) & usable)
+        split = np.flatnonzero(np.isin(numbers, self._calibration_groups) & usable)
         if len(fresh):
             _, drawn = split_off_calibration(
                 labels[fresh], usable[fresh], self.calibration_size, rng, numbers[fresh], may_empty_classes=True
             )
             split = np.union1d(split, fresh[drawn])
         return np.setdiff1d(np.arange(len(X)), split), split
+
+    @property
+    def _is_recalibrated_by_groups(self) -> bool:
+        return self._recalibration is not None and self._calibration_groups is not None
 
     def _append_rows(
         self, X: Array, labels: AnyArray, numbers: IntArray | None, names: AnyArray | None, rows: IntArray,
@@ -310,12 +314,10 @@ class ChangingClassifier(DictionaryClassifier):
         if self._calibration_samples is not None:
             self._calibration_samples = np.concatenate([self._calibration_samples, X[split]])
             self._calibration_labels = join_labels(self._calibration_labels, labels[split])
-            if self._calibration_groups is not None:
-                # Groups of a recalibration are numbered by themselves; samples without a group are one each.
-                last = int(self._calibration_groups.max(initial=-1)) + 1
-                own = np.arange(len(split)) if numbers is None else numbers[split]
-                shift = last if numbers is None or self._recalibration is not None else 0
-                self._calibration_groups = np.concatenate([self._calibration_groups, own + shift])
+            if self._recalibration is not None and self._is_recalibrated_by_groups:
+                self._recalibration = self._recalibration | {"exact": False}
+            elif self._calibration_groups is not None and numbers is not None:
+                self._calibration_groups = np.concatenate([self._calibration_groups, numbers[split]])
         if self._row_groups is not None and numbers is not None:
             self._row_groups, self._group_names = np.concatenate([self._row_groups, numbers]), names
         last = int(self.dictionary_.order.max()) + 1
