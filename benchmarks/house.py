@@ -47,6 +47,8 @@ ORDER = (
     "evaluation",
     "experiments",
     "reports",
+    # users: the shell and the network
+    "operations",
     "cli",
     "__main__",
 )

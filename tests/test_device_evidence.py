@@ -23,7 +23,6 @@ from srosr._support import devices as devices_module
 from srosr.classifiers import changing_classifier as changing_classifier_module
 from srosr.classifiers import dictionary_classifier as dictionary_classifier_module
 from srosr.classifiers import srosr_classifier as srosr_classifier_module
-from srosr.cli import input_data as input_data_module
 from srosr.cli.app import main
 from srosr.evidence import (
     CLASS_SCORES,
@@ -40,6 +39,7 @@ from srosr.evidence import class_subspaces as class_subspaces_module
 from srosr.evidence import landmark_scores as landmark_scores_module
 from srosr.evidence import landmark_view as landmark_view_module
 from srosr.exceptions import DeviceError, DeviceWarning
+from srosr.operations import model_input
 from srosr.rivals import NaiveRejection, RatioRejection, SCIRejection
 from srosr.scoring import draw_cross_splits, draw_folds
 
@@ -567,7 +567,7 @@ def test_commands_do_on_a_device_what_they_do_on_the_cpu(tables, monkeypatch, co
 def test_decisions_on_a_device_are_written_batch_by_batch(tables, monkeypatch):
     use_cpu_as_gpu(monkeypatch)
     run(tables, "predict", "model.srosr", "new.csv", "-o", "cpu.csv", "-q")
-    monkeypatch.setattr(input_data_module, "choose_batch_size", lambda clf: 32)
+    monkeypatch.setattr(model_input, "choose_batch_size", lambda clf: 32)
     run(tables, "predict", "model.srosr", "new.csv", "-o", "gpu.csv", "-q", "--device", "cuda", "--jobs", "2")
     right, found = pd.read_csv(tables / "cpu.csv"), pd.read_csv(tables / "gpu.csv")
     assert (right["label"] == found["label"]).all() and (right["row"] == found["row"]).all()

@@ -357,7 +357,7 @@ def test_numbers_that_overflow_are_an_error_that_names_the_file_and_the_row(argu
 
 
 def test_the_row_is_found_in_any_batch_and_where_rows_are_left_out(too_large, monkeypatch):
-    monkeypatch.setattr("srosr.cli.input_data.choose_batch_size", lambda clf: 7)
+    monkeypatch.setattr("srosr.operations.model_input.choose_batch_size", lambda clf: 7)
     table = pd.read_csv("parts/b.csv")
     table.iloc[[2, 15], 3] = np.nan
     write_table(table, too_large / "gaps.csv")

@@ -13,10 +13,10 @@ from worlds import World
 
 from srosr import SROSRClassifier
 from srosr._support.threads import ThreadPool, map_ahead, one_blas_thread
-from srosr.cli import input_data
 from srosr.cli.app import main
 from srosr.coding import sparse_encode
 from srosr.evidence import Evidence, map_blocks
+from srosr.operations import model_input
 from srosr.tables import ReadOptions, open_rows
 from srosr.tables.text_table import TextRows
 
@@ -149,7 +149,7 @@ def test_files_are_read_ahead_and_streams_are_not(tmp_path):
 @pytest.fixture
 def folder(tmp_path, clf, samples, monkeypatch):
     """Return a folder with a model and a table of six batches."""
-    monkeypatch.setattr(input_data, "choose_batch_size", lambda clf: 137)
+    monkeypatch.setattr(model_input, "choose_batch_size", lambda clf: 137)
     clf.save(tmp_path / "model.srosr")
     names = [f"f{j}" for j in range(samples.shape[1])]
     pd.DataFrame(samples[:800], columns=names).to_csv(tmp_path / "rows.csv", index=False)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from .._support.messages import join_names
-from .console import device_option, json_option, show_warnings
-from .decision_output import set_device
-from .errors import InputError, convert_errors, name_errors
-from .input_data import (
-    data_options,
+from ..operations import (
+    InputError,
+    MissingGroups,
+    MoreRows,
+    convert_errors,
+    convert_label,
+    find_group_column,
     is_picture_data,
     name_columns,
+    name_errors,
+    open_with_groups,
     prepare_features,
     read_batches,
+    read_thumbnails,
+    set_device,
 )
+from .console import device_option, json_option, show_warnings
+from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
-from .more_samples import MissingGroups, MoreRows, find_group_column, open_with_groups, read_thumbnails
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
@@ -89,31 +95,13 @@ def add_class(
             new = _read_samples(clf, data, name, options)
         else:
             new = _read_group(clf, data, name, options, DiscoveredRows(discovery, groups, without))
-    label = _convert_label(name, clf, model)
+    label = convert_label(name, clf, model)
     recipe = clf.feature_recipe_
     with show_warnings(), name_errors(data):
         clf.add_class(new.X, label, recalibrate="all" if recalibrate else "new", groups=new.groups)
     if recipe is not None and new.pictures is not None:
         clf.feature_recipe_ = recipe.add_pictures(*new.pictures)
     save_changed_model(clf, model, output, as_json)
-
-
-def _convert_label(name: str, clf: OpenSetClassifier, model: Path) -> Any:
-    """Return the new label in the type of the others."""
-    from .._support.unknown_label import is_text
-
-    kind = clf.classes_.dtype.kind
-    if is_text(clf.classes_):
-        return name
-    whole = re.fullmatch(r"-?[0-9]{1,18}", name, re.ASCII) is not None
-    if kind in "iu" and not whole:
-        raise InputError(f"--name {name}: the classes of {model} are whole numbers, so the new one must be one.")
-    if kind == "b":
-        raise InputError(f"--name {name}: the classes of {model} are true and false; there is no third.")
-    try:
-        return int(name) if whole and kind != "f" else float(name)
-    except ValueError:
-        raise InputError(f"--name {name}: the classes of {model} are numbers, so the new one must be one.") from None
 
 
 def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOptions) -> MoreRows:

@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..exceptions import DeviceError
+from ..operations import InputError, escape_unprintable
 
 #: Commands in the order of their use, with their lines in the list of commands. Each is a function in a module of its
 #: name, with underscores for hyphens.
@@ -37,6 +38,15 @@ COMMANDS = {
     "reproduce": "run the paper's experiments, or your own",
     "completion": "print a script for completion in the shell",
 }
+
+
+class CommandError(click.ClickException):
+    """A command cannot do what it was asked to: one sentence says why, the exit status is 2."""
+
+    exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escape_unprintable(message))
 
 
 class _Commands(click.Group):
@@ -66,14 +76,12 @@ class _Commands(click.Group):
 
             silence_stdout()
             return None
+        except InputError as error:
+            raise CommandError(error.message) from None
         except DeviceError as error:  # it was there when the command began
-            from .errors import InputError
-
-            raise InputError(str(error)) from None
+            raise CommandError(str(error)) from None
         except OSError as error:  # of standard output, for example, if the disk is full
-            from .errors import InputError
-
-            raise InputError(f"{error.filename or 'standard output'}: {error.strerror or error}.") from None
+            raise CommandError(f"{error.filename or 'standard output'}: {error.strerror or error}.") from None
         finally:
             if old_handler is not None:
                 signal.signal(signal.SIGTERM, old_handler)

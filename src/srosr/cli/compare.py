@@ -17,9 +17,9 @@ import click
 from .._support.atomic_files import write_atomically
 from .._support.messages import choose_from, count_of, join_names
 from .._support.number_format import format_number, format_seconds
+from ..operations import InputError, convert_errors
 from .comparison_data import read_comparison_data
 from .console import err, jobs_option, json_option, out, print_json, quiet_option, seed_option
-from .errors import InputError, convert_errors
 from .input_data import FeatureOptions, data_options, feature_options
 from .trial_progress import prepare_folder, stop, trial_progress
 

@@ -7,18 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._support.messages import count_of
+from ..operations import InputError, check_options, format_notes, is_picture_data
 from .console import progress
-from .errors import InputError
-from .input_data import (
-    SMALL_PICTURE,
-    USUAL_SHAPE,
-    FeatureOptions,
-    check_options,
-    choose_shape,
-    compute_column_scale,
-    format_notes,
-    is_picture_data,
-)
+from .input_data import SMALL_PICTURE, USUAL_SHAPE, FeatureOptions, choose_shape, compute_column_scale
 
 if TYPE_CHECKING:
     from ..datasets import Dataset

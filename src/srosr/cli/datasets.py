@@ -9,8 +9,8 @@ import click
 
 from .._support.atomic_files import make_folder, write_atomically
 from .._support.messages import choose_from, count_of, list_names
+from ..operations import InputError, convert_errors
 from .console import err, json_option, out, print_facts, print_json
-from .errors import InputError, convert_errors
 from .output_paths import check_output_path
 
 if TYPE_CHECKING:

@@ -8,11 +8,18 @@ from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from .errors import InputError, check_device_option, end_sentence
-from .input_data import get_imputer, prepare_features, read_batches
+from ..operations import (
+    decide_rows,
+    find_error,
+    get_imputer,
+    list_sets,
+    make_sample_error,
+    measure_gaps,
+    prepare_features,
+    read_batches,
+)
 
 if TYPE_CHECKING:
-    from .._support.array_types import Array
     from ..classifiers import Decisions, OpenSetClassifier
     from ..tables import Rows, RowSource
 
@@ -99,66 +106,5 @@ def _decide_together(
     try:
         decisions = clf.decide(X, fdr=fdr)
     except ValueError as error:
-        raise make_sample_error(source, int(rows.numbers[_find_error(clf, X)]), error) from None
+        raise make_sample_error(source.name, int(rows.numbers[find_error(clf, X)]), error) from None
     yield rows, decisions, 1.0
-
-
-def list_sets(clf: OpenSetClassifier, rows: Rows, coverage: float) -> list[str]:
-    """Return the prediction set of each row as text, with a bar between classes."""
-    from .._support.unknown_label import format_label
-
-    sets = clf.prediction_set(prepare_features(clf, rows.X), coverage)  # type: ignore[attr-defined]
-    return ["|".join(format_label(label) for label in classes.tolist()) for classes in sets]
-
-
-def measure_gaps(X: Array) -> Array:
-    """Return the share of the values of each row that is missing."""
-    from numpy import isnan
-
-    return isnan(X).mean(axis=1)
-
-
-def decide_rows(clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any) -> Decisions:
-    """Return the decisions on a batch; an error of a sample, such as an overflow, names the file and the row."""
-    try:
-        return clf.decide(X)
-    except ValueError as error:
-        row = int(rows.numbers[_find_error(clf, X)])
-        raise make_sample_error(source, row, error) from None
-
-
-def make_sample_error(source: RowSource, row: int, error: ValueError) -> InputError:
-    """Return the error for a sample that a classifier does not take."""
-    reason = end_sentence(str(error).removeprefix("X: "))
-    return InputError(f"{source.name} has a sample in row {row} that cannot be predicted: {reason}")
-
-
-def _find_error(clf: OpenSetClassifier, X: Any) -> int:
-    """Return the place of the first sample that is an error, given that there is one."""
-    first, end = 0, len(X)
-    while end - first > 1:
-        middle = (first + end) // 2
-        try:
-            clf.decide(X[first:middle])
-        except ValueError:
-            end = middle
-        else:
-            first = middle
-    return first
-
-
-def set_device(clf: OpenSetClassifier, device: str) -> None:
-    """Give a classifier its device; raise if it is not there, or if the method codes nothing."""
-    found = check_device_option(device)
-    if hasattr(clf, "device"):
-        clf.device = device
-    elif found is not None and device != "auto":
-        from ..rivals import method_name
-
-        raise InputError(f"--device {device}: {method_name(clf)} codes no samples and runs on the CPU; leave it out.")
-
-
-def set_threads(clf: OpenSetClassifier, jobs: int | None) -> None:
-    """Give a classifier its number of threads: as many as there are cores if None."""
-    if hasattr(clf, "n_jobs"):
-        clf.n_jobs = jobs or -1

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..operations import InputError, name_errors
 from .console import seed_option
-from .errors import InputError, name_errors
 from .output_paths import check_figure_path, make_write_error
 
 if TYPE_CHECKING:

@@ -12,6 +12,18 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import list_names
+from ..operations import (
+    InputError,
+    convert_errors,
+    decide_rows,
+    end_sentence,
+    format_notes,
+    is_picture_data,
+    open_for_model,
+    read_batches,
+    set_device,
+    set_threads,
+)
 from .console import (
     device_option,
     err,
@@ -24,9 +36,7 @@ from .console import (
     show_warnings,
 )
 from .console import out as stdout
-from .decision_output import decide_rows, set_device, set_threads
-from .errors import InputError, convert_errors, end_sentence
-from .input_data import data_options, format_notes, is_picture_data, open_for_model, read_batches
+from .input_data import data_options
 from .models import load_model
 from .output_paths import check_output_path, make_write_error
 

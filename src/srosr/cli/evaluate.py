@@ -13,6 +13,7 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of, list_names
+from ..operations import convert_errors, decide_rows, name_errors, open_for_model, read_batches, set_device, set_threads
 from .console import (
     device_option,
     err,
@@ -25,9 +26,7 @@ from .console import (
     seed_option,
 )
 from .console import out as stdout
-from .decision_output import decide_rows, set_device, set_threads
-from .errors import convert_errors, name_errors
-from .input_data import data_options, open_for_model, read_batches
+from .input_data import data_options
 from .models import load_model
 from .output_paths import check_figure_path, make_write_error
 from .trial_progress import prepare_folder

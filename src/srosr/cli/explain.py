@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,22 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import did_you_mean, list_names
+from ..operations import (
+    InputError,
+    convert_errors,
+    gather_pictures,
+    get_imputer,
+    is_picture_data,
+    make_sample_error,
+    number_as_in_file,
+    open_for_model,
+    read_batches,
+    render_explanation,
+    set_device,
+)
 from .console import device_option, json_option, print_facts, print_json
 from .console import out as stdout
-from .decision_output import make_sample_error, set_device
-from .errors import InputError, convert_errors
-from .input_data import data_options, get_imputer, is_picture_data, open_for_model, read_batches
+from .input_data import data_options
 from .models import load_model
 from .output_paths import check_figure_path, make_write_error
 
@@ -87,25 +97,18 @@ def explain(
     explanation: Any
     try:
         if isinstance(clf, SROSRClassifier):
-            explanation = _number_as_in_file(clf.explain(X), clf)
+            explanation = number_as_in_file(clf.explain(X), clf)
         else:
             from ..inspection import explain_rival
 
             explanation = explain_rival(clf, X)
     except ValueError as error:
-        raise make_sample_error(source, number, error) from None
-    pictures = _read_thumbnails(clf, source, number, explanation)
+        raise make_sample_error(source.name, number, error) from None
+    pictures = _find_pictures(clf, source, number, explanation)
     if not no_figure:
-        from matplotlib import rc_context, use
-
-        use("agg")
-        content = BytesIO()
-        with rc_context({"text.parse_math": False}):  # a class may have dollars in its name
-            drawn = explanation.plot(pictures=pictures)
-            figure = getattr(drawn, "figure_", drawn)
-            figure.savefig(content, format=out.suffix.lower().removeprefix("."), dpi=150, bbox_inches="tight")
+        content = render_explanation(explanation, pictures, out.suffix.lower().removeprefix("."))
         try:
-            write_atomically(out, content.getvalue())
+            write_atomically(out, content)
         except OSError as error:
             raise make_write_error("the figure", out, error.strerror or str(error), "--out") from None
     names = getattr(source, "names", None)
@@ -125,14 +128,6 @@ def explain(
         _print_picture_names(clf.feature_recipe_.names, explanation)
     if not no_figure:
         console.print(f"Figure: {out}")
-
-
-def _number_as_in_file(explanation: Explanation, clf: OpenSetClassifier) -> Explanation:
-    """Return the explanation with training samples numbered as in their file, if rows of it were left out."""
-    if clf.feature_recipe_ is None or clf.feature_recipe_.rows is None:
-        return explanation
-    rows = clf.feature_recipe_.rows.tolist()
-    return replace(explanation, atoms=tuple(replace(atom, row=rows[atom.row]) for atom in explanation.atoms))
 
 
 def _describe_missing(clf: OpenSetClassifier, missing: list[str]) -> str:
@@ -180,7 +175,7 @@ def _find_row(
     raise InputError(f"{source.name} has {source.seen} rows, from 0 to {source.seen - 1}: there is no row {wanted}.")
 
 
-def _read_thumbnails(clf: OpenSetClassifier, source: RowSource, number: int, explanation: Any) -> Any:
+def _find_pictures(clf: OpenSetClassifier, source: RowSource, number: int, explanation: Any) -> Any:
     """Return the picture and those of the training samples it is reconstructed from; None if there are none."""
     from ..tables import PictureSource
 
@@ -190,9 +185,7 @@ def _read_thumbnails(clf: OpenSetClassifier, source: RowSource, number: int, exp
     from ..features import read_picture
     from ..tables import make_thumbnail
 
-    sample = make_thumbnail(read_picture(source.paths[number], None)) / 255.0
-    atoms = [recipe.thumbnails[atom.row] / 255.0 for atom in getattr(explanation, "atoms", ())[:_MOST_PICTURES]]
-    return sample, atoms
+    return gather_pictures(clf, explanation, make_thumbnail(read_picture(source.paths[number], None)))
 
 
 def _print_picture_names(names: Any, explanation: Explanation) -> None:

@@ -11,6 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .._support.messages import choose_from, count_of, list_names
+from ..operations import (
+    InputError,
+    check_device_option,
+    check_options,
+    convert_errors,
+    end_sentence,
+    escape_unprintable,
+    format_notes,
+    is_picture_data,
+    name_columns,
+    name_errors,
+)
 from .console import (
     device_option,
     err,
@@ -24,18 +36,13 @@ from .console import (
     seed_option,
     show_warnings,
 )
-from .errors import InputError, check_device_option, convert_errors, end_sentence, escape_unprintable, name_errors
 from .input_data import (
     FeatureOptions,
-    check_options,
     choose_shape,
     compute_column_scale,
     data_options,
     describe_imputation,
     feature_options,
-    format_notes,
-    is_picture_data,
-    name_columns,
 )
 from .models import held_out_facts
 from .output_paths import check_model_path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .._support.messages import list_names
+from ..operations import InputError, convert_errors, require_srosr_classifier
 from .console import format_percent, out, print_facts, print_json
-from .errors import InputError, convert_errors
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier, SROSRClassifier
@@ -34,16 +34,7 @@ def load_model(path: Path) -> OpenSetClassifier:
 
 def load_srosr_classifier(path: Path, command: str) -> SROSRClassifier:
     """Load the model in a file, which must be one whose classes can be added and removed."""
-    from ..classifiers import SROSRClassifier
-    from ..rivals import method_name
-
-    clf = load_model(path)
-    if not isinstance(clf, SROSRClassifier):
-        raise InputError(
-            f"{path} holds {method_name(clf)}, but {command} works only with calibrated, paper and matched: fit it "
-            "again with the classes you want."
-        )
-    return clf
+    return require_srosr_classifier(load_model(path), path, command)
 
 
 def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None, as_json: bool) -> None:

@@ -12,10 +12,18 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of
+from ..operations import (
+    InputError,
+    convert_errors,
+    decide_rows,
+    format_notes,
+    open_for_model,
+    read_batches,
+    set_device,
+    set_threads,
+)
 from .console import device_option, err, jobs_option, out, print_facts, progress, quiet_option
-from .decision_output import decide_rows, set_device, set_threads
-from .errors import InputError, convert_errors
-from .input_data import data_options, format_notes, open_for_model, read_batches
+from .input_data import data_options
 from .models import load_model
 from .output_paths import check_figure_path, check_output_path
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from .._support.messages import join_names
-from .errors import InputError
+from ..operations import InputError
 
 FIGURE_FORMATS = ("png", "pdf", "svg")
 

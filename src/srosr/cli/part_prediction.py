@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._support.atomic_files import open_atomically
 from ..distributed import UnfitWorkerError
-from .decision_output import set_threads, write_decisions
-from .errors import InputError
-from .input_data import open_for_model
+from ..operations import InputError, open_for_model, set_threads
+from .decision_output import write_decisions
 
 if TYPE_CHECKING:
     from ..classifiers import OpenSetClassifier

@@ -13,10 +13,10 @@ import click
 
 from .._support.atomic_files import open_atomically
 from .._support.messages import count_of
+from ..operations import InputError, convert_errors, name_columns, name_errors, open_for_model, set_device, set_threads
 from .console import device_option, err, jobs_option, progress, quiet_option, show_warnings
-from .decision_output import set_device, set_threads, write_decisions
-from .errors import InputError, convert_errors, name_errors
-from .input_data import data_options, name_columns, open_for_model
+from .decision_output import write_decisions
+from .input_data import data_options
 from .models import load_model
 from .output_paths import check_output_path
 

@@ -18,10 +18,17 @@ import click
 
 from .._support.atomic_files import make_folder, remove_leftovers
 from .._support.messages import count_of
+from ..operations import (
+    InputError,
+    check_options,
+    check_takes_files,
+    check_takes_tables,
+    convert_errors,
+    name_errors,
+    set_device,
+    set_threads,
+)
 from .console import Progress, err, progress
-from .decision_output import set_device, set_threads
-from .errors import InputError, convert_errors, name_errors
-from .input_data import check_options, check_takes_files, check_takes_tables
 from .models import load_model
 from .output_paths import make_write_error
 from .part_prediction import (

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..operations import InputError, convert_errors, name_errors, read_fresh_rows, set_device
 from .console import device_option, format_percent, json_option, out, show_warnings
-from .decision_output import set_device
-from .errors import InputError, convert_errors, name_errors
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
-from .more_samples import read_fresh_rows
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:

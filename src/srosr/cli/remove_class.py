@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from .._support.messages import did_you_mean, join_names
+from ..operations import find_class, name_errors
 from .console import json_option, show_warnings
-from .errors import InputError, name_errors
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
 
@@ -27,15 +26,10 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
       srosr remove-class model.srosr setosa
       srosr remove-class model.srosr setosa -o without.srosr
     """
-    from .._support.unknown_label import format_label
-
     if output is not None:
         check_model_path(output)
     clf = load_srosr_classifier(model, "remove-class")
-    classes = {format_label(name): name for name in clf.classes_.tolist()}
-    if label not in classes:
-        guess = did_you_mean(label, classes)
-        raise InputError(f"{model} has no class {label}{guess}; its classes are {join_names(classes, 20)}.")
+    found = find_class(clf, label, model)
     with show_warnings(), name_errors(model):
-        clf.remove_class(classes[label], recalibrate="all" if recalibrate else "none")
+        clf.remove_class(found, recalibrate="all" if recalibrate else "none")
     save_changed_model(clf, model, output, as_json)

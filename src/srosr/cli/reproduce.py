@@ -10,8 +10,8 @@ import click
 
 from .._support.messages import count_of
 from .._support.number_format import format_duration
+from ..operations import InputError, name_errors
 from .console import PLAIN, jobs_option, json_option, print_json, seed_option
-from .errors import InputError, name_errors
 from .trial_progress import prepare_folder, stop, trial_progress
 
 if TYPE_CHECKING:

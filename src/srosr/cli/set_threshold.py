@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..operations import InputError, check_threshold, name_errors
 from .console import json_option, show_warnings
-from .errors import InputError, name_errors
 from .models import load_model, output_option, save_changed_model
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
+    pass
 
 
 @click.command("set-threshold")
@@ -64,29 +64,9 @@ def set_threshold(
             value = float(threshold)
     clf = load_model(model)
     if threshold is not None:
-        _check_threshold(value, clf, model)
+        check_threshold(value, clf, model)
     with show_warnings(), name_errors(model):
         clf.set_threshold(
             value, target_rejection=target_rejection, per_class=per_class or None, risk_weight=risk_weight
         )
     save_changed_model(clf, model, output, as_json)
-
-
-def _check_threshold(value: float | str | None, clf: OpenSetClassifier, model: Path) -> None:
-    """Raise if the value is not a threshold for the model."""
-    from ..rivals import method_name
-    from ..thresholds import OBJECTIVES
-
-    low, high = clf.score_range
-    if value == "original" and clf._original_threshold() is None:
-        raise InputError(
-            f"--threshold original: {method_name(clf)}, the method of {model}, was published without a threshold "
-            "for all data; use --target-rejection, risk, f, youden or a number."
-        )
-    if isinstance(value, str):
-        if value not in (*OBJECTIVES, "original"):
-            raise InputError(
-                f"--threshold {value}: give a number from {low:g} to {high:g}, or risk, f, youden or original."
-            )
-    elif value is None or not low <= value <= high:
-        raise InputError(f"--threshold {value:g}: the unknown score of {model} lies between {low:g} and {high:g}.")

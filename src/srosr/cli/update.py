@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..operations import convert_errors, find_group_column, name_errors, read_more_rows, set_device
 from .console import device_option, json_option, show_warnings
-from .decision_output import set_device
-from .errors import convert_errors, name_errors
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
-from .more_samples import find_group_column, read_more_rows
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:

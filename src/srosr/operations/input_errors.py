@@ -1,13 +1,10 @@
-"""Errors that end a command with one sentence and exit status 2."""
+"""Errors that say in one sentence why something cannot be done: a command ends with them, a server answers them."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import click
 
 
 def escape_unprintable(text: str) -> str:
@@ -22,27 +19,13 @@ def end_sentence(text: object) -> str:
     return str(text).rstrip(".") + "."
 
 
-class InputError(click.ClickException):
-    """The command cannot do what it was asked to: one sentence says why, the exit status is 2."""
-
-    exit_code = 2
+class InputError(Exception):
+    """What was asked cannot be done: one sentence, ``message``, says why. A command ends with exit status 2."""
 
     def __init__(self, message: str) -> None:
         # A name with a line break in it must not make two lines of a sentence.
-        super().__init__(escape_unprintable(message))
-
-
-def check_device_option(device: str) -> Any:
-    """Return the ``torch.device`` of the option --device, None for the CPU; raise if there is no such device."""
-    from .._support.devices import find_device
-    from ..exceptions import DeviceError
-
-    try:
-        return find_device(device)
-    except DeviceError as error:
-        raise InputError(str(error).replace(f"device={device!r}", f"--device {device}")) from None
-    except ValueError as error:
-        raise InputError(f"--{error}") from None
+        self.message = escape_unprintable(message)
+        super().__init__(self.message)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .._support.messages import did_you_mean
-from .errors import InputError
-from .input_data import open_for_model, prepare_features
+from .change_checks import match_classes
+from .input_errors import InputError
+from .model_input import open_for_model, prepare_features
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
@@ -41,7 +41,7 @@ def read_more_rows(
     """Read all samples of DATA; raise for a class that the model does not know."""
     source = open_with_groups(clf, data, options, labels, group)
     rows = source.read()
-    found = None if rows.labels is None or labels == "no" else _match_classes(clf, rows.labels, source.name)
+    found = None if rows.labels is None or labels == "no" else match_classes(clf, rows.labels, source.name)
     pictures = None if found is None else read_thumbnails(source, rows.numbers.tolist())
     return MoreRows(prepare_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
 
@@ -79,22 +79,6 @@ def find_group_column(clf: OpenSetClassifier, group: str | None) -> str | None:
     """Return the column of the groups: the one that is given, or else the one that the model was fitted with."""
     recipe = clf.feature_recipe_
     return group if group is not None or recipe is None else recipe.group
-
-
-def _match_classes(clf: OpenSetClassifier, labels: AnyArray, name: str) -> AnyArray:
-    """Return labels, read as text, as the classes of the model."""
-    import numpy as np
-
-    from .._support.unknown_label import format_label
-
-    place = {format_label(label): i for i, label in enumerate(clf.classes_)}
-    for label in dict.fromkeys(labels.tolist()):
-        if label not in place:
-            raise InputError(
-                f"{name} has the class {label}, which the model does not know{did_you_mean(label, place)}: add it with "
-                "srosr add-class, or leave its samples out."
-            )
-    return clf.classes_[np.array([place[label] for label in labels.tolist()])]
 
 
 def read_thumbnails(source: RowSource, rows: Sequence[int], folder: str = "") -> tuple[list[str], AnyArray] | None:

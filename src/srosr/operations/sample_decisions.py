@@ -1,0 +1,57 @@
+"""Decisions on rows that were read, and errors that name the row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .input_errors import InputError, end_sentence
+from .model_input import prepare_features
+
+if TYPE_CHECKING:
+    from .._support.array_types import Array
+    from ..classifiers import Decisions, OpenSetClassifier
+    from ..tables import Rows, RowSource
+
+
+def list_sets(clf: OpenSetClassifier, rows: Rows, coverage: float) -> list[str]:
+    """Return the prediction set of each row as text, with a bar between classes."""
+    from .._support.unknown_label import format_label
+
+    sets = clf.prediction_set(prepare_features(clf, rows.X), coverage)  # type: ignore[attr-defined]
+    return ["|".join(format_label(label) for label in classes.tolist()) for classes in sets]
+
+
+def measure_gaps(X: Array) -> Array:
+    """Return the share of the values of each row that is missing."""
+    from numpy import isnan
+
+    return isnan(X).mean(axis=1)
+
+
+def decide_rows(clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any) -> Decisions:
+    """Return the decisions on a batch; an error of a sample, such as an overflow, names the file and the row."""
+    try:
+        return clf.decide(X)
+    except ValueError as error:
+        row = int(rows.numbers[find_error(clf, X)])
+        raise make_sample_error(source.name, row, error) from None
+
+
+def make_sample_error(name: str, row: int, error: ValueError) -> InputError:
+    """Return the error for a sample that a classifier does not take."""
+    reason = end_sentence(str(error).removeprefix("X: "))
+    return InputError(f"{name} has a sample in row {row} that cannot be predicted: {reason}")
+
+
+def find_error(clf: OpenSetClassifier, X: Any) -> int:
+    """Return the place of the first sample that is an error, given that there is one."""
+    first, end = 0, len(X)
+    while end - first > 1:
+        middle = (first + end) // 2
+        try:
+            clf.decide(X[first:middle])
+        except ValueError:
+            end = middle
+        else:
+            first = middle
+    return first
