@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -191,6 +192,43 @@ def test_the_class_of_a_known_sample_is_in_its_set_as_often_as_promised(digits, 
     assert inside.mean() > 0.85
     assert sets.unknown[~known].mean() > 0.8
     assert sets.sizes[known].mean() < 1.3
+
+
+@pytest.mark.parametrize("fdr", [None, 0.2])
+def test_decide_returns_sets_beside_the_decisions(split, digits, fdr):
+    X = digits[2]
+    both, sets = split.decide(X, coverage=0.8, fdr=fdr), split.prediction_set(X, 0.8)
+    np.testing.assert_array_equal(both.prediction_set.p_values, sets.p_values)
+    assert both.prediction_set.guarantee == sets.guarantee and both.prediction_set.coverage == 0.8
+    plain = split.decide(X, fdr=fdr)
+    assert plain.prediction_set is None
+    np.testing.assert_array_equal(both.label, plain.label)
+    np.testing.assert_array_equal(both.unknown_score, plain.unknown_score)
+
+
+def test_sets_follow_every_change_of_the_calibration(digits):
+    X, y, new, truth = digits
+    known = truth < 5
+    clf = SROSRClassifier(n_repeats=4, random_state=0).fit(X, y)
+    for change in (
+        lambda: clf,
+        lambda: clf.recalibrate(new[known][-60:], truth[known][-60:]),
+        lambda: clf.recalibrate(new[known][-90:], truth[known][-90:]),
+        lambda: clf.remove_class(clf.classes_[0]),
+        lambda: clf.fit(X[::2], y[::2]),
+    ):
+        change()
+        sets = clf.prediction_set(new[:40], 0.9)
+        afresh = copy.copy(clf)
+        afresh._kept_comparison = None
+        np.testing.assert_array_equal(sets.p_values, afresh.prediction_set(new[:40], 0.9).p_values)
+        assert sets.p_values.shape == (40, len(clf.classes_))
+
+
+def test_methods_without_sets_say_so(digits):
+    clf = KNNDistance().fit(digits[0], digits[1])
+    with pytest.raises(ValueError, match=r"coverage=0\.9: KNNDistance has no prediction sets; leave it out"):
+        clf.decide(digits[2], coverage=0.9)
 
 
 def test_sets_list_classes_by_their_p_values(split, digits):

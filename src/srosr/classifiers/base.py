@@ -40,6 +40,7 @@ from ..thresholds import (
     OBJECTIVES,
     CalibrationSplit,
     Guarantees,
+    PredictionSets,
     Threshold,
     check_threshold,
     choose_threshold,
@@ -91,6 +92,8 @@ class Decisions:
     rejected : ndarray of bool (n_samples,)
     p_value : ndarray (n_samples,) or None
         The conformal p-values by which a batch was decided with a false discovery rate.
+    prediction_set : PredictionSets or None
+        The classes that cannot be excluded, if a coverage was asked for.
     """
 
     label: AnyArray
@@ -98,6 +101,7 @@ class Decisions:
     unknown_score: Array
     rejected: AnyArray
     p_value: Array | None = None
+    prediction_set: PredictionSets | None = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -339,7 +343,7 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         """Return the known class of each sample, or ``unknown_label_``."""
         return self.decide(X).label
 
-    def decide(self, X: Any, *, fdr: float | None = None) -> Decisions:
+    def decide(self, X: Any, *, fdr: float | None = None, coverage: float | None = None) -> Decisions:
         """Return label, candidate, unknown score and rejection of each sample, at the cost of one of them.
 
         Parameters
@@ -351,6 +355,9 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
             calibration split or after ``recalibrate``, if the known samples of the batch are like the calibration
             samples and do not depend on each other; unknown samples may be anything. Otherwise, and where the
             calibration samples come in groups, it is approximate.
+        coverage : float, optional
+            Return the prediction sets of this coverage, too, without coding samples twice; of
+            :class:`SROSRClassifier` alone, see :meth:`SROSRClassifier.prediction_set`.
 
         Returns
         -------
@@ -363,7 +370,11 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         """
         if fdr is not None:
             check_rate("fdr", fdr)
-        raw = self._predict_raw(self._check_queries(X))
+        sets: PredictionSets | None = None
+        if coverage is None:
+            raw = self._predict_raw(self._check_queries(X))
+        else:
+            raw, sets = self._predict_with_sets(X, coverage)
         p_value = None
         if fdr is None:
             # A sample without a score, because its numbers were too large to be compared, is rejected.
@@ -381,7 +392,11 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
                 )
         labels = append_unknown(self.classes_, self.unknown_label_)
         label = labels[np.where(rejected, len(self.classes_), raw.candidate)]
-        return Decisions(label, self.classes_[raw.candidate], raw.unknown_score, rejected, p_value)
+        return Decisions(label, self.classes_[raw.candidate], raw.unknown_score, rejected, p_value, sets)
+
+    def _predict_with_sets(self, X: Any, coverage: float) -> tuple[RawPrediction, PredictionSets]:
+        """Predict samples that have not been checked, with prediction sets."""
+        raise ValueError(f"coverage={coverage:g}: {type(self).__name__} has no prediction sets; leave it out.")
 
     def p_value(self, X: Any, *, per_class: bool = False) -> Array:
         """Return the conformal p-value of each sample: small for unknown samples.

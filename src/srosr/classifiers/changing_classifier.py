@@ -36,7 +36,7 @@ from ..scoring import (
     thin_splits,
 )
 from ..tails import SplicedDistribution
-from ..thresholds import CalibrationSplit, count_needed
+from ..thresholds import CalibrationSplit, ClassComparison, count_needed
 from .base import find_target
 from .class_changes import (
     append_class,
@@ -97,6 +97,8 @@ class ChangingClassifier(DictionaryClassifier):
     _calibration_groups: IntArray | None
     _recalibration: dict[str, Any] | None
     _split_scores: CalibrationSplit | None
+    # The rate, what calibration came from, the calibration samples of each class, and what they guarantee.
+    _kept_comparison: tuple[float, tuple[Any, ...], ClassComparison, str] | None
     _class_scores: tuple[str, ...]
     _scorer: ClassScorer | LandmarkScorer | None
 

@@ -133,9 +133,12 @@ class DictionaryClassifier(OpenSetClassifier):
     def _predict_raw(self, X: Any) -> RawPrediction:
         # One BLAS thread for all of it: no answer depends on the machine, or on what else predicts in this process.
         with one_blas_thread():
-            evidence = self._gather_evidence(X)
-            scores = self._select_class_scores(evidence)
-            return RawPrediction(scores.argmax(axis=1), self._score_evidence(evidence), scores, evidence.empty)
+            return self._conclude(self._gather_evidence(X))
+
+    def _conclude(self, evidence: Evidence) -> RawPrediction:
+        """Return the candidates and scores that evidence speaks for."""
+        scores = self._select_class_scores(evidence)
+        return RawPrediction(scores.argmax(axis=1), self._score_evidence(evidence), scores, evidence.empty)
 
     def _select_class_scores(self, evidence: Evidence) -> Array:
         """Return the class scores by which samples are labeled."""

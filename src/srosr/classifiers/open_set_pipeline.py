@@ -129,7 +129,9 @@ class OpenSetPipeline(DocumentationLink, Pipeline):
     @available_if(_final_has("decide"))
     def decide(self, X: Any, **arguments: Any) -> Decisions:
         """Return label, candidate, unknown score and rejection of each sample."""
-        return self._ask("decide", X, **arguments)
+        decisions = self._ask("decide", X, **arguments)
+        sets = decisions.prediction_set
+        return decisions if sets is None else replace(decisions, prediction_set=self._restate_guarantee(sets))
 
     @available_if(_final_has("unknown_score"))
     def unknown_score(self, X: Any, **arguments: Any) -> Array:
@@ -164,7 +166,10 @@ class OpenSetPipeline(DocumentationLink, Pipeline):
     @available_if(_final_has("prediction_set"))
     def prediction_set(self, X: Any, *arguments: Any, **keywords: Any) -> Any:
         """Return for each sample the classes that cannot be excluded; none of them says that it is unknown."""
-        sets = self._ask("prediction_set", X, *arguments, **keywords)
+        return self._restate_guarantee(self._ask("prediction_set", X, *arguments, **keywords))
+
+    def _restate_guarantee(self, sets: Any) -> Any:
+        """Return prediction sets with what holds for samples before the earlier steps."""
         return replace(sets, guarantee=self.guarantees(1.0 - sets.coverage).by_class)
 
     @available_if(_final_has("tail_diagnostics"))

@@ -52,7 +52,7 @@ from ..scoring import (
     cross_fit,
     split_off_calibration,
 )
-from ..thresholds import CalibrationSplit, PredictionSets, count_needed, describe_guarantees, p_values_by_class
+from ..thresholds import CalibrationSplit, ClassComparison, PredictionSets, count_needed, describe_guarantees
 from .changing_classifier import ChangingClassifier
 from .small_dictionary import (
     AtomFinder,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from ..evidence import DeviceGatherer
     from ..inspection import Explanation
     from ..tails import TailDiagnostics
+    from .base import RawPrediction
 
 RULES = ("calibrated", "paper", "matched")
 LABELS = ("fused", "residual")
@@ -439,7 +440,7 @@ class SROSRClassifier(ChangingClassifier):
         self.dictionary_ = dictionary
         self.classes_ = np.asarray(dictionary.classes_)
         self.calibration_ = calibration
-        self._split_scores = None
+        self._split_scores = self._kept_comparison = None
         self._class_scores, self._scorer = class_scores, scorer
         self.evidence_names_ = calibration.evidence
         self.evidence_weights_ = calibration.weights
@@ -595,21 +596,32 @@ class SROSRClassifier(ChangingClassifier):
             calibration samples share theirs.
         """
         rate = check_rate("rate", self.target_rejection if rate is None else rate)
-        return self._compute_class_p_values(X, count_needed(rate))[1]
-
-    def _compute_class_p_values(self, X: Any, needed: int) -> tuple[CalibrationSplit, Array]:
-        check_is_fitted(self, "calibration_")
-        split = self._get_calibration()
-        if split.class_scores is None:
-            reason = (
-                "the samples it was recalibrated with had no labels: recalibrate with labels"
-                if not split.labeled
-                else "this model was written by an earlier version: fit again"
-            )
-            raise ValueError(f"p-values of classes need calibration samples of known classes, and {reason}.")
+        comparison, _ = self._compare_classes(rate)
         with one_blas_thread():
-            measured = self._measure_classes(self._gather_evidence(self._check_queries(X)))
-        return split, p_values_by_class(measured, split, needed)
+            return comparison.compute(self._measure_classes(self._gather_evidence(self._check_queries(X))))
+
+    def _compare_classes(self, rate: float) -> tuple[ClassComparison, str]:
+        """Return the calibration samples of each class, prepared, and what they guarantee at a rate.
+
+        Both are kept for the next call: they take longer than the coding of a sample.
+        """
+        check_is_fitted(self, "calibration_")
+        # What the calibration samples and their scores come from; all are replaced, never changed.
+        origin = (self.calibration_, self._calibration_split(), self.feature_recipe_)
+        kept = self._kept_comparison
+        if kept is None or kept[0] != rate or any(a is not b for a, b in zip(kept[1], origin, strict=True)):
+            split = self._get_calibration()
+            if split.class_scores is None:
+                reason = (
+                    "the samples it was recalibrated with had no labels: recalibrate with labels"
+                    if not split.labeled
+                    else "this model was written by an earlier version: fit again"
+                )
+                raise ValueError(f"p-values of classes need calibration samples of known classes, and {reason}.")
+            comparison = ClassComparison(split, len(self.classes_), count_needed(rate))
+            kept = rate, origin, comparison, describe_guarantees(split, self.classes_, rate).by_class
+            self._kept_comparison = kept
+        return kept[2:]
 
     def prediction_set(self, X: Any, coverage: float = 0.9) -> PredictionSets:
         """Return for each sample the classes that cannot be excluded; none of them says that it is unknown.
@@ -627,13 +639,17 @@ class SROSRClassifier(ChangingClassifier):
         PredictionSets
             A sequence of arrays; prints as a summary that says for which samples the coverage is guaranteed.
         """
+        return self._predict_with_sets(X, coverage)[1]
+
+    def _predict_with_sets(self, X: Any, coverage: float) -> tuple[RawPrediction, PredictionSets]:
         rate = 1.0 - check_rate("coverage", coverage)
-        needed = count_needed(rate)
-        split, p_values = self._compute_class_p_values(X, needed)
+        comparison, guarantee = self._compare_classes(rate)
+        with one_blas_thread():
+            evidence = self._gather_evidence(self._check_queries(X))
+            raw, p_values = self._conclude(evidence), comparison.compute(self._measure_classes(evidence))
         # A p-value is a multiple of one over n + 1, and the rate may be one too.
         contains = p_values > rate * (1.0 + 1e-9)
-        guarantees = describe_guarantees(split, self.classes_, rate)
-        return PredictionSets(self.classes_, contains, p_values, float(coverage), guarantees.by_class)
+        return raw, PredictionSets(self.classes_, contains, p_values, float(coverage), guarantee)
 
     def class_scores(self, X: Any) -> Array:
         """Return the fused score of each class, (n_samples, n_classes); the largest is the candidate's.

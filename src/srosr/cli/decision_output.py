@@ -45,7 +45,8 @@ def write_decisions(
     imputes = get_imputer(clf) is not None
     writer = None
     n = rejected = 0
-    deciding = _start_deciding(clf, source) if fdr is None else nullcontext(_decide_together(clf, source, fdr))
+    together = None if fdr is None else _decide_together(clf, source, fdr, coverage)
+    deciding = _start_deciding(clf, source, coverage) if together is None else nullcontext(together)
     with deciding as batches:
         for rows, decisions, share in batches:
             if writer is None:
@@ -54,8 +55,8 @@ def write_decisions(
                     stream, kind, list(rows.kept), origin, more=[name for name in asked if asked[name]]
                 )
             more: dict[str, Any] = {"p_value": decisions.p_value, "imputed": measure_gaps(rows.X) if imputes else None}
-            if coverage is not None:
-                more["prediction_set"] = list_sets(clf, rows, coverage)
+            if decisions.prediction_set is not None:
+                more["prediction_set"] = list_sets(decisions.prediction_set)
             writer.write(rows.numbers, decisions, rows.kept, more)
             n, rejected = n + len(decisions), rejected + int(decisions.rejected.sum())
             on_rows(n, share)
@@ -66,7 +67,7 @@ def write_decisions(
 
 @contextmanager
 def _start_deciding(
-    clf: OpenSetClassifier, source: RowSource
+    clf: OpenSetClassifier, source: RowSource, coverage: float | None
 ) -> Iterator[Iterator[tuple[Rows, Decisions, float | None]]]:
     """Give batches of rows, the decisions on them, and the share of the file up to their end.
 
@@ -91,20 +92,20 @@ def _start_deciding(
 
     def decide(batch: tuple[Rows, Any, float | None]) -> tuple[Rows, Decisions, float | None]:
         rows, X, share = batch
-        return rows, decide_rows(decider, source, rows, X), share
+        return rows, decide_rows(decider, source, rows, X, coverage), share
 
     with ThreadPool(n_threads) as pool:
         yield map_ahead(decide, chain(first, batches), pool)
 
 
 def _decide_together(
-    clf: OpenSetClassifier, source: RowSource, fdr: float
+    clf: OpenSetClassifier, source: RowSource, fdr: float, coverage: float | None
 ) -> Iterator[tuple[Rows, Decisions, float | None]]:
     """Yield the decisions on all rows, made together with a false discovery rate."""
     rows = source.read()
     X = prepare_features(clf, rows.X)
     try:
-        decisions = clf.decide(X, fdr=fdr)
+        decisions = clf.decide(X, fdr=fdr, coverage=coverage)
     except ValueError as error:
         raise make_sample_error(source.name, int(rows.numbers[find_error(clf, X)]), error) from None
     yield rows, decisions, 1.0

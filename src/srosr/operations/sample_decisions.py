@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .input_errors import InputError, end_sentence
-from .model_input import prepare_features
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
     from ..classifiers import Decisions, OpenSetClassifier
     from ..tables import Rows, RowSource
+    from ..thresholds import PredictionSets
 
 
-def list_sets(clf: OpenSetClassifier, rows: Rows, coverage: float) -> list[str]:
-    """Return the prediction set of each row as text, with a bar between classes."""
+def list_sets(sets: PredictionSets) -> list[str]:
+    """Return the prediction set of each sample as text, with a bar between classes."""
     from .._support.unknown_label import format_label
 
-    sets = clf.prediction_set(prepare_features(clf, rows.X), coverage)  # type: ignore[attr-defined]
     return ["|".join(format_label(label) for label in classes.tolist()) for classes in sets]
 
 
@@ -28,10 +27,12 @@ def measure_gaps(X: Array) -> Array:
     return isnan(X).mean(axis=1)
 
 
-def decide_rows(clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any) -> Decisions:
+def decide_rows(
+    clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any, coverage: float | None = None
+) -> Decisions:
     """Return the decisions on a batch; an error of a sample, such as an overflow, names the file and the row."""
     try:
-        return clf.decide(X)
+        return clf.decide(X, coverage=coverage)
     except ValueError as error:
         row = int(rows.numbers[find_error(clf, X)])
         raise make_sample_error(source.name, row, error) from None

@@ -8,6 +8,7 @@ from .false_discovery import select_discoveries as select_discoveries
 from .guarantees import Guarantees as Guarantees
 from .guarantees import describe_guarantees as describe_guarantees
 from .p_values import CalibrationSplit as CalibrationSplit
+from .p_values import ClassComparison as ClassComparison
 from .p_values import conformal_p_values as conformal_p_values
 from .p_values import count_needed as count_needed
 from .p_values import count_units as count_units

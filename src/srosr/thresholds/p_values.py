@@ -95,14 +95,23 @@ def conformal_p_values(scores: Array, calibration: Array, weights: Array | None 
     >>> conformal_p_values(np.array([0.5, 3.0, 9.0]), np.array([1.0, 2.0, 3.0]))
     array([1.  , 0.5 , 0.25])
     """
-    order = np.argsort(calibration, kind="stable")
-    ordered = calibration[order]
-    each = np.ones(len(ordered)) if weights is None else weights[order]
-    # The weight of the scores from each place on.
-    above = np.append(np.cumsum(each[::-1])[::-1], 0.0)
-    places = np.searchsorted(ordered, np.where(np.isnan(scores), np.inf, scores), side="left")
-    out: Array = (1.0 + above[places]) / (1.0 + above[0])
-    return out
+    return _RankedScores(calibration, weights).compute(scores)
+
+
+class _RankedScores:
+    """Calibration scores in order, with the weight of those from each place on."""
+
+    def __init__(self, calibration: Array, weights: Array | None = None) -> None:
+        order = np.argsort(calibration, kind="stable")
+        self._ordered = calibration[order]
+        each = np.ones(len(order)) if weights is None else weights[order]
+        self._above = np.append(np.cumsum(each[::-1])[::-1], 0.0)
+
+    def compute(self, scores: Array) -> Array:
+        """Return the p-values of new scores."""
+        places = np.searchsorted(self._ordered, np.where(np.isnan(scores), np.inf, scores), side="left")
+        out: Array = (1.0 + self._above[places]) / (1.0 + self._above[0])
+        return out
 
 
 def count_needed(target: float) -> int:
@@ -144,21 +153,34 @@ def p_values_by_candidate(
     return out
 
 
-def p_values_by_class(class_scores: Array, split: CalibrationSplit, needed: int) -> Array:
-    """Return the p-value of each class, (n_samples, n_classes), against calibration samples of that class.
+class ClassComparison:
+    """The calibration samples of each class, prepared once to compare many new samples with them.
 
     Classes with too few of them are compared with the samples of all such classes, or with all calibration samples if
     even these are too few; that is no longer exact.
     """
-    assert split.class_scores is not None
-    n_classes = class_scores.shape[1]
-    own = find_own_classes(split, split.truth, n_classes, needed)
-    out = np.empty(class_scores.shape)
-    for classes in (*([k] for k in own), [k for k in range(n_classes) if k not in own]):
-        members = np.flatnonzero(np.isin(split.truth, classes))
-        if count_units(split, members) < needed:
-            members = np.arange(len(split))
-        out[:, classes] = conformal_p_values(
-            class_scores[:, classes], split.class_scores[members], split.compute_weights(members)
-        )
-    return out
+
+    def __init__(self, split: CalibrationSplit, n_classes: int, needed: int) -> None:
+        assert split.class_scores is not None
+        own = find_own_classes(split, split.truth, n_classes, needed)
+        self._parts: list[tuple[list[int], _RankedScores]] = []
+        for classes in (*([k] for k in own), [k for k in range(n_classes) if k not in own]):
+            if not classes:
+                continue
+            members = np.flatnonzero(np.isin(split.truth, classes))
+            if count_units(split, members) < needed:
+                members = np.arange(len(split))
+            ranked = _RankedScores(split.class_scores[members], split.compute_weights(members))
+            self._parts.append((classes, ranked))
+
+    def compute(self, class_scores: Array) -> Array:
+        """Return the p-value of each class, (n_samples, n_classes)."""
+        out = np.empty(class_scores.shape)
+        for classes, ranked in self._parts:
+            out[:, classes] = ranked.compute(class_scores[:, classes])
+        return out
+
+
+def p_values_by_class(class_scores: Array, split: CalibrationSplit, needed: int) -> Array:
+    """Return the p-value of each class, (n_samples, n_classes), against calibration samples of that class."""
+    return ClassComparison(split, class_scores.shape[1], needed).compute(class_scores)
