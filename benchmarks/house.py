@@ -49,6 +49,7 @@ ORDER = (
     "reports",
     # users: the shell and the network
     "operations",
+    "server",
     "cli",
     "__main__",
 )

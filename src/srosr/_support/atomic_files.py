@@ -54,7 +54,7 @@ def open_atomically(path: PathLike) -> Iterator[BufferedRandom]:
         if mode is not None:
             os.chmod(temporary, permissions)  # as the umask may have cut them
         os.replace(temporary, target)
-    _sync(target.parent)
+    sync_folder(target.parent)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def open_folder_atomically(path: Path) -> Iterator[Path]:
             if not path.is_dir():
                 raise
             shutil.rmtree(temporary, ignore_errors=True)
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def make_folder(path: Path) -> None:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file, not a folder")
         folder.mkdir(exist_ok=True)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -148,7 +148,7 @@ def remove_leftovers(folder: Path) -> None:
         _remove(leftover)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, where the system can."""
     if os.name != "posix":
         return

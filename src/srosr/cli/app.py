@@ -27,6 +27,7 @@ COMMANDS = {
     "evaluate": "measure a model on labeled samples; report and figure",
     "compare": "compare all methods on your data, recommend one",
     "info": "show what a model file contains",
+    "serve": "decide over HTTP, with a page that shows why",
     "monitor": "watch a stream: rejections, and an alarm if it changes",
     "set-threshold": "reject more or fewer samples, without fitting again",
     "update": "teach a model more samples of its classes",

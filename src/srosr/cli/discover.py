@@ -23,6 +23,7 @@ from ..operations import (
     read_batches,
     set_device,
     set_threads,
+    undo_scaling,
 )
 from .console import (
     device_option,
@@ -214,7 +215,7 @@ def _gather_content(
         small = read_pictures([source.paths[row] for row in typical], make_thumbnail, skip_broken=False)[1]
         names = {row: _make_printable(source.names[row]) for row in typical}
         return PageContent(pictures=dict(zip(typical, small, strict=True)), names=names)
-    X = _undo_scaling(clf, collector.samples)
+    X = undo_scaling(clf, collector.samples)
     if shape is not None:
         places = dict(zip(collector.rows.tolist(), range(len(X)), strict=True))
         pictures = _make_pictures(X[[places[row] for row in typical]], shape)
@@ -223,14 +224,6 @@ def _gather_content(
     features = {group.number: find_distinctive_features(X, labels == group.number) for group in found.groups}
     columns = getattr(clf, "feature_names_in_", None)
     return PageContent(features=features, feature_names=None if columns is None else columns.tolist())
-
-
-def _undo_scaling(clf: OpenSetClassifier, X: Array) -> Array:
-    """Return samples in the units of their file."""
-    recipe = clf.feature_recipe_
-    if recipe is None or recipe.center is None or recipe.scale is None:
-        return X
-    return X * recipe.scale + recipe.center
 
 
 def _make_pictures(X: Array, shape: tuple[int, int]) -> list[AnyArray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,16 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of, list_names
-from ..operations import convert_errors, decide_rows, name_errors, open_for_model, read_batches, set_device, set_threads
+from ..operations import (
+    convert_errors,
+    decide_rows,
+    describe_thresholds,
+    name_errors,
+    open_for_model,
+    read_batches,
+    set_device,
+    set_threads,
+)
 from .console import (
     device_option,
     err,
@@ -148,16 +156,12 @@ def _evaluate(
 def _describe(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, Any]:
     from ..rivals import method_name
 
-    values = clf.thresholds_.tolist()
-    one = len(set(values)) == 1
     return {
         "model": str(model),
         "data": source.name,
         "method": method_name(clf),
         "labels": source.label,
-        "threshold": values[0] if one and math.isfinite(values[0]) else None,
-        "class_thresholds": None if one else [value if math.isfinite(value) else None for value in values],
-        "threshold_from": clf.threshold_info_.detail,
+        **describe_thresholds(clf),
     }
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._support.atomic_files import write_atomically
-from .._support.messages import did_you_mean, list_names
+from .._support.messages import did_you_mean
 from ..operations import (
     InputError,
     convert_errors,
+    describe_missing,
     gather_pictures,
     get_imputer,
     is_picture_data,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 #: Largest number of training pictures that are named.
 _MOST_PICTURES = 6
-#: Largest number of imputed features that are named.
-_MOST_FEATURES = 12
 
 
 @click.command()
@@ -123,20 +122,11 @@ def explain(
     for line in explanation.text.split("\n"):
         console.print(line)
     if missing:
-        console.print(_describe_missing(clf, missing))
+        console.print(describe_missing(clf, missing))
     if clf.feature_recipe_ is not None and clf.feature_recipe_.names is not None and isinstance(clf, SROSRClassifier):
         _print_picture_names(clf.feature_recipe_.names, explanation)
     if not no_figure:
         console.print(f"Figure: {out}")
-
-
-def _describe_missing(clf: OpenSetClassifier, missing: list[str]) -> str:
-    """Return a sentence on the features of the sample that were imputed."""
-    imputer = get_imputer(clf)
-    assert imputer is not None
-    were = "was" if len(missing) == 1 else "were"
-    names = list_names(missing, _MOST_FEATURES)
-    return f"{len(missing)} of {clf.n_features_in_} features {were} missing and imputed ({imputer.kind}): {names}."
 
 
 def _find_row(

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..operations import InputError, convert_errors, name_errors, read_fresh_rows, set_device
-from .console import device_option, format_percent, json_option, out, show_warnings
+from ..operations import InputError, compare_rejections, convert_errors, name_errors, read_fresh_rows, set_device
+from .console import device_option, json_option, out, show_warnings
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from ..tables import ReadOptions
-
-#: By so much fewer simulated unknowns may be rejected before there is a note.
-WORSE = 0.1
 
 
 @click.command()
@@ -68,17 +65,7 @@ def recalibrate(
     with show_warnings(), name_errors(data):
         groups = None if shift else rows.groups
         clf.recalibrate(rows.X, rows.labels, weights="shift" if shift else None, groups=groups)
-    if not as_json:
-        _compare_rejections(before, summarize_model(clf).held_out.simulated_unknowns_rejected, len(rows.X))
+    note = compare_rejections(before, summarize_model(clf).held_out.simulated_unknowns_rejected, len(rows.X))
+    if note is not None and not as_json:
+        out().print(f"Note: {note}", style="yellow")
     save_changed_model(clf, model, output, as_json)
-
-
-def _compare_rejections(before: float | None, after: float | None, n: int) -> None:
-    """Print a note if far fewer simulated unknowns are rejected than before."""
-    if before is not None and after is not None and after < before - WORSE:
-        out().print(
-            f"Note: Of the simulated unknowns {format_percent(after)} are rejected, and {format_percent(before)} were "
-            f"before: some of the {n:,} samples score as high as unknown ones. More fresh samples make the threshold "
-            "surer; srosr update teaches the model what they look like.",
-            style="yellow",
-        )

@@ -8,6 +8,7 @@ from .digits_demo import DemoResult as DemoResult
 from .digits_demo import Example as Example
 from .digits_demo import choose_digits as choose_digits
 from .digits_demo import run_demo as run_demo
+from .digits_demo import split_digits as split_digits
 from .protocol import MethodSetting as MethodSetting
 from .protocol import Protocol as Protocol
 from .protocol import ProtocolError as ProtocolError

@@ -156,6 +156,21 @@ def choose_digits(seed: int, known: Sequence[int] | None = None) -> tuple[tuple[
     return chosen, tuple(digit for digit in range(N_DIGITS) if digit not in chosen)
 
 
+def split_digits(known: Sequence[int], seed: int) -> tuple[Array, IntArray, Array, IntArray]:
+    """Return training samples and their digits, then test samples and theirs.
+
+    60 % of the samples of the known digits are for training. The others, and then all samples of the unknown digits,
+    are for the test.
+    """
+    digits = load_digits()
+    X, y = np.asarray(digits.data, dtype=float), np.asarray(digits.target)
+    is_known = np.isin(y, known)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X[is_known], y[is_known], test_size=TEST_SHARE, stratify=y[is_known], random_state=seed
+    )
+    return X_train, y_train, np.concatenate([X_test, X[~is_known]]), np.concatenate([y_test, y[~is_known]])
+
+
 def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     """Fit the recognizer to the known digits and test it on unseen samples of all ten.
 
@@ -164,20 +179,12 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     same held-out samples, are for comparison. The seed determines the known digits, the split and the cross-tests.
     """
     known_digits, unknown_digits = choose_digits(seed, known)
-    digits = load_digits()
-    X, y = np.asarray(digits.data, dtype=float), np.asarray(digits.target)
-    is_known = np.isin(y, known_digits)
-    X_train, X_test, y_train, y_test = train_test_split(
-        X[is_known], y[is_known], test_size=TEST_SHARE, stratify=y[is_known], random_state=seed
-    )
+    X_train, y_train, X_all, truth = split_digits(known_digits, seed)
+    unknown = ~np.isin(truth, known_digits)
     started = time.perf_counter()
     clf = SROSRClassifier(random_state=seed).fit(X_train, y_train)
     fitted = time.perf_counter()
 
-    # The held-out samples of the known digits, then all samples of the unknown ones.
-    X_all = np.concatenate([X_test, X[~is_known]])
-    truth = np.concatenate([y_test, y[~is_known]])
-    unknown = np.arange(len(truth)) >= len(y_test)
     answers = clf.predict(X_all)
     recognized = time.perf_counter()
 
@@ -210,7 +217,7 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
     typical_known = _find_typical(known_digits, truth, ~unknown & ~rejected & right, log_p)
     typical_unknown = _find_typical(unknown_digits, truth, unknown & rejected, log_p)
     # An unknown sample that is not among the examples, if there is one.
-    explained = (typical_unknown[N_EXAMPLES:] or typical_unknown or [len(y_test)])[0]
+    explained = (typical_unknown[N_EXAMPLES:] or typical_unknown or [int(np.argmax(unknown))])[0]
     explanation = clf.explain(X_all[explained])
     return DemoResult(
         seed=seed,

@@ -14,6 +14,10 @@ from .input_errors import convert_errors as convert_errors
 from .input_errors import end_sentence as end_sentence
 from .input_errors import escape_unprintable as escape_unprintable
 from .input_errors import name_errors as name_errors
+from .model_facts import compare_rejections as compare_rejections
+from .model_facts import describe_missing as describe_missing
+from .model_facts import describe_thresholds as describe_thresholds
+from .model_facts import undo_scaling as undo_scaling
 from .model_input import check_options as check_options
 from .model_input import check_takes_files as check_takes_files
 from .model_input import check_takes_tables as check_takes_tables

@@ -18,6 +18,8 @@ from .picture_rows import holds_pictures as holds_pictures
 from .picture_rows import list_labeled_pictures as list_labeled_pictures
 from .picture_rows import read_pictures as read_pictures
 from .read_options import ReadOptions as ReadOptions
+from .row_source import Block as Block
+from .row_source import GivenLabels as GivenLabels
 from .row_source import ReadError as ReadError
 from .row_source import Rows as Rows
 from .row_source import RowSource as RowSource

@@ -1,0 +1,199 @@
+"""``srosr serve``: decisions over HTTP, and a page."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..operations import InputError
+from .console import device_option, err, jobs_option
+
+if TYPE_CHECKING:
+    from ..server import ServerSettings
+
+_LONGEST_SIDE = 4096
+
+
+@click.command()
+@click.argument("models", metavar="[MODEL...]", nargs=-1)
+@click.option("--demo", is_flag=True, help="Serve a model of six digits, with samples to try; needs no file.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE",
+    help="A file with a token, one line; requests must carry it as Authorization: Bearer TOKEN.",
+)  # fmt: skip
+@click.option("--insecure", is_flag=True, help="Serve other machines without a token.")
+@click.option("--read-only", is_flag=True, help="Nothing can be changed over HTTP.")
+@click.option(
+    "--allow-host", "allowed_hosts", metavar="NAME", multiple=True,
+    help="A further name by which the server may be addressed. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--picture-shape", metavar="HxW",
+    help="The features of tables are the gray values of pictures of this height and width: show them on the page.",
+)  # fmt: skip
+@click.option(
+    "--max-body", type=click.FloatRange(0.001, 10_000), default=64, show_default=True, metavar="MB",
+    help="Largest body of a request.",
+)  # fmt: skip
+@click.option(
+    "--max-rows", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
+    help="Most samples of a request.",
+)  # fmt: skip
+@click.option(
+    "--longest-wait", type=click.FloatRange(0, 1000), default=2, show_default=True, metavar="MS",
+    help="Milliseconds that a sample waits for others that are arriving, to be decided together.",
+)  # fmt: skip
+@jobs_option("Number of threads of a model.")
+@device_option()
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+@click.option("--log-requests", is_flag=True, help="Print a line for each request: method, path, status, time.")
+def serve(
+    models: tuple[str, ...],
+    demo: bool,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    insecure: bool,
+    read_only: bool,
+    allowed_hosts: tuple[str, ...],
+    picture_shape: str | None,
+    max_body: float,
+    max_rows: int,
+    longest_wait: float,
+    jobs: int | None,
+    device: str,
+    open_page: bool,
+    log_requests: bool,
+) -> None:
+    """Serve models over HTTP: decisions, explanations, changes, and a page on which one can see why.
+
+    Each MODEL is a file that srosr fit wrote, called by its name without suffix, or NAME=PATH. The page is at the
+    address that the command prints; programs use /v1/models/NAME/decide and its neighbors, which /openapi.json
+    describes. Samples that arrive together are decided together.
+
+    A model file that changes is loaded and takes the place of the old one; no request is lost. One that cannot be
+    loaded leaves the old one serving, and /readyz says so. Changes over HTTP are written to the model file; the
+    versions before are kept in a folder beside it, and can be restored.
+
+    Only this machine can reach the server unless --host says otherwise; then a token is needed. TLS is the task of a
+    proxy before it. SIGTERM and Ctrl-C let requests in flight end, at most 30 seconds, and the exit status is 0.
+
+    \b
+    Examples:
+      srosr serve --demo --open
+      srosr serve model.srosr
+      srosr serve flowers.srosr faces=models/v7.srosr --port 8080 --read-only
+      srosr serve model.srosr --host 0.0.0.0 --token-file token.txt
+      curl localhost:8000/v1/models/model/decide --json '{"samples": [[5.1, 3.5, 1.4, 0.2]]}'
+      curl localhost:8000/v1/models/model/decide -H 'Content-Type: text/csv' --data-binary @new.csv
+    """
+    if not models and not demo:
+        raise InputError("give a MODEL that srosr fit wrote, or --demo to try it without one.")
+    _require_libraries()
+    from ..server import ServerSettings, bind_socket, is_loopback, name_models, read_token
+
+    sources = name_models(models)
+    token = None
+    if token_file is not None:
+        token, warning = read_token(token_file)
+        if warning is not None:
+            err().print(f"Note: {warning}", style="yellow")
+    if not is_loopback(host) and token is None and not insecure:
+        raise InputError(
+            f"--host {host} lets other machines in: give a token with --token-file FILE, or --insecure if the network "
+            "is yours alone."
+        )
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        token=token,
+        read_only=read_only,
+        allowed_hosts=allowed_hosts,
+        picture_shape=None if picture_shape is None else _parse_shape(picture_shape),
+        longest_wait=longest_wait / 1000,
+        jobs=jobs,
+        device=device,
+        log_requests=log_requests,
+    )
+    limits = replace(settings.limits, body=round(max_body * 1e6), rows=max_rows)
+    bound = bind_socket(host, port)
+    try:
+        with tempfile.TemporaryDirectory(prefix="srosr-serve-", ignore_cleanup_errors=True) as folder:
+            _serve(replace(settings, limits=limits), sources, Path(folder), bound, demo, open_page)
+    finally:
+        bound.close()
+
+
+def _serve(
+    settings: ServerSettings, sources: dict[str, Path], folder: Path, bound: Any, demo: bool, open_page: bool
+) -> None:
+    """Load the models and serve them until a signal comes."""
+    from ..server import ModelStore, make_demo, run_server
+
+    samples = None
+    console = err()
+    if demo:
+        with console.status("Fitting the model of digits (the first run also compiles the solver) …"):
+            if not console.is_terminal:
+                console.print("Fitting the model of digits …")
+            path, samples = make_demo(folder)
+        if path.stem in sources:
+            raise InputError(f"--demo serves a model called {path.stem}: give yours another name, as in NAME=PATH.")
+        sources = {path.stem: path, **sources}
+        settings = replace(settings, picture_shape=settings.picture_shape or samples.shape)
+    store = ModelStore(sources, settings, folder)
+    with console.status("Loading models …"):
+        store.load_all()
+    _start_log(settings.log_requests)
+    address = _format_address(settings.host, bound)
+
+    def announce() -> None:
+        click.echo(f"Serving {', '.join(sources)} at {address} (Ctrl-C ends it)")
+        if open_page:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    run_server(settings, store, folder, bound, samples, on_ready=announce)
+
+
+def _require_libraries() -> None:
+    """Raise if the extra is not installed."""
+    try:
+        import fastapi  # noqa: F401
+        import httptools  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise InputError(f'serve needs {error.name}, which is not installed: pip install "srosr[serve]".') from None
+
+
+def _start_log(requests: bool) -> None:
+    """Print the messages of the server, and a line for each request if asked, on standard error."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    logging.getLogger("srosr.server").setLevel(logging.INFO)
+    logging.getLogger("srosr.access").setLevel(logging.INFO if requests else logging.WARNING)
+
+
+def _format_address(host: str, bound: Any) -> str:
+    port = bound.getsockname()[1]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}/"
+
+
+def _parse_shape(text: str) -> tuple[int, int]:
+    """Return the height and width in ``28x28``."""
+    found = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})", text.lower(), re.ASCII)
+    shape = (0, 0) if found is None else (int(found[1]), int(found[2]))
+    if not all(1 <= side <= _LONGEST_SIDE for side in shape):
+        raise InputError(f"--picture-shape {text}: write height and width in pixels, as in 28x28.")
+    return shape

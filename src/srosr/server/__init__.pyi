@@ -1,0 +1,12 @@
+from .application import make_app as make_app
+from .demo_model import DigitSamples as DigitSamples
+from .demo_model import make_demo as make_demo
+from .http_server import bind_socket as bind_socket
+from .http_server import run_server as run_server
+from .model_store import ModelStore as ModelStore
+from .model_store import ServedModel as ServedModel
+from .model_store import name_models as name_models
+from .settings import Limits as Limits
+from .settings import ServerSettings as ServerSettings
+from .settings import is_loopback as is_loopback
+from .settings import read_token as read_token

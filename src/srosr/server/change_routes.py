@@ -1,0 +1,222 @@
+"""Routes that change a model: each writes the model file atomically, keeps the version before and an audit line."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from ..exceptions import ModelFileError
+from ..model_files import load
+from .answers import JSON, LINES, ApiError, LineStream, OnProgress, answer_json, choose_type, stream_result
+from .api_document import describe_answer, describe_body
+from .model_changes import (
+    CannotWrite,
+    Change,
+    ChangedMeanwhile,
+    UnknownVersion,
+    commit_change,
+    find_kept,
+    list_versions,
+)
+from .model_store import ServedModel
+from .request_body import ParsedRequest, parse_etags
+from .routes import describe_model
+from .schemas import (
+    AddClassParameters,
+    HistoryAnswer,
+    ModelAnswer,
+    Parameters,
+    RecalibrateParameters,
+    RemoveClassParameters,
+    RestoreParameters,
+    ThresholdParameters,
+    UpdateParameters,
+)
+from .service import Service, get_service
+
+change_router = APIRouter()
+#: Parameters that say how samples are read, and nothing about the change.
+_OF_READING = frozenset({"label", "ignore", "header", "array", "by_name", "drop_missing", "rows"})
+
+
+def _describe(kind: type[Parameters], example: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what all routes of changes have in common in the OpenAPI document."""
+    extra = describe_body(kind, example)
+    if_match = {
+        "name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"},
+        "description": "Change the model only if it has this version.",
+    }  # fmt: skip
+    extra["parameters"] = [*extra.get("parameters", []), if_match]
+    answers = describe_answer(ModelAnswer, more=(LINES,), of_work=True, of_change=True)
+    return {"responses": answers, "openapi_extra": extra}
+
+
+@change_router.post(
+    "/v1/models/{model}/set-threshold", summary="Reject more or fewer samples",
+    **_describe(ThresholdParameters, {"target_rejection": 0.01}),
+)  # fmt: skip
+async def set_threshold(request: Request, model: str) -> Response:
+    return await _change(request, model, "set-threshold", ThresholdParameters)
+
+
+@change_router.post(
+    "/v1/models/{model}/add-class", summary="Add a class to a model", **_describe(AddClassParameters, {"name": "tulip"})
+)
+async def add_class(request: Request, model: str) -> Response:
+    return await _change(request, model, "add-class", AddClassParameters)
+
+
+@change_router.post(
+    "/v1/models/{model}/remove-class", summary="Remove a class from a model",
+    **_describe(RemoveClassParameters, {"label": "tulip"}),
+)  # fmt: skip
+async def remove_class(request: Request, model: str) -> Response:
+    return await _change(request, model, "remove-class", RemoveClassParameters)
+
+
+@change_router.post(
+    "/v1/models/{model}/update", summary="Teach a model more samples of its classes", **_describe(UpdateParameters)
+)
+async def update(request: Request, model: str) -> Response:
+    return await _change(request, model, "update", UpdateParameters)
+
+
+@change_router.post(
+    "/v1/models/{model}/recalibrate", summary="Set the threshold anew by fresh samples",
+    **_describe(RecalibrateParameters),
+)  # fmt: skip
+async def recalibrate(request: Request, model: str) -> Response:
+    return await _change(request, model, "recalibrate", RecalibrateParameters)
+
+
+@change_router.post(
+    "/v1/models/{model}/restore", summary="Bring back an earlier version",
+    **_describe(RestoreParameters, {"version": "9f86d081884c7d65"}),
+)  # fmt: skip
+async def restore(request: Request, model: str) -> Response:
+    return await _change(request, model, "restore", RestoreParameters)
+
+
+@change_router.get(
+    "/v1/models/{model}/history", summary="The versions of a model, the newest first",
+    responses=describe_answer(HistoryAnswer),
+)  # fmt: skip
+async def get_history(request: Request, model: str) -> Response:
+    found = get_service(request).find_model(model)
+    return answer_json({"versions": await asyncio.to_thread(list_versions, found.source)})
+
+
+# -- how a change goes ---------------------------------------------------------------------------------------
+
+
+async def _change(request: Request, name: str, change: str, kind: type[Parameters]) -> Response:
+    """Change a model as a request asks."""
+    service = get_service(request)
+    model = service.find_model(name)
+    if service.settings.read_only:
+        raise ApiError(403, "The server is read-only: nothing can be changed.")
+    media_type = choose_type(request.headers.get("accept"), (JSON, LINES))
+    expected = parse_etags(request.headers.get("if-match"))
+    _check_version(model, expected)
+    if change != "restore" and change not in model.changes:
+        raise ApiError(409, f"{name} holds {model.summary['method']}, which cannot do {change}.")
+    parsed = await service.parse(request, kind)
+    by = request.client.host if request.client is not None else ""
+
+    async def work(on_progress: OnProgress | None = None) -> dict[str, Any]:
+        async with service.changing[name]:
+            # As it is now: another change may have been made while this one waited.
+            current = service.find_model(name)
+            _check_version(current, expected)
+            return await _make_change(service, current, change, parsed, by, on_progress)
+
+    if media_type == LINES:
+        return LineStream(stream_result(work))
+    result = await work()
+    return answer_json(result, headers={"ETag": f'"{result["version"]}"'})
+
+
+def _check_version(model: ServedModel, expected: list[str] | None) -> None:
+    if expected is not None and model.version not in expected:
+        raise ApiError(
+            412, f"{model.name} has version {model.version}, not the one that If-Match names: look at it again.",
+            {"ETag": f'"{model.version}"'},
+        )  # fmt: skip
+
+
+async def _make_change(
+    service: Service,
+    model: ServedModel,
+    change: str,
+    parsed: ParsedRequest[Any],
+    by: str,
+    on_progress: OnProgress | None,
+) -> dict[str, Any]:
+    """Make the changed model in a child, put it in place, and return what it is like."""
+    parameters: Parameters = parsed.parameters
+    details = {
+        name: value for name, value in parameters.model_dump(exclude_defaults=True).items() if name not in _OF_READING
+    }
+    if change == "remove-class":
+        details["label"] = parameters.label  # type: ignore[attr-defined]
+    new = service.folder / f"new-{secrets.token_hex(8)}.srosr"
+    notes: list[str] = []
+    try:
+        if change == "restore":
+            kept = await asyncio.to_thread(_find_loadable, model, parameters.version)  # type: ignore[attr-defined]
+        else:
+            samples = await service.read(parsed, model, on_progress) if parameters.takes_samples else None
+            more: dict[str, Any] = {"out": str(new)}
+            if samples is not None:
+                details["samples"] = len(samples.X)
+                notes += samples.notes
+            if change == "add-class":
+                more |= {"class": parameters.name, "rows": parameters.rows}  # type: ignore[attr-defined]
+            job = change.replace("-", "_")
+            result = await service.work(job, model, parameters, samples, on_progress, **more)
+            notes += result["notes"]
+            kept = new
+        if on_progress is not None:
+            on_progress({"stage": "Saving"})
+    except BaseException:
+        _remove(new)
+        raise
+    # Begun, it is brought to its end: who closes the connection now has changed the model.
+    asked = Change(model.name, change, details, by)
+    await asyncio.shield(asyncio.ensure_future(_commit(service, model, kept, asked, new)))
+    changed = service.find_model(model.name)
+    return {**describe_model(service, changed), "previous_version": model.version, "notes": notes}
+
+
+async def _commit(service: Service, model: ServedModel, new: Path, change: Change, temporary: Path) -> None:
+    """Put a changed model in the place of the old one, and serve it."""
+    try:
+        await asyncio.to_thread(commit_change, model.source, new, before=model.version, change=change)
+    except (ChangedMeanwhile, CannotWrite) as error:
+        raise ApiError(409, error.message) from None
+    finally:
+        _remove(temporary)
+    service.metrics.count_change(model.name, change.change)
+    await service.store.refresh(model.name, certain=True)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _find_loadable(model: ServedModel, version: str) -> Path:
+    """Return the file of an earlier version, which is a model."""
+    try:
+        path = find_kept(model.source, version)
+        load(path)
+    except UnknownVersion as error:
+        raise ApiError(404, error.message) from None
+    except (ModelFileError, OSError):
+        raise ApiError(409, f"Version {version} is kept, but cannot be loaded.") from None
+    return path

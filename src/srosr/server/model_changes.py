@@ -1,0 +1,286 @@
+"""Changes of a model file: in one step, with the version before kept, and an audit line for each.
+
+Beside the model file lies the folder ``<model file>.history`` with up to 20 earlier versions and ``audit.jsonl``. A
+change is announced there, made, and confirmed; if the process is killed in between, the model file is the old or the
+new one, and :func:`settle` finds out which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .._support.atomic_files import make_folder, open_atomically, sync_folder
+from ..operations import InputError
+
+#: Digits of a version, the start of the SHA-256 of the file.
+VERSION_DIGITS = 16
+#: Earlier versions that are kept.
+MOST_KEPT = 20
+_AUDIT, _LOCK = "audit.jsonl", ".lock"
+_KEPT = re.compile(r"([0-9]{6,})-([0-9a-f]{16})\.srosr", re.ASCII)
+_VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
+#: Seconds to wait for another change of the same model.
+_LONGEST_WAIT = 60.0
+_BEGUN, _DONE, _UNDONE, _REPLACED = "begun", "done", "undone", "replaced"
+
+
+class ChangedMeanwhile(InputError):
+    """The model file is no longer the one that was to be changed."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"{model} was changed meanwhile: look at it again, then repeat the change.")
+
+
+class CannotWrite(InputError):
+    """The model file, or its history, cannot be written."""
+
+
+class UnknownVersion(InputError):
+    """No such earlier version is kept."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done to a model: its name, the change, details without samples, and the address of who asked for it."""
+
+    model: str
+    change: str
+    details: dict[str, Any] = field(default_factory=dict)
+    by: str = ""
+
+
+def compute_version(path: Path) -> str:
+    """Return the version of a model file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:VERSION_DIGITS]
+
+
+def commit_change(source: Path, new: Path, *, before: str, change: Change) -> str:
+    """Put a new model in the place of the old one, and return its version.
+
+    Parameters
+    ----------
+    source : Path
+        The model file. A symbolic link stays one.
+    new : Path
+        The changed model, which is copied.
+    before : str
+        The version that was changed.
+    change : Change
+
+    Raises
+    ------
+    ChangedMeanwhile
+        If the model file is no longer that version.
+    CannotWrite
+        If the file or its folder cannot be written.
+    """
+    target = _resolve(source)
+    try:
+        with _lock(target, change.model, make=True) as history:
+            _settle(target, history)
+            if _find_version(target) != before:
+                raise ChangedMeanwhile(change.model)
+            after = compute_version(new)
+            line = {"change": change.change, "details": change.details, "before": before, "after": after}
+            number = _keep(target, history, before) if after != before else _next_number(history)
+            _append(history, {"number": number, "state": _BEGUN, **line, "by": change.by})
+            try:
+                if after != before:
+                    _replace(target, new, before, change.model)
+            except BaseException:
+                _settle(target, history)
+                raise
+            _append(history, {"number": number, "state": _DONE, **line})
+            _remove_oldest(history)
+    except OSError as error:
+        reason = error.strerror or "it cannot be written"
+        raise CannotWrite(f"{change.model} cannot be changed on the disk of the server: {reason}.") from None
+    return after
+
+
+def list_versions(source: Path) -> list[dict[str, Any]]:
+    """Return the versions that a model file has had, as far as they are known, newest first.
+
+    Each has ``version``, ``time`` and ``change`` that made it (None if it came from elsewhere), ``by``, ``details``,
+    whether it is ``kept``, and whether it is the ``current`` one.
+    """
+    target = _resolve(source)
+    history = _find_history(target)
+    kept = {version for _, version in _list_kept(history)}
+    current = _find_version(target)
+    found: list[dict[str, Any]] = []
+
+    def add(version: str, line: dict[str, Any] | None) -> None:
+        known = {name: None if line is None else line.get(name) for name in ("time", "change", "by", "details")}
+        found.append({"version": version, **known, "kept": version in kept, "current": False})
+
+    begun: dict[Any, dict[str, Any]] = {}
+    for line in _read_audit(history):
+        if line["state"] == _BEGUN:
+            begun[line["number"]] = line
+        elif line["state"] == _DONE:
+            if not found or found[-1]["version"] != line["before"]:
+                add(line["before"], None)
+            add(line["after"], {**begun.get(line["number"], {}), **line})
+    if current is not None and (not found or found[-1]["version"] != current):
+        add(current, None)
+    if found and found[-1]["version"] == current:
+        found[-1]["current"] = True
+    return found[::-1]
+
+
+def find_kept(source: Path, version: str) -> Path:
+    """Return the file of an earlier version; raise :class:`UnknownVersion` if it is not kept or damaged."""
+    history = _find_history(_resolve(source))
+    if _VERSION.fullmatch(version) is not None:
+        for path, found in reversed(_list_kept(history)):
+            if found == version and _find_version(path) == version:
+                return path
+    shown = version if len(version) <= VERSION_DIGITS else version[: VERSION_DIGITS - 1] + "…"
+    raise UnknownVersion(f"There is no kept version {shown!r}: the history lists those that there are.")
+
+
+def settle(source: Path) -> None:
+    """Complete the audit of a model file after a process was killed in the middle of a change."""
+    target = _resolve(source)
+    if _find_history(target).is_dir():
+        with suppress(OSError), _lock(target, source.name, make=False) as history:
+            _settle(target, history)
+
+
+# -- the history -----------------------------------------------------------------------------------------
+
+
+def _resolve(source: Path) -> Path:
+    """Return the file itself, so that all names of it have one history."""
+    return Path(os.path.realpath(source))
+
+
+def _find_history(target: Path) -> Path:
+    return target.with_name(f"{target.name}.history")
+
+
+@contextmanager
+def _lock(target: Path, model: str, *, make: bool) -> Iterator[Path]:
+    """Give the folder of the history while no other process changes it."""
+    from filelock import FileLock, Timeout
+
+    history = _find_history(target)
+    if history.exists() and not history.is_dir():
+        raise CannotWrite(f"{model} cannot be changed: {history.name} on the server is a file, not a folder.")
+    if make:
+        make_folder(history)
+    try:
+        with FileLock(history / _LOCK, timeout=_LONGEST_WAIT):
+            yield history
+    except Timeout:
+        raise CannotWrite(f"{model} is being changed by another process: try again later.") from None
+
+
+def _find_version(path: Path) -> str | None:
+    """Return the version of a file, None if it cannot be read."""
+    try:
+        return compute_version(path)
+    except OSError:
+        return None
+
+
+def _list_kept(history: Path) -> list[tuple[Path, str]]:
+    """Return the kept files with their versions, oldest first."""
+    try:
+        names = os.listdir(history)
+    except OSError:
+        return []
+    matches = sorted((int(match.group(1)), match) for match in map(_KEPT.fullmatch, names) if match is not None)
+    return [(history / match.group(), match.group(2)) for _, match in matches]
+
+
+def _next_number(history: Path) -> int:
+    """Return a number that neither a line of the audit nor a kept file has."""
+    lines = [line["number"] for line in _read_audit(history)]
+    files = [int(path.name.partition("-")[0]) for path, _ in _list_kept(history)]
+    return max([0, *lines, *files]) + 1
+
+
+def _keep(target: Path, history: Path, version: str) -> int:
+    """Keep the model file in the history, and return its number there."""
+    number = _next_number(history)
+    path = history / f"{number:06d}-{version}.srosr"
+    # A copy and not a link: somebody may write into the model file in place.
+    with open_atomically(path) as copy, open(target, "rb") as file:
+        shutil.copyfileobj(file, copy)
+    return number
+
+
+def _remove_oldest(history: Path) -> None:
+    for path, _ in _list_kept(history)[:-MOST_KEPT]:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _replace(target: Path, new: Path, before: str, model: str) -> None:
+    with open_atomically(target) as file:
+        with open(new, "rb") as changed:
+            shutil.copyfileobj(changed, file)
+        if _find_version(target) != before:  # another program has written it since
+            raise ChangedMeanwhile(model)
+
+
+# -- the audit -------------------------------------------------------------------------------------------
+
+
+def _read_audit(history: Path) -> list[dict[str, Any]]:
+    """Return the lines of the audit that are whole."""
+    try:
+        content = (history / _AUDIT).read_bytes()
+    except OSError:
+        return []
+    lines = []
+    for text in content.split(b"\n"):
+        with suppress(ValueError):
+            line = json.loads(text)
+            if isinstance(line, dict) and isinstance(line.get("number"), int) and "state" in line:
+                lines.append(line)
+    return lines
+
+
+def _append(history: Path, line: dict[str, Any]) -> None:
+    """Write a line to the end of the audit, on the disk when this returns."""
+    time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    data = json.dumps({"time": time, **line}, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    with open(history / _AUDIT, "a+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        if file.read(1) not in (b"", b"\n"):
+            data = b"\n" + data  # what a power failure cut short stays a line of its own
+        file.write(data)
+        os.fsync(file.fileno())
+    sync_folder(history)
+
+
+def _settle(target: Path, history: Path) -> None:
+    """Say of changes that were begun whether they happened."""
+    open_lines: dict[int, dict[str, Any]] = {}
+    for line in _read_audit(history):
+        if line["state"] == _BEGUN:
+            open_lines[line["number"]] = line
+        else:
+            open_lines.pop(line["number"], None)
+    if not open_lines:
+        return
+    current = _find_version(target)
+    for number, line in sorted(open_lines.items()):
+        state = _DONE if current == line["after"] else _UNDONE if current == line["before"] else _REPLACED
+        known = {name: line[name] for name in ("change", "details", "before", "after")}
+        _append(history, {"number": number, "state": state, **known, "settled": True})

@@ -1,0 +1,65 @@
+// Questions to the user: whether to change the model, and the token.
+import { rememberToken } from "./api.js";
+import { fill, find, h } from "./dom.js";
+
+/** Ask whether to do something; resolve to true or false. */
+export function ask({ title, text, action, danger = false }) {
+  const dialog = find("question");
+  find("question-title").textContent = title;
+  fill(
+    find("question-text"),
+    [text].flat().map((paragraph) => h("p", {}, paragraph)),
+  );
+  const yes = find("question-yes");
+  yes.textContent = action;
+  yes.classList.toggle("danger", danger);
+  return new Promise((resolve) => {
+    dialog.returnValue = "no";
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+    dialog.showModal();
+    find("question-no").focus();
+  });
+}
+
+let asking = null;
+
+/** Ask for the token; resolve to true if one was given. Requests that need it at once share the question. */
+export function askToken(complaint) {
+  asking ??= new Promise((resolve) => {
+    const dialog = find("token-dialog");
+    const input = find("token");
+    fill(find("token-problem"), complaint ? h("p", { class: "error", role: "alert" }, complaint) : null);
+    input.value = "";
+    dialog.returnValue = "";
+    dialog.addEventListener(
+      "close",
+      () => {
+        asking = null;
+        const given = dialog.returnValue === "use" && input.value.trim() !== "";
+        if (given) rememberToken(input.value.trim());
+        input.value = "";
+        resolve(given);
+      },
+      { once: true },
+    );
+    dialog.showModal();
+    input.focus();
+  });
+  return asking;
+}
+
+/** Let buttons with `data-closes` close their dialog, and a click beside a dialog, too. */
+export function wireDialogs() {
+  for (const dialog of document.querySelectorAll("dialog")) {
+    for (const button of dialog.querySelectorAll("[data-closes]")) {
+      button.addEventListener("click", () => dialog.close(button.dataset.closes));
+    }
+    dialog.addEventListener("mousedown", (event) => {
+      if (event.target === dialog) dialog.close("");
+    });
+  }
+  find("token-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    find("token-dialog").close("use");
+  });
+}

@@ -1,0 +1,61 @@
+// Work that takes a while: a bar, what is being done, a way to cancel it, and its error where it was started.
+import { announce, fill, h } from "./dom.js";
+import { number } from "./wording.js";
+
+const running = new WeakMap();
+
+/** Run `work({signal, report})`, showing it in `slot`. Return its result, or null if it failed or was cancelled. */
+export async function runJob(slot, title, work) {
+  running.get(slot)?.abort();
+  const control = new AbortController();
+  running.set(slot, control);
+  const bar = h("progress", { "aria-label": title });
+  const stage = h("span", { class: "job-stage" }, title);
+  const cancel = h("button", { type: "button", class: "button small", on: { click: () => control.abort() } }, "Cancel");
+  const box = h("div", { class: "job" }, h("div", { class: "job-line" }, stage, cancel), bar);
+  // Work that is over at once should not flash a bar.
+  const shown = setTimeout(() => fill(slot, box), 150);
+  fill(slot);
+  const report = ({ stage: name, done, of }) => {
+    if (Number.isFinite(done) && of) {
+      bar.max = of;
+      bar.value = done;
+    } else bar.removeAttribute("value");
+    stage.textContent =
+      Number.isFinite(done) && of ? `${name ?? title}: ${number(done)} of ${number(of)}` : (name ?? title);
+  };
+  try {
+    const result = await work({ signal: control.signal, report });
+    if (running.get(slot) === control) fill(slot);
+    return result;
+  } catch (error) {
+    if (running.get(slot) !== control) return null;
+    if (error.name === "AbortError") {
+      fill(slot, h("p", { class: "quiet" }, "Cancelled."));
+      announce("Cancelled.");
+    } else showError(slot, error);
+    return null;
+  } finally {
+    clearTimeout(shown);
+    if (running.get(slot) === control) running.delete(slot);
+  }
+}
+
+/** Cancel what runs in a slot. */
+export const cancelJob = (slot) => running.get(slot)?.abort();
+
+/** Show an error, in the server's words, next to what caused it. */
+export function showError(slot, error) {
+  if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
+  const close = h(
+    "button",
+    { type: "button", class: "close", "aria-label": "Dismiss", on: { click: () => fill(slot) } },
+    "×",
+  );
+  fill(slot, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), close));
+}
+
+/** Show how something ended, in words. */
+export function showDone(slot, text) {
+  fill(slot, h("p", { class: "done", role: "status" }, text));
+}

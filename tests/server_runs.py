@@ -1,0 +1,172 @@
+"""A real server for tests: ``srosr serve`` in a process of its own, on a free port, with a small model.
+
+    with serve(model_path) as server:
+        status, answer = server.post("/v1/models/model/decide", {"samples": [[1, 2, 3]]})
+
+:func:`save_model` fits and saves the model that most tests use; :func:`server_required` skips a file of tests where the
+extra ``serve`` is missing, unless ``SROSR_REQUIRE_SERVE=1``.
+"""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+#: Seconds in which a server must be ready: several start at a time on a machine that is busy.
+START = 120.0
+#: A server with limits that the command has no options for: paths, limits and settings as JSON.
+_LAUNCH = """
+import json, logging, sys, tempfile
+from pathlib import Path
+from srosr.server import Limits, ModelStore, ServerSettings, bind_socket, name_models, run_server
+
+logging.basicConfig(level=logging.INFO)
+paths, limits, settings = map(json.loads, sys.argv[1:])
+settings = ServerSettings(limits=Limits(**limits), readers=1, workers=1, **settings)
+with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    bound = bind_socket("127.0.0.1", 0)
+    store = ModelStore(name_models(paths), settings, Path(folder))
+    store.load_all()
+    address = f"http://127.0.0.1:{bound.getsockname()[1]}/"
+    run_server(settings, store, Path(folder), bound, on_ready=lambda: print("Serving at", address, flush=True))
+"""
+
+
+def server_required():
+    """Skip the tests of a file if the extra ``serve`` is not installed and need not be."""
+    if os.environ.get("SROSR_REQUIRE_SERVE") == "1":
+        return
+    for name in ("fastapi", "uvicorn", "httptools", "prometheus_client", "python_multipart"):
+        pytest.importorskip(name, reason=f"needs the extra serve: {name} is not installed")
+
+
+def make_samples(seed=0, n=25, features=6):
+    """Return samples of three classes of text, and samples of none of them."""
+    random = np.random.default_rng(seed)
+    centers = 4 * np.eye(4, features) + 1
+    X = np.concatenate([center + 0.4 * random.normal(size=(n, features)) for center in centers[:3]])
+    unknown = centers[3] + 0.4 * random.normal(size=(n, features))
+    return X, np.repeat(["a", "b", "c"], n), unknown
+
+
+def save_model(path, **parameters):
+    """Fit a classifier to three classes and save it; return the classifier."""
+    from srosr import SROSRClassifier
+
+    X, y, _ = make_samples()
+    clf = SROSRClassifier(random_state=0, n_jobs=1, **parameters).fit(X, y)
+    clf.save(path)
+    return clf
+
+
+class Server:
+    """A server that runs, and a client of it."""
+
+    def __init__(self, process, port, token=None):
+        self.process, self.port, self.token = process, port, token
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def connect(self, timeout=60):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def request(self, method, path, body=None, headers=None, timeout=60):
+        """Return status, headers in lower case and body of an answer."""
+        headers = dict(headers or {})
+        if self.token is not None:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        connection = self.connect(timeout)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
+        finally:
+            connection.close()
+
+    def get(self, path, **headers):
+        """Return the status and the JSON of an answer."""
+        status, _, content = self.request("GET", path, headers=headers)
+        return status, json.loads(content)
+
+    def post(self, path, value=None, headers=None, *, body=None, media_type="application/json"):
+        """Post JSON, or a body of another media type; return the status and the JSON of the answer."""
+        content = json.dumps(value).encode() if body is None else body
+        status, _, answer = self.request("POST", path, content, {"Content-Type": media_type, **(headers or {})})
+        return status, json.loads(answer)
+
+    def lines(self, path, value=None, *, body=None, media_type="application/json"):
+        """Post with Accept: application/x-ndjson; return the lines."""
+        content = json.dumps(value).encode() if body is None else body
+        headers = {"Content-Type": media_type, "Accept": "application/x-ndjson"}
+        status, _, answer = self.request("POST", path, content, headers)
+        assert status == 200, answer
+        return [json.loads(line) for line in answer.splitlines()]
+
+    def stop(self, timeout=60):
+        """End the server by SIGTERM; return its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def read_log(self):
+        """Return what the server has written to standard error so far."""
+        return Path(self.process.log).read_text()
+
+
+@contextmanager
+def serve(*arguments, token=None, folder=None, environment=None, limits=None, settings=None):
+    """Run ``srosr serve`` with these arguments on a free port until the block ends.
+
+    ``folder`` gets the log, ``token`` is sent with each request. With ``limits`` or ``settings``, dicts of attributes
+    of :class:`srosr.server.Limits` and :class:`srosr.server.ServerSettings`, arguments are models only.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as own:
+        log = Path(folder or own) / "server.log"
+        command = [sys.executable, "-m", "srosr", "serve", "--port", "0", *map(str, arguments)]
+        if limits is not None or settings is not None:
+            given = [list(map(str, arguments)), limits or {}, settings or {}]
+            command = [sys.executable, "-c", _LAUNCH, *map(json.dumps, given)]
+        with open(log, "wb") as errors:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **(environment or {})}
+            )
+        process.log = log
+        try:
+            line = process.stdout.readline().decode()
+            if not line.startswith("Serving "):
+                process.wait(START)
+                raise AssertionError(f"the server did not start: {log.read_text()}")
+            port = int(line.split("http://")[1].split("/")[0].rpartition(":")[2])
+            yield Server(process, port, token)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(40)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.stdout.close()
+            process.wait()
+
+
+def wait_until(check, seconds=30.0, pause=0.1):
+    """Return what ``check`` returns as soon as it is true."""
+    end = time.monotonic() + seconds
+    while True:
+        found = check()
+        if found:
+            return found
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(pause)

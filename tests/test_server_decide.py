@@ -1,0 +1,356 @@
+"""Decisions over HTTP are those of the model, whatever the samples come in."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_runs import right
+from server_runs import make_samples, save_model, serve, server_required
+
+server_required()
+
+NAMES = ["f0", "f1", "f2", "f3", "f4", "f5"]
+
+
+@pytest.fixture(scope="module")
+def samples():
+    X, _, unknown = make_samples(seed=1)
+    return np.concatenate([X[::3], unknown[::3]])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with a model of plain arrays, and one of a table with names, gaps and text labels."""
+    folder = tmp_path_factory.mktemp("models")
+    save_model(folder / "plain.srosr")
+    X, y, _ = make_samples()
+    table = pd.DataFrame(X, columns=NAMES).assign(kind=y)
+    table.to_csv(folder / "train.csv", index=False)
+    right(
+        "fit", folder / "train.csv", "--label", "kind", "--standardize", "--impute", "median", "-o",
+        folder / "named.srosr", "--jobs", "1", "-q",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(place):
+    import srosr
+
+    return srosr.load(place / "plain.srosr")
+
+
+@pytest.fixture(scope="module")
+def server(place):
+    with serve(place / "plain.srosr", place / "named.srosr", "--jobs", "1") as found:
+        yield found
+
+
+def check_decisions(answer, decisions, numbers=None):
+    """Compare an answer with what the model decides in process."""
+    rows = answer["decisions"]
+    assert [row["row"] for row in rows] == list(range(len(decisions)) if numbers is None else numbers)
+    assert [row["label"] for row in rows] == [str(label) for label in decisions.label]
+    assert [row["candidate"] for row in rows] == [str(label) for label in decisions.candidate]
+    assert [row["verdict"] == "rejected" for row in rows] == decisions.rejected.tolist()
+    np.testing.assert_allclose([row["unknown_score"] for row in rows], decisions.unknown_score, rtol=1e-9)
+    if decisions.prediction_set is not None:
+        assert [row["prediction_set"] for row in rows] == [names.tolist() for names in decisions.prediction_set]
+
+
+# --- what comes back ---
+
+
+def test_json_samples_get_the_decisions_of_the_model(server, plain, samples):
+    status, answer = server.post("/v1/models/plain/decide", {"samples": samples.tolist()})
+    assert status == 200
+    check_decisions(answer, plain.decide(samples, coverage=0.95))
+    assert answer["rows"] == len(samples) and answer["dropped"] == 0 and answer["notes"] == []
+    assert answer["model"] == "plain" and answer["threshold"] == plain.threshold_ and answer["coverage"] == 0.95
+    assert answer["guarantee"] == plain.prediction_set(samples[:1], 0.95).guarantee
+    assert {row["verdict"] for row in answer["decisions"]} == {"recognized", "rejected"}
+
+
+def test_more_samples_than_a_piece_come_back_in_order(server, plain, samples):
+    many = np.tile(samples, (20, 1))[:600]
+    status, answer = server.post("/v1/models/plain/decide", {"samples": many.tolist(), "coverage": None})
+    assert status == 200
+    check_decisions(answer, plain.decide(many))
+    assert "prediction_set" not in answer["decisions"][0] and answer["coverage"] is None
+
+
+def test_one_sample_may_be_a_plain_list(server, samples):
+    _, listed = server.post("/v1/models/plain/decide", {"samples": [samples[0].tolist()]})
+    status, one = server.post("/v1/models/plain/decide", {"samples": samples[0].tolist()})
+    assert status == 200 and one["decisions"] == listed["decisions"]
+
+
+def test_named_columns_may_come_in_any_order(server, place, samples):
+    rows = [dict(zip(NAMES, row, strict=True)) for row in samples.tolist()]
+    turned = [{"kind": "a", **dict(reversed(row.items()))} for row in rows]
+    _, answer = server.post("/v1/models/named/decide", {"samples": rows})
+    status, other = server.post("/v1/models/named/decide", {"samples": turned})
+    assert status == 200 and other["decisions"] == answer["decisions"]
+    frame = pd.DataFrame(samples, columns=NAMES)
+    frame.to_csv(place / "new.csv", index=False)
+    printed = right("predict", place / "named.srosr", place / "new.csv", "--json")
+    predicted = [json.loads(line) for line in printed.splitlines()]
+    assert [row["label"] for row in predicted] == [row["label"] for row in answer["decisions"]]
+    np.testing.assert_allclose(
+        [row["unknown_score"] for row in predicted], [row["unknown_score"] for row in answer["decisions"]], rtol=1e-9
+    )
+
+
+def test_null_is_a_missing_value_which_a_model_fitted_with_impute_fills_in(server, samples):
+    gappy = [dict(zip(NAMES, row, strict=True)) for row in samples[:2].tolist()]
+    gappy[1]["f2"] = None
+    status, answer = server.post("/v1/models/named/decide", {"samples": gappy})
+    assert status == 200 and [row["imputed"] for row in answer["decisions"]] == [0.0, pytest.approx(1 / 6)]
+    status, error = server.post("/v1/models/plain/decide", {"samples": [[1, 2, None, 4, 5, 6]]})
+    assert status == 422
+    assert error["error"].startswith(
+        "The request has no value in row 0, feature 2; --drop-missing leaves such rows out"
+    )
+    rows = [samples[0].tolist(), [1, 2, None, 4, 5, 6], samples[1].tolist()]
+    status, answer = server.post("/v1/models/plain/decide", {"samples": rows, "drop_missing": True})
+    assert status == 200 and answer["dropped"] == 1 and [row["row"] for row in answer["decisions"]] == [0, 2]
+
+
+def test_a_false_discovery_rate_gives_the_p_values_of_the_model(server, plain, samples):
+    status, answer = server.post("/v1/models/plain/decide", {"samples": samples.tolist(), "fdr": 0.2})
+    expected = plain.decide(samples, fdr=0.2, coverage=0.95)
+    assert status == 200
+    check_decisions(answer, expected)
+    np.testing.assert_allclose([row["p_value"] for row in answer["decisions"]], expected.p_value)
+    assert answer["notes"][0].startswith("False discovery rate 0.2: approximate, from 75 held-out training samples")
+
+
+def test_csv_answers_are_those_of_predict(server, place, samples):
+    pd.DataFrame(samples).to_csv(place / "plain.csv", index=False)
+    body = (place / "plain.csv").read_bytes()
+    status, headers, content = server.request(
+        "POST", "/v1/models/plain/decide", body, {"Content-Type": "text/csv", "Accept": "text/csv"}
+    )
+    assert status == 200 and headers["content-type"].startswith("text/csv")
+    printed = right("predict", place / "plain.srosr", place / "plain.csv", "--coverage", "0.95")
+    printed = printed[printed.index("row,") :]
+    ours, theirs = (list(csv.DictReader(io.StringIO(text))) for text in (content.decode(), printed))
+    np.testing.assert_allclose(*([float(row["unknown_score"]) for row in rows] for rows in (ours, theirs)), rtol=1e-9)
+    for one, other in zip(ours, theirs, strict=True):
+        one.pop("unknown_score"), other.pop("unknown_score")
+        assert one == other
+
+
+def test_a_stream_has_progress_a_start_decisions_and_an_end(server, plain, samples):
+    many = np.tile(samples, (20, 1))[:600]
+    lines = server.lines("/v1/models/plain/decide", {"samples": many.tolist()})
+    kinds = [line["kind"] for line in lines if line["kind"] != "progress"]
+    assert kinds == ["start", "decisions", "decisions", "decisions", "end"]
+    rows = [row for line in lines if line["kind"] == "decisions" for row in line["decisions"]]
+    expected = plain.decide(many, coverage=0.95)
+    check_decisions({"decisions": rows}, expected)
+    assert lines[-1] == {"kind": "end", "rows": 600, "rejected": int(expected.rejected.sum())}
+    done = [line["done"] for line in lines if line["kind"] == "progress" and line["stage"] == "Deciding"]
+    assert done == [256, 512, 600]
+
+
+def test_a_stream_that_fails_ends_with_the_error(server):
+    lines = server.lines("/v1/models/plain/decide", {"samples": [[1, 2]]})
+    assert lines[-1]["kind"] == "error" and lines[-1]["status"] == 422
+    assert lines[-1]["error"].startswith("The request has 2 features in row 0, but the model was fitted with 6")
+
+
+# --- other bodies ---
+
+
+def encode_npy(X):
+    content = io.BytesIO()
+    np.save(content, X)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("media_type", ["application/x-npy", "application/octet-stream"])
+def test_arrays_get_the_decisions_of_the_model(server, plain, samples, media_type):
+    status, answer = server.post("/v1/models/plain/decide", body=encode_npy(samples), media_type=media_type)
+    assert status == 200
+    check_decisions(answer, plain.decide(samples, coverage=0.95))
+
+
+def test_a_form_has_files_and_parameters(server, plain, samples):
+    text = pd.DataFrame(samples, columns=NAMES).to_csv(index=False)
+    parts = [
+        'Content-Disposition: form-data; name="files"; filename="../../new.csv"\r\nContent-Type: text/csv\r\n\r\n'
+        + text,
+        'Content-Disposition: form-data; name="coverage"\r\n\r\nnull',
+        'Content-Disposition: form-data; name="rows"\r\n\r\n[3, 1]',
+    ]
+    body = "".join(f"--line\r\n{part}\r\n" for part in parts) + "--line--\r\n"
+    form = "multipart/form-data; boundary=line"
+    status, answer = server.post("/v1/models/plain/decide", body=body.encode(), media_type=form)
+    assert status == 200, answer
+    check_decisions(answer, plain.decide(samples[[3, 1]]), [3, 1])
+    first = text.splitlines()[1].split(",")[0]
+    status, answer = server.post("/v1/models/plain/decide", body=body.replace(first, "abc").encode(), media_type=form)
+    assert status == 422 and answer["error"].startswith("new.csv has 'abc' in line 2")
+
+
+def test_options_of_a_csv_are_parameters_of_the_query(server, samples):
+    table = pd.DataFrame(samples[:, ::-1], columns=NAMES[::-1]).assign(more=1.0)
+    body = table.to_csv(index=False).encode()
+    status, error = server.post("/v1/models/named/decide", body=body, media_type="text/csv")
+    assert status == 422 and "'more'" in error["error"] and error["error"].startswith("The body has ")
+    status, answer = server.post("/v1/models/named/decide?by_name=true", body=body, media_type="text/csv")
+    assert status == 200 and answer["notes"] == ["Left out by --by-name: 'more'."]
+    rows = [dict(zip(NAMES, row, strict=True)) for row in samples.tolist()]
+    _, expected = server.post("/v1/models/named/decide", {"samples": rows})
+    assert [row["label"] for row in answer["decisions"]] == [row["label"] for row in expected["decisions"]]
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(("value", "status", "sentence"), [
+    ({"samples": [[1, 2, 3, 4, 5, True]]}, 422, "The request has true or false in row 0, feature 5, which is"),
+    ({"samples": [[1, 2, 3, 4, 5, "6"]]}, 422, "The request has '6' in row 0, feature 5, which is not a number."),
+    ({"samples": [[1, 2, 3, 4, 5, [6]]]}, 422, "The request has a list in row 0, feature 5, which is not a number."),
+    ({"samples": [[1, 2, 3, 4, 5, 10**400]]}, 422, "The request has an infinite value in row 0, feature 5"),
+    ({"samples": [[1, 2, 3, 4, 5, 6], [1]]}, 422, "The request has 1 features in row 1, but the model was"),
+    ({"samples": []}, 422, "samples must be a list of samples"),
+    ({"samples": "1,2"}, 422, "samples must be a list of samples"),
+    ({"samples": [{"f0": 1}]}, 422, "The request has named columns, and the model was fitted to features"),
+    ({}, 422, "The body has no samples"),
+    ([1], 422, "The body must be a JSON object"),
+    ({"samples": [[1, 2, 3, 4, 5, 6]], "covrage": 0.9}, 422, "There is no parameter 'covrage' (did you mean"),
+    ({"samples": [[1, 2, 3, 4, 5, 6]], "coverage": 1.0}, 422, "coverage: input should be less than 1."),
+    ({"samples": [[1, 2, 3, 4, 5, 6]], "coverage": True}, 422, "coverage: true and false are no numbers."),
+    ({"samples": [[1, 2, 3, 4, 5, 6]], "rows": [1]}, 422, "The request has no row 1: rows are counted from 0."),
+    ({"samples": [[1, 2, 3, 4, 5, 6]], "labels": ["a"]}, 422, "There is no parameter 'labels'"),
+])  # fmt: skip
+def test_content_that_is_wrong_is_an_error_of_one_sentence(server, value, status, sentence):
+    found, answer = server.post("/v1/models/plain/decide", value)
+    assert (found, list(answer)) == (status, ["error"])
+    assert answer["error"].startswith(sentence) and answer["error"].endswith(".") and "\n" not in answer["error"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b'{"samples": [[NaN]]}', b'{"samples": [[Infinity]]}', b"\xff", b"[" * 100_000]
+)
+def test_what_is_not_json_is_malformed(server, body):
+    status, answer = server.post("/v1/models/plain/decide", body=body)
+    assert status == 400 and answer["error"].startswith("The body is not JSON: ")
+
+
+def test_a_number_too_large_for_a_float_is_infinite(server):
+    status, answer = server.post("/v1/models/plain/decide", body=b'{"samples": [[1, 2, 3, 1e400, 5, 6]]}')
+    assert status == 422 and answer["error"].startswith("The request has an infinite value in row 0, feature 3")
+
+
+def test_other_kinds_of_bodies_and_answers_are_named(server):
+    status, answer = server.post("/v1/models/plain/decide", body=b"<x/>", media_type="text/xml")
+    assert status == 415 and "application/json" in answer["error"]
+    status, answer = server.post("/v1/models/plain/decide", {"samples": [[1]]}, {"Accept": "image/png"})
+    assert status == 406 and "text/csv" in answer["error"]
+    status, answer = server.post("/v1/models/plain/decide", {"samples": [[1]]}, {"Content-Encoding": "gzip"})
+    assert status == 415 and "compressed" in answer["error"]
+    status, answer = server.post("/v1/models/plain/decide", body=b"\x89PNG\r\n", media_type="image/png")
+    assert status == 422 and "fitted to a table of 6 features" in answer["error"]
+    status, answer = server.post("/v1/models/plian/decide", {"samples": [[1]]})
+    assert (
+        status == 404
+        and answer["error"] == "There is no model 'plian' (did you mean 'plain'?); there are plain and named."
+    )
+    status, answer = server.get("/v1/models/plain/decide")
+    assert status == 405
+    status, answer = server.get("/v2/models")
+    assert status == 404
+
+
+# --- explanations, evaluations, groups ---
+
+
+def test_an_explanation_has_text_numbers_training_samples_and_the_figure(server, plain, samples):
+    status, answer = server.post("/v1/models/plain/explain", {"samples": samples[:3].tolist(), "row": 2})
+    expected = plain.explain(samples[2:3])
+    assert status == 200 and answer["row"] == 2 and answer["version"] and answer["text"] == expected.text
+    assert answer["decision"]["unknown_score"] == pytest.approx(plain.decide(samples[2:3]).unknown_score[0])
+    weights = [(one["row"], one["label"]) for one in answer["training_samples"]]
+    assert weights == [(atom.row, str(atom.label)) for atom in expected.atoms][: len(weights)]
+    assert answer["figure"].lstrip().startswith("<?xml") or answer["figure"].startswith("<svg")
+    status, headers, figure = server.request(
+        "POST", "/v1/models/plain/explain?row=2", json.dumps({"samples": samples[:3].tolist()}),
+        {"Content-Type": "application/json", "Accept": "image/svg+xml"},
+    )  # fmt: skip
+    assert status == 200 and headers["content-type"] == "image/svg+xml" and figure.decode() == answer["figure"]
+    status, answer = server.post("/v1/models/plain/explain", {"samples": samples[:3].tolist(), "row": 7})
+    assert status == 422 and "row 7" in answer["error"]
+
+
+def test_an_evaluation_is_that_of_the_command(server, place, samples):
+    X, y, unknown = make_samples(seed=3)
+    table = pd.DataFrame(np.concatenate([X, unknown]), columns=NAMES).assign(kind=[*y, *["z"] * len(unknown)])
+    table.to_csv(place / "test.csv", index=False)
+    printed = json.loads(right("evaluate", place / "named.srosr", place / "test.csv", "--json"))
+    body = (place / "test.csv").read_bytes()
+    status, answer = server.post("/v1/models/named/evaluate", body=body, media_type="text/csv")
+    assert status == 200
+    assert answer["metrics"].keys() == printed["metrics"].keys()
+    assert answer["metrics"]["auroc"] == pytest.approx(printed["metrics"]["auroc"])
+    assert str(place) not in json.dumps(answer)
+    rows = table[NAMES].to_numpy().tolist()
+    status, same = server.post("/v1/models/plain/evaluate", {"samples": rows, "labels": table["kind"].tolist()})
+    assert status == 200 and same["samples"] == answer["samples"]
+    status, error = server.post("/v1/models/plain/evaluate", {"samples": rows})
+    assert status == 422 and error["error"] == "The request has no labels: give one for each sample."
+    status, error = server.post("/v1/models/plain/evaluate", {"samples": rows, "labels": ["a"]})
+    assert status == 422 and "has 1 labels, but 100 rows" in error["error"]
+
+
+def test_rejected_samples_are_grouped_and_a_stream_shows_how_far_it_is(server):
+    random = np.random.default_rng(0)
+    group = np.concatenate([np.ones(3), [6.0, 1, 1]]) + 0.2 * random.normal(size=(30, 6))
+    status, answer = server.post("/v1/models/plain/discover", {"samples": group.tolist()})
+    assert status == 200 and answer["groups"] and answer["text"]
+    lines = server.lines("/v1/models/plain/discover", {"samples": group.tolist()})
+    assert lines[-1]["kind"] == "result" and lines[-1]["groups"] == answer["groups"]
+    assert {line["stage"] for line in lines[:-1]} >= {"Deciding", "Grouping"}
+
+
+# --- pictures ---
+
+
+def test_pictures_are_decided_explained_and_named(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="needs the extra images")
+    random = np.random.default_rng(0)
+    for name, place in (("dot", 2), ("bar", 5)):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        for number in range(12):
+            gray = 40 * random.random((8, 8))
+            gray[place, : 8 if name == "bar" else 2] = 250
+            image.fromarray(gray.astype(np.uint8)).save(tmp_path / "train" / name / f"{number}.png")
+    right("fit", tmp_path / "train", "--features", "pixels", "-o", tmp_path / "shapes.srosr", "--jobs", "1", "-q")
+    content = (tmp_path / "train" / "bar" / "3.png").read_bytes()
+    with serve(tmp_path / "shapes.srosr", "--jobs", "1") as server:
+        listed = server.get("/v1/models")[1]["models"][0]
+        assert listed["takes"] == "pictures" and listed["picture_shape"] == [8, 8]
+        status, answer = server.post("/v1/models/shapes/decide", body=content, media_type="image/png")
+        assert status == 200 and answer["decisions"][0]["candidate"] == "bar", answer
+        part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
+        form = part % (b"../a.png", content) + part % ("b\u00fc.png".encode(), content) + b"--x--\r\n"
+        status, answer = server.post(
+            "/v1/models/shapes/decide", body=form, media_type="multipart/form-data; boundary=x"
+        )
+        assert status == 200 and [row["file"] for row in answer["decisions"]] == ["a.png", "b\u00fc.png"]
+        status, answer = server.post(
+            "/v1/models/shapes/explain?row=1", body=form, media_type="multipart/form-data; boundary=x"
+        )
+        assert status == 200 and answer["sample_picture"].startswith("data:image/png;base64,")
+        assert answer["training_samples"][0]["name"].startswith("bar/")
+        status, answer = server.post("/v1/models/shapes/decide?header=false", body=content, media_type="image/png")
+        assert (
+            status == 422 and answer["error"] == "header is for tables, and the request holds pictures: leave it out."
+        )
+        status, answer = server.post("/v1/models/shapes/decide", {"samples": [[1, 2]]})
+        assert status == 422 and answer["error"] == "The model was fitted to pictures: send pictures, not numbers."

@@ -1,0 +1,1098 @@
+"""The page of ``srosr serve`` in a browser, at the width of a laptop and of a telephone, with real servers behind it.
+
+It takes Playwright and axe-core (the extra ``browser``) and a Chromium or Chrome that is installed; none is ever
+downloaded. Without them these tests are skipped with the reason; with ``SROSR_REQUIRE_BROWSER=1`` that is a failure.
+Every page that a test opens is watched: a message on the console, a request that fails and a request to anywhere else
+fail the test.
+"""
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_runs import run
+from server_runs import make_samples, save_model, serve, server_required, wait_until
+from sklearn.datasets import load_digits
+
+from srosr import open_set_methods
+
+server_required()
+pytestmark = pytest.mark.slow
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WIDTHS = {1280: 900, 360: 740}
+PAGE = Path(__file__).parents[1] / "src" / "srosr" / "server" / "page"
+PERCENT = "\N{NO-BREAK SPACE}%"
+TOKEN = "a-token-for-the-tests-of-the-page"
+both_widths = pytest.mark.parametrize("width", WIDTHS)
+
+
+def missing(reason):
+    if os.environ.get("SROSR_REQUIRE_BROWSER") == "1":
+        pytest.fail(f"SROSR_REQUIRE_BROWSER=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright is not installed: pip install srosr[browser]")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        missing(f"there is no browser: none of {', '.join(BROWSERS)} is on the path")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def axe():
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+    except ImportError:
+        missing("axe-core is not installed: pip install srosr[browser]")
+    return Axe()
+
+
+@pytest.fixture(scope="module")
+def demo_server():
+    with serve("--demo") as server:
+        yield server
+
+
+@pytest.fixture
+def demo(demo_server):
+    """The server of the demo; a test that changes the model leaves it as it was."""
+    yield from restore_after(demo_server, "digits")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with two models of three classes of text, and one of another method."""
+    folder = tmp_path_factory.mktemp("models")
+    save_model(folder / "flowers.srosr")
+    shutil.copy(folder / "flowers.srosr", folder / "other.srosr")
+    X, y, _ = make_samples()
+    open_set_methods()["osnn"].fit(X, y).save(folder / "rival.srosr")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Pictures of digits in folders: those of 0, 1 and 4 to learn and to decide on, and of 7, which is unknown."""
+    image = pytest.importorskip("PIL.Image", reason="needs the extra images: Pillow is not installed")
+    folder = tmp_path_factory.mktemp("pictures")
+    digits = load_digits()
+    for digit in (0, 1, 4, 7):
+        for i, values in enumerate(digits.images[digits.target == digit][:40]):
+            part = "new" if i >= 30 else "train"
+            if digit == 7 and part == "train":
+                continue
+            (folder / part / f"digit {digit}").mkdir(parents=True, exist_ok=True)
+            gray = (255 - 15.9 * values).astype(np.uint8)
+            image.fromarray(gray).resize((32, 32)).save(folder / part / f"digit {digit}" / f"{digit}-{i}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def picture_server(pictures):
+    result = run("fit", pictures / "train", "--features", "pixels", "--size", "16x16", "-o", pictures / "photos.srosr")
+    assert result.exit_code == 0, result.output
+    with serve(pictures / "photos.srosr") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def flower_server(models):
+    with serve(*(models / f"{name}.srosr" for name in ("flowers", "other", "rival"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def guarded(models, tmp_path_factory):
+    """A server that asks for a token and changes nothing."""
+    path = tmp_path_factory.mktemp("token") / "token"
+    path.touch(0o600)
+    path.write_text(TOKEN + "\n")
+    with serve(models / "other.srosr", "--read-only", "--token-file", path, token=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture
+def flowers(flower_server):
+    """A server of models with classes of text; a test that changes one leaves it as it was."""
+    yield from restore_after(flower_server, "flowers")
+
+
+def restore_after(server, name):
+    _, before = server.get(f"/v1/models/{name}")
+    yield server
+    _, after = server.get(f"/v1/models/{name}")
+    if after["version"] != before["version"]:
+        status, answer = server.post(f"/v1/models/{name}/restore", {"version": before["version"]})
+        assert status == 200, answer
+
+
+@pytest.fixture
+def visit(browser):
+    """Open the page of a server; when the test ends, nothing may have gone wrong on it but what it expects."""
+    opened = []
+
+    def open_page(server, width=1280, *, scheme="light", touch=False, part="", ready=True):
+        context = browser.new_context(
+            viewport={"width": width, "height": WIDTHS[width]},
+            color_scheme=scheme,
+            has_touch=touch,
+            accept_downloads=True,
+        )
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.complaints, page.expected = [], []
+        page.on("console", lambda message: page.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("requestfailed", lambda request: note_failure(page, request))
+        page.on("request", lambda request: note_request(page, request, server.address))
+        opened.append((context, page))
+        page.goto(f"{server.address}/{part}")
+        if ready:
+            page.wait_for_selector("#model-line:not(:empty)")
+        return page
+
+    yield open_page
+    for context, page in opened:
+        unforeseen = [text for text in page.complaints if not any(re.search(one, text) for one in page.expected)]
+        context.close()
+        assert unforeseen == []
+
+
+def note_failure(page, request):
+    # Chromium may report a stream as aborted although the page has read it to its end.
+    streamed = "ndjson" in request.headers.get("accept", "")
+    if not (streamed and request.failure == "net::ERR_ABORTED"):
+        page.complaints.append(f"failed: {request.method} {request.url} {request.failure}")
+
+
+def note_request(page, request, address):
+    if not request.url.startswith((address, "data:", "blob:")):
+        page.complaints.append(f"third party: {request.url}")
+
+
+# -- what tests do on the page -------------------------------------------------------------------------------
+
+
+def wait_for_decisions(page, n=None):
+    page.wait_for_selector("tr.decision")
+    page.wait_for_selector("#decide-job:empty", state="attached")
+    if n is not None:
+        wait_until(lambda: page.locator("input[value=all] + span b").inner_text() == f"{n:,}")
+
+
+def wait_for_focus(page, name):
+    """Wait until the element of this name has the focus: it comes back after a dialog has closed."""
+    wait_until(lambda: page.evaluate("document.activeElement.dataset.focus") == name)
+
+
+def decide_at_random(page, name="200 at random", n=200):
+    page.get_by_role("button", name=name).click()
+    wait_for_decisions(page, n)
+
+
+def upload(page, name, content, media_type="text/csv"):
+    choose(page, "File")
+    page.set_input_files("#file", files=[{"name": name, "mimeType": media_type, "buffer": content}])
+
+
+def choose(page, source):
+    """Choose where samples come from."""
+    page.locator(f"#source input[value={source.lower()}]").check()
+
+
+def go_to(page, name):
+    page.get_by_role("navigation").get_by_role("link", name=name).click()
+
+
+def confirm(page, name):
+    page.locator("#question").get_by_role("button", name=name).click()
+
+
+def open_threshold(page):
+    if not page.evaluate("document.querySelector('#threshold-fold').open"):
+        page.locator("#threshold-fold > summary").click()
+
+
+def write_csv(X, labels=None, names=None):
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = list(names or (f"f{i}" for i in range(X.shape[1])))
+    writer.writerow(columns + (["label"] if labels is not None else []))
+    for i, row in enumerate(X):
+        writer.writerow([*map(repr, row.tolist()), *([labels[i]] if labels is not None else [])])
+    return text.getvalue().encode()
+
+
+def find_overflow(page):
+    """Return what makes the page wider than the screen."""
+    return page.evaluate(
+        """() => document.documentElement.scrollWidth <= innerWidth ? [] :
+            [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+            .map(e => e.outerHTML.slice(0, 100)).slice(0, 5)"""
+    )
+
+
+def check_page(page, axe):
+    """Assert that axe-core finds nothing, and that the page is not wider than the screen."""
+    page.wait_for_timeout(250)  # colors that change softly have arrived
+    found = axe.run(page).response["violations"]
+    assert [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found] == []
+    assert find_overflow(page) == []
+
+
+def read_known_shares(server, model="digits"):
+    _, scores = server.get(f"/v1/models/{model}/scores")
+    return {name: np.array(scores[name]) for name in ("known", "simulated", "known_right")}
+
+
+# -- every part, in every look --------------------------------------------------------------------------------
+
+
+@both_widths
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_state_of_the_page_has_an_accessibility_violation_or_is_too_wide(visit, demo, axe, width, scheme):
+    page = visit(demo, width, scheme=scheme)
+    page.wait_for_selector(".pick")
+    check_page(page, axe)
+    for source in ("Draw", "File", "Paste"):
+        choose(page, source)
+        check_page(page, axe)
+    choose(page, "Pick")
+    decide_at_random(page)
+    page.locator("tr.decision input").first.check()
+    check_page(page, axe)
+    open_threshold(page)
+    page.locator("#threshold-slider").fill("160")
+    page.wait_for_selector("tr.turns")
+    check_page(page, axe)
+    page.get_by_role("button", name="Apply").click()
+    check_page(page, axe)
+    confirm(page, "Cancel")
+    page.locator("tr.decision .open").first.click()
+    page.wait_for_selector(".training")
+    check_page(page, axe)
+    page.keyboard.press("Escape")
+    go_to(page, "Groups")
+    page.get_by_role("button", name="Group the rejected").click()
+    page.wait_for_selector(".group")
+    page.locator(".group summary").first.click()
+    check_page(page, axe)
+    go_to(page, "Measure")
+    page.get_by_role("button", name="Measure").click()
+    page.wait_for_selector("#measure-result")
+    check_page(page, axe)
+    go_to(page, "Model")
+    page.wait_for_selector(".history, #history-title + div p")
+    check_page(page, axe)
+    go_to(page, "Monitor")
+    page.wait_for_selector(".rate-chart")
+    page.get_by_text("All facts").click()
+    check_page(page, axe)
+
+
+def test_the_theme_follows_the_system_until_one_is_chosen(visit, demo):
+    page = visit(demo, scheme="dark")
+    read = "getComputedStyle(document.body.parentElement).backgroundColor"
+    dark = page.evaluate(read)
+    page.locator("#theme").click()
+    light = page.evaluate(read)
+    assert light != dark and page.locator("#theme").get_attribute("aria-pressed") == "false"
+    page.reload()
+    assert page.evaluate(read) == light
+    page.emulate_media(color_scheme="light")
+    page.locator("#theme").click()
+    assert page.evaluate(read) == dark
+
+
+# -- samples and decisions ------------------------------------------------------------------------------------
+
+
+@both_widths
+def test_picked_samples_are_decided_as_the_server_decides_them(visit, demo, width):
+    page = visit(demo, width)
+    picks = page.locator(".pick")
+    picks.first.wait_for()
+    for i in (0, 1, 4):
+        picks.nth(i).click()
+    page.get_by_role("button", name="Decide on 3").click()
+    wait_for_decisions(page, 3)
+    _, offered = demo.get("/v1/demo/samples?n=24&seed=0")
+    samples = [offered["samples"][i]["values"] for i in (0, 1, 4)]
+    _, answer = demo.post("/v1/models/digits/decide", {"samples": samples, "record": False})
+    shown = page.locator("tr.decision .answer").all_inner_texts()
+    assert shown == ["unknown" if d["verdict"] == "rejected" else d["label"] for d in answer["decisions"]]
+    assert page.locator("tr.decision .verdict").all_inner_texts() == [d["verdict"] for d in answer["decisions"]]
+    assert page.locator("tr.decision .column-truth").all_inner_texts() == [
+        str(offered["samples"][i]["digit"]) for i in (0, 1, 4)
+    ]
+
+
+@both_widths
+def test_filters_order_and_downloads_agree(visit, demo, width):
+    page = visit(demo, width)
+    decide_at_random(page)
+    counts = {
+        kind: int(page.locator(f"input[value={kind}] + span b").inner_text())
+        for kind in ("all", "rejected", "recognized", "near")
+    }
+    assert counts["all"] == 200 == counts["rejected"] + counts["recognized"]
+    assert 0 < counts["near"] < 100
+    page.locator(".segment", has_text="Rejected").click()
+    assert set(page.locator("tr.decision .verdict").all_inner_texts()) == {"rejected"}
+
+    page.get_by_role("button", name="Unknown score").click()
+    header = page.locator("th.column-score")
+    assert header.get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Unknown score").click()
+    assert header.get_attribute("aria-sort") == "ascending"
+
+    def save(name):
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name=f"Download as {name}").click()
+        return Path(waiting.value.path()).read_text()
+
+    rows = list(csv.DictReader(io.StringIO(save("CSV"))))
+    assert len(rows) == counts["rejected"] and {row["verdict"] for row in rows} == {"rejected"}
+    scores = [float(row["unknown_score"]) for row in rows]
+    assert scores == sorted(scores)
+    saved = json.loads(save("JSON"))
+    assert [d["row"] for d in saved["decisions"]] == [int(row["row"]) for row in rows]
+
+    label = rows[0]["candidate"]
+    page.locator("#filter-class").select_option(label)
+    fitting = [row for row in rows if row["candidate"] == label]
+    assert len(list(csv.DictReader(io.StringIO(save("CSV"))))) == len(fitting)
+    page.locator("#filter-text").fill("no such sample")
+    assert page.get_by_text("No sample fits the filters.").is_visible()
+    assert find_overflow(page) == []
+
+
+@both_widths
+def test_a_table_is_read_measured_and_its_errors_are_the_servers(visit, flowers, width):
+    X, y, unknown = make_samples(seed=1)
+    content = write_csv(np.vstack([X, unknown]), [*y, *(["daisy"] * len(unknown))])
+    page = visit(flowers, width)
+    upload(page, "new.csv", content)
+    wait_for_decisions(page, 100)
+    assert page.locator("#decisions-brief").inner_text().startswith("new.csv: ")
+    # The column of classes was found by its name.
+    page.locator("#reading summary").click()
+    assert page.locator("#reading-label").input_value() == "label"
+
+    go_to(page, "Measure")
+    page.get_by_role("button", name="Measure").click()
+    page.wait_for_selector("#measure-result")
+    status, answer = flowers.post("/v1/models/flowers/evaluate?label=label", body=content, media_type="text/csv")
+    assert status == 200
+    shown = page.locator(".figure-tile").first.locator("b").inner_text()
+    assert shown == f"{round(100 * answer['metrics']['accuracy']['value'], 1):g}{PERCENT}"
+    assert page.locator("#measure table").first.locator("tbody tr").count() == 4
+
+    # Without it the table has a column too many: the sentence of the server is shown next to the table.
+    go_to(page, "Decide")
+    page.expected.append("status of 422")
+    page.locator("#reading-label").select_option("")
+    page.get_by_role("button", name="Decide again").click()
+    alert = page.locator("#decide-job [role=alert]")
+    alert.wait_for()
+    status, answer = flowers.post("/v1/models/flowers/decide", body=content, media_type="text/csv")
+    assert status == 422
+    assert alert.locator("p").inner_text() == answer["error"].replace("The body", "new.csv")
+    page.locator("#reading-label").select_option("label")
+    page.get_by_role("button", name="Decide again").click()
+    wait_for_decisions(page, 100)
+    assert not alert.count()
+
+
+@both_widths
+def test_pictures_are_decided_explained_measured_and_learned(visit, pictures, picture_server, axe, width):
+    page = visit(picture_server, width)
+    chosen = sorted((pictures / "new" / "digit 7").iterdir()) + sorted((pictures / "new" / "digit 0").iterdir())
+    assert page.locator("#drop-title").inner_text() == "Drop pictures here"
+    page.set_input_files("#file", chosen)
+    wait_for_decisions(page, 20)
+    assert page.locator("tr.decision .name").all_inner_texts() == [path.name for path in chosen]
+    shown = page.locator("tr.decision .thumbnail img").first
+    wait_until(lambda: shown.evaluate("image => image.naturalWidth") == 32)
+    page.locator("tr.decision .open").last.click()
+    page.locator("#why .training img").first.wait_for()
+    assert page.locator("#why-title").inner_text() == chosen[-1].name
+    check_page(page, axe)
+    page.keyboard.press("Escape")
+
+    for box in page.locator("tr.decision input").all()[:10]:
+        box.check()
+    page.locator("#teach-class").select_option(label="a new class…")
+    page.get_by_label("Name of the new class").fill(f"seven {width}")
+    page.get_by_role("button", name="Teach").click()
+    confirm(page, "Add the class")
+    wait_until(lambda: f"seven {width}" in picture_server.get("/v1/models/photos")[1]["classes"])
+
+    # Pictures in folders carry their classes.
+    page.set_input_files("#folder", pictures / "new")
+    wait_for_decisions(page, 40)
+    go_to(page, "Measure")
+    page.locator("#measure-go").click()
+    page.wait_for_selector("#measure-result")
+    assert page.locator("#measure table").first.locator("tbody th").all_inner_texts()[:3] == [
+        "digit 0",
+        "digit 1",
+        "digit 4",
+    ]
+
+
+def test_rows_of_a_table_are_drawn_where_they_are_pictures(visit, demo):
+    _, offered = demo.get("/v1/demo/samples?n=5&seed=3")
+    X = np.array([sample["values"] for sample in offered["samples"]])
+    page = visit(demo)
+    upload(page, "digits.csv", write_csv(X, [str(sample["digit"]) for sample in offered["samples"]]))
+    wait_for_decisions(page, 5)
+    drawn = (
+        page.locator("tr.decision canvas")
+        .nth(2)
+        .evaluate("c => [...c.getContext('2d').getImageData(0, 0, 8, 8).data].filter((_, i) => i % 4 === 0)")
+    )
+    assert np.abs(np.array(drawn) - 255 * (1 - X[2] / X[2].max())).max() <= 1
+
+
+def test_rows_are_pasted_with_and_without_names(visit, flowers):
+    X, _, _ = make_samples(seed=2)
+    page = visit(flowers)
+    for text, n in (
+        (write_csv(X[:3]).decode(), 3),
+        ("\n".join("\t".join(map(repr, row.tolist())) for row in X[:5]), 5),
+    ):
+        choose(page, "Paste")
+        page.locator("#paste").fill(text)
+        page.locator("#paste-decide").click()
+        wait_for_decisions(page, n)
+    _, answer = flowers.post("/v1/models/flowers/decide", {"samples": X[:5].tolist()})
+    shown = page.locator("tr.decision .answer").all_inner_texts()
+    assert shown == ["unknown" if d["verdict"] == "rejected" else d["label"] for d in answer["decisions"]]
+
+
+def test_a_file_dropped_anywhere_on_the_page_is_decided(visit, flowers):
+    X, _, _ = make_samples(seed=2)
+    page = visit(flowers, part="#model")
+    transfer = page.evaluate_handle(
+        """text => { const transfer = new DataTransfer();
+            transfer.items.add(new File([text], 'dropped.csv', {type: 'text/csv'}));
+            return transfer; }""",
+        write_csv(X).decode(),
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        page.dispatch_event("body", event, {"dataTransfer": transfer})
+    wait_for_decisions(page, 75)
+    assert page.locator("#decisions-brief").inner_text().startswith("dropped.csv: ")
+
+
+def test_other_files_are_turned_down_in_words(visit, flowers):
+    page = visit(flowers)
+    upload(page, "notes.pdf", b"%PDF", "application/pdf")
+    assert page.locator("#source-problem").inner_text().startswith("notes.pdf is not a table")
+    array = io.BytesIO()
+    np.save(array, make_samples()[0])
+    upload(page, "rows.npy", array.getvalue(), "application/octet-stream")
+    wait_for_decisions(page, 75)
+    assert page.locator("#source-problem").inner_text() == ""
+
+
+@both_widths
+def test_a_drawn_zero_becomes_64_values_and_a_decision(visit, demo, width):
+    page = visit(demo, width)
+    choose(page, "Draw")
+    pad = page.locator(".pad")
+    pad.scroll_into_view_if_needed()
+    box = pad.bounding_box()
+    angles = np.linspace(-np.pi / 2, 1.5 * np.pi, 40)
+    points = [
+        (box["x"] + box["width"] * (0.5 + 0.2 * np.cos(a)), box["y"] + box["height"] * (0.5 + 0.36 * np.sin(a)))
+        for a in angles
+    ]
+    page.mouse.move(*points[0])
+    page.mouse.down()
+    for point in points[1:]:
+        page.mouse.move(*point)
+    page.mouse.up()
+    values = [
+        int(re.search(r"(\d+) of 16", cell.get_attribute("aria-label"))[1]) for cell in page.locator(".cell").all()
+    ]
+    assert len(values) == 64 and max(values) >= 14 and min(values) == 0
+    grid = np.array(values).reshape(8, 8)
+    assert grid[0].sum() > 10 and grid[7].sum() > 10  # as tall as the grid
+    assert grid[3:5, 3:5].sum() == 0  # a hole in the middle
+    page.get_by_role("button", name="Decide on the drawing").click()
+    wait_for_decisions(page, 1)
+    assert page.locator("tr.decision .column-candidate").inner_text() == "0"
+    page.get_by_role("button", name="Clear").click()
+    assert page.get_by_role("button", name="Decide on the drawing").is_disabled()
+
+
+def test_a_finger_draws_too(visit, demo):
+    page = visit(demo, 360, touch=True)
+    choose(page, "Draw")
+    pad = page.locator(".pad")
+    pad.scroll_into_view_if_needed()
+    assert pad.evaluate("e => getComputedStyle(e).touchAction") == "none"
+    pad.tap()
+    assert page.get_by_role("button", name="Decide on the drawing").is_enabled()
+    small = page.evaluate(
+        """() => [...document.querySelectorAll('button, select, input:not([type=file], [type=checkbox], [type=radio])')]
+            .filter(e => e.offsetParent && !e.closest('td') && e.getBoundingClientRect().height < 43.5)
+            .map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert small == []
+
+
+def test_the_grid_of_cells_is_drawn_on_by_keys(visit, demo):
+    page = visit(demo)
+    choose(page, "Draw")
+    page.locator(".cell").first.focus()
+    for key in (
+        "ArrowDown",
+        "ArrowRight",
+        "Space",
+        "ArrowRight",
+        "Space",
+        "Space",
+        "ArrowRight",
+        "Space",
+        "Space",
+        "Space",
+    ):
+        page.keyboard.press(key)
+    labels = [page.locator(".cell").nth(i).get_attribute("aria-label") for i in (9, 10, 11)]
+    assert [label.split(": ")[1] for label in labels] == ["8 of 16", "16 of 16", "0 of 16"]
+    page.get_by_role("button", name="Decide on the drawing").press("Enter")
+    wait_for_decisions(page, 1)
+
+
+def test_ten_thousand_rows_are_decided_shown_in_pages_and_sorted(visit, flowers):
+    X, _, _ = make_samples(seed=3)
+    many = np.random.default_rng(0).permutation(np.vstack([X] * 134))[:10_000]
+    page = visit(flowers)
+    upload(page, "many.csv", write_csv(many))
+    wait_for_decisions(page, 10_000)
+    assert page.locator("tr.decision").count() == 25
+    page.get_by_role("button", name="Last page").click()
+    assert page.locator("tr.decision .name").last.inner_text() == "Row 9999"
+    page.get_by_role("button", name="Unknown score").click()
+    assert page.locator(".pages").inner_text().startswith("1–25 of 10,000")
+    page.locator("#page-size").select_option("100")
+    assert page.locator("tr.decision").count() == 100
+
+
+def test_work_is_cancelled_and_the_page_goes_on(visit, flowers):
+    X, _, _ = make_samples(seed=3)
+    page = visit(flowers)
+    page.expected.append("failed: .*/decide net::ERR_ABORTED")
+    upload(page, "many.csv", write_csv(np.vstack([X] * 1000)))
+    page.locator("#decide-job").get_by_role("button", name="Cancel").click()
+    assert page.locator("#decide-job").inner_text() == "Cancelled."
+    upload(page, "few.csv", write_csv(X))
+    wait_for_decisions(page, 75)
+
+
+def test_grouping_is_cancelled_where_it_was_started(visit, flowers):
+    *_, unknown = make_samples(seed=3)
+    page = visit(flowers)
+    page.route("**/discover", lambda route: None)  # an answer that never comes
+    upload(page, "new.csv", write_csv(unknown))
+    wait_for_decisions(page, 25)
+    go_to(page, "Groups")
+    page.get_by_role("button", name="Group the rejected").click()
+    page.locator("#groups progress").wait_for()
+    page.locator("#groups").get_by_role("button", name="Cancel").click()
+    page.locator("#groups").get_by_text("Cancelled.").wait_for()
+    page.unroute("**/discover")
+    page.get_by_role("button", name="Group the rejected").click()
+    page.locator("#groups .discovery").wait_for()
+
+
+# -- why -------------------------------------------------------------------------------------------------------
+
+
+@both_widths
+def test_a_sample_opened_shows_words_training_samples_numbers_and_figure(visit, demo, width):
+    page = visit(demo, width)
+    decide_at_random(page, "A handful", 12)
+    page.locator("tr.decision .column-score").nth(3).click()
+    why = page.locator("#why")
+    why.locator(".training").wait_for()
+    assert why.locator("#why-title").inner_text() == "Row 3"
+    _, offered = demo.get("/v1/demo/samples?n=12&seed=1")
+    values = offered["samples"][3]["values"]
+    _, answer = demo.post("/v1/models/digits/explain", {"samples": [values]})
+    words = why.locator("section", has=page.get_by_role("heading", name="In words")).locator("p").all_inner_texts()
+    assert words == answer["text"].split("\n")
+    items = why.locator(".training li")
+    assert items.count() == len(answer["training_samples"])
+    assert items.first.locator("b").inner_text() == f"class {answer['training_samples'][0]['label']}"
+    assert why.locator(".training img").count() > 0
+    assert why.locator("table.evidence tbody tr").count() >= 1
+    figure = why.locator(".paper img")
+    figure.scroll_into_view_if_needed()
+    wait_until(lambda: figure.evaluate("image => image.naturalWidth") > 100)
+    turn = why.locator("section", has=page.get_by_role("heading", name="What would change")).locator("p").inner_text()
+    assert "threshold" in turn and "%" in turn
+
+
+def test_keys_go_to_the_next_sample_and_the_focus_returns_to_its_row(visit, demo):
+    page = visit(demo)
+    decide_at_random(page, "A handful", 12)
+    page.locator("tr.decision .open").nth(3).press("Enter")
+    assert page.locator("#why-title").inner_text() == "Row 3"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#why-title").inner_text() == "Row 4"
+    page.locator("#why .training").wait_for()
+    page.keyboard.press("Escape")
+    wait_for_focus(page, "open-4")
+    page.keyboard.press("ArrowDown")
+    wait_for_focus(page, "open-5")
+
+
+def test_a_row_of_a_table_is_explained_as_that_row(visit, flowers):
+    X, _, unknown = make_samples(seed=4)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(np.vstack([X, unknown])))
+    wait_for_decisions(page, 100)
+    page.locator("#filter-text").fill("Row 90")
+    page.locator("tr.decision .open").click()
+    page.locator("#why .training").wait_for()
+    _, answer = flowers.post("/v1/models/flowers/explain", {"samples": [unknown[15].tolist()]})
+    assert page.locator("#why .why-rest section p").first.inner_text() == answer["text"].split("\n")[0]
+
+
+# -- the threshold ---------------------------------------------------------------------------------------------
+
+
+@both_widths
+def test_the_threshold_shows_what_it_does_at_once_and_is_applied(visit, demo, width):
+    shares = read_known_shares(demo)
+    page = visit(demo, width)
+    decide_at_random(page)
+    open_threshold(page)
+    page.locator("#threshold-share").fill("12")
+    target = shares["known"][int(np.ceil(0.88 * len(shares["known"]))) - 1]
+    names, shown = (page.locator(f".effect {one}").all_inner_texts() for one in ("tbody th", ".trying"))
+    effect = dict(zip(names, shown, strict=True))
+
+    def read(name):
+        return float(effect[name].removesuffix(PERCENT)) / 100
+
+    above = shares["known"] > target
+    assert read("Known samples rejected") == pytest.approx(above.mean(), abs=6e-4)
+    assert read("Known samples right") == pytest.approx((~above & shares["known_right"]).mean(), abs=6e-4)
+    assert read("Simulated unknowns rejected") == pytest.approx((shares["simulated"] > target).mean(), abs=6e-4)
+    turned = page.locator("input[value=changes] + span b").inner_text()
+    assert int(turned) >= 1 and page.locator(".turned").inner_text().startswith(f"{turned} sample")
+    page.locator(".segment", has_text="Would change").click()
+    assert set(page.locator("tr.decision .turn").all_inner_texts()) == {"would be rejected"}
+    rejected = int(effect["Your 200 samples rejected"])
+
+    page.get_by_role("button", name="Reset").click()
+    assert page.locator("tr.turns").count() == 0 and page.locator("input[value=changes]").is_hidden()
+
+    page.locator("#threshold-share").fill("12")
+    page.get_by_role("button", name="Apply").click()
+    assert "model file" in page.locator("#question-text").inner_text()
+    confirm(page, "Apply")
+    page.locator("#threshold .done").wait_for()
+    _, info = demo.get("/v1/models/digits")
+    assert info["held_out"]["rejected"] == pytest.approx(0.12, abs=0.01)
+    wait_for_decisions(page, 200)
+    assert abs(int(page.locator("input[value=rejected] + span b").inner_text()) - rejected) <= 2
+
+
+def test_the_slider_moves_by_keys_and_says_what_it_does(visit, demo):
+    page = visit(demo)
+    slider = page.locator("#threshold-slider")
+    slider.focus()
+    before = slider.get_attribute("aria-valuetext")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("PageUp")
+    after = slider.get_attribute("aria-valuetext")
+    assert before != after and "of known samples" in after and "simulated unknowns" in after
+    page.keyboard.press("Home")
+    assert slider.get_attribute("aria-valuetext").startswith(f"0{PERCENT} of known samples")
+    page.keyboard.press("End")
+    assert re.match(r"(50|49\.\d+)\s% of known samples", slider.get_attribute("aria-valuetext"))
+
+
+def test_each_class_is_compared_with_its_own_threshold(visit, flowers):
+    X, _, _ = make_samples(seed=12)
+    flowers.post("/v1/models/flowers/set-threshold", {"target_rejection": 0.2, "per_class": True})
+    _, info = flowers.get("/v1/models/flowers")
+    assert info["threshold"] is None and len(set(info["thresholds"])) > 1
+    page = visit(flowers)
+    assert page.locator("#threshold-brief").inner_text() == "one for each class"
+    upload(page, "new.csv", write_csv(X[[0, 30, 60]]))
+    wait_for_decisions(page, 3)
+    for i, row in enumerate(page.locator("tr.decision").all()):
+        assert row.locator(".column-candidate").inner_text() == info["classes"][i]
+        row.locator(".open").click()
+        shown = page.locator("#why .why-top .quiet").last.inner_text().split("threshold ")[1]
+        assert float(shown) == pytest.approx(info["thresholds"][i], abs=6e-4)
+        page.locator("#why .training").wait_for()
+        page.keyboard.press("Escape")
+
+
+# -- groups, classes, versions ---------------------------------------------------------------------------------
+
+
+@both_widths
+def test_a_named_group_becomes_a_class(visit, demo, width):
+    page = visit(demo, width)
+    decide_at_random(page)
+    _, offered = demo.get("/v1/demo/samples?n=200&seed=1")
+    go_to(page, "Groups")
+    page.get_by_role("button", name="Group the rejected").click()
+    group = page.locator(".group").first
+    group.wait_for()
+    total = int(re.search(r"of (\d+) chosen", group.locator("summary").inner_text())[1])
+    group.locator("summary").click()
+    group.locator(".member input").first.uncheck()
+    assert f"{total - 1} of {total} chosen" in group.locator("summary").inner_text()
+    typical = int(re.search(r"\d+", group.locator(".tile").first.get_attribute("aria-label"))[0])
+    digit = str(offered["samples"][typical]["digit"])
+    group.get_by_label("Name").fill(digit)
+    group.get_by_role("button", name="Make it a class").click()
+    confirm(page, "Add the class")
+    group.locator(".done").first.wait_for()
+    _, info = demo.get("/v1/models/digits")
+    assert info["class_sizes"][digit] == total - 1
+    go_to(page, "Decide")
+    wait_for_decisions(page, 200)
+    page.locator("#filter-class").select_option(digit)
+    assert digit in page.locator("tr.decision .answer").all_inner_texts()
+
+
+@both_widths
+def test_classes_are_taught_added_removed_and_versions_restored(visit, flowers, width):
+    X, _, unknown = make_samples(seed=5)
+    page = visit(flowers, width)
+    upload(page, "new.csv", write_csv(np.vstack([X[:25], unknown])))
+    wait_for_decisions(page, 50)
+    _, first = flowers.get("/v1/models/flowers")
+
+    def tick(text):
+        page.locator("#filter-text").fill(text)
+        page.locator("tr.decision input").first.check()
+
+    for row in ("Row 1", "Row 12", "Row 13"):
+        tick(row)
+    assert page.locator(".teaching-count").inner_text() == "3 samples selected"
+    page.locator("#teach-class").select_option("a")
+    page.get_by_role("button", name="Teach").click()
+    confirm(page, "Teach")
+    page.locator("#teaching-job .done").wait_for()
+    _, info = flowers.get("/v1/models/flowers")
+    assert info["class_sizes"]["a"] == first["class_sizes"]["a"] + 3
+
+    page.get_by_role("button", name="Deselect").click()
+    page.locator("#filter-text").fill("")
+    page.locator(".segment", has_text="Rejected").click()
+    page.get_by_label("Select all that are shown").check()
+    page.locator("#teach-class").select_option(label="a new class…")
+    page.get_by_label("Name of the new class").fill("daisy")
+    page.get_by_role("button", name="Teach").click()
+    confirm(page, "Add the class")
+    wait_until(lambda: "daisy" in flowers.get("/v1/models/flowers")[1]["classes"])
+
+    go_to(page, "Model")
+    page.get_by_role("button", name="Remove class daisy").click()
+    confirm(page, "Remove")
+    wait_until(lambda: "daisy" not in flowers.get("/v1/models/flowers")[1]["classes"])
+    history = page.locator(".history li")
+    history.first.get_by_text("Class daisy removed").wait_for()
+    assert [text.split("\n")[0] for text in history.all_inner_texts()[:3]] == [
+        "Class daisy removed", f"Class daisy added, {count_daisies(flowers)} samples", "3 samples learned",
+    ]  # fmt: skip
+    history.get_by_role("button", name=f"Restore version {first['version']}").first.click()
+    confirm(page, "Restore")
+    wait_until(lambda: flowers.get("/v1/models/flowers")[1]["version"] == first["version"])
+    history.first.get_by_text("restored").wait_for()
+    assert find_overflow(page) == []
+
+
+def count_daisies(server):
+    """Return the number of samples that the class daisy was added with."""
+    _, history = server.get("/v1/models/flowers/history")
+    return next(line for line in history["versions"] if line["change"] == "add-class")["details"]["samples"]
+
+
+def test_a_model_is_recalibrated_by_the_samples(visit, flowers):
+    X, y, _ = make_samples(seed=6, n=40)
+    page = visit(flowers)
+    upload(page, "fresh.csv", write_csv(X + 0.1, y))
+    wait_for_decisions(page, 120)
+    go_to(page, "Model")
+    page.get_by_role("button", name="Recalibrate").click()
+    confirm(page, "Recalibrate")
+    page.locator("#model .done").wait_for()
+    _, info = flowers.get("/v1/models/flowers")
+    assert info["recalibration"]["samples" if "samples" in info["recalibration"] else "fresh"]
+
+
+def test_a_name_that_the_server_turns_down_is_said_in_its_words(visit, flowers):
+    *_, unknown = make_samples(seed=5)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(unknown))
+    wait_for_decisions(page)
+    page.get_by_label("Select all that are shown").check()
+    page.locator("#teach-class").select_option(label="a new class…")
+    page.get_by_label("Name of the new class").fill("a")
+    page.get_by_role("button", name="Teach").click()
+    confirm(page, "Add the class")
+    alert = page.locator("#teaching-job [role=alert] p")
+    alert.wait_for()
+    _, answer = flowers.post("/v1/models/flowers/add-class", {"samples": unknown.tolist(), "name": "a"})
+    assert alert.inner_text() == answer["error"].replace("The request", "new.csv")
+
+
+# -- monitoring ------------------------------------------------------------------------------------------------
+
+
+@both_widths
+def test_monitoring_counts_what_is_decided_raises_the_alarm_and_starts_anew(visit, flowers, width):
+    X, _, unknown = make_samples(seed=7, n=100)
+    # A changed model is watched from the beginning.
+    flowers.post("/v1/models/flowers/set-threshold", {"target_rejection": 0.05 + 1e-5 * width})
+    page = visit(flowers, width, part="#monitoring")
+    page.get_by_text("No sample has been decided yet.").wait_for()
+    random = np.random.default_rng(0)
+    flowers.post("/v1/models/flowers/decide", {"samples": random.permutation(X).tolist()})
+    page.locator(".rate-chart").wait_for()  # without any action: the page asks again
+    assert page.locator(".alarm-title").inner_text() == "✓ No alarm"
+    for _ in range(4):
+        flowers.post("/v1/models/flowers/decide", {"samples": unknown.tolist()})
+    page.locator(".alarm.raised").wait_for()
+    _, found = flowers.get("/v1/models/flowers/monitor")
+    assert f"at sample {found['summary']['alarm']['sample']:,}" in page.locator(".alarm.raised").inner_text()
+    assert page.locator(".alarm-line").count() == 1
+    assert find_overflow(page) == []
+    page.get_by_role("button", name="Start anew").click()
+    confirm(page, "Start anew")
+    page.locator(".alarm:not(.raised)").wait_for()
+
+
+# -- when something is in the way ------------------------------------------------------------------------------
+
+
+def test_a_model_changed_under_the_page_is_noted_and_decided_again(visit, flowers):
+    X, _, _ = make_samples(seed=8)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(X))
+    wait_for_decisions(page, 75)
+    flowers.post("/v1/models/flowers/set-threshold", {"target_rejection": 0.3})
+    note = page.locator("#stale .note")
+    note.wait_for()
+    assert "The model has changed since" in note.inner_text()
+    note.get_by_role("button", name="Decide again").click()
+    wait_for_decisions(page, 75)
+    note.wait_for(state="detached")
+    _, answer = flowers.post("/v1/models/flowers/decide", {"samples": X.tolist(), "record": False})
+    rejected = sum(d["verdict"] == "rejected" for d in answer["decisions"])
+    assert page.locator("input[value=rejected] + span b").inner_text() == str(rejected)
+
+
+def test_another_model_is_chosen(visit, flowers):
+    X, _, _ = make_samples(seed=8)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(X))
+    wait_for_decisions(page, 75)
+    page.locator("#model-select").select_option("other")
+    wait_until(lambda: page.title().startswith("other"))
+    assert page.locator("tr.decision").count() == 0
+    upload(page, "new.csv", write_csv(X))
+    wait_for_decisions(page, 75)
+
+
+def test_a_server_that_is_gone_is_said_and_found_again(visit, models):
+    with serve(models / "other.srosr") as server:
+        page = visit(server)
+        page.expected += ["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "status of 503"]
+        server.stop()
+        banner = page.locator(".banner")
+        banner.wait_for()
+        assert "Trying again" in banner.inner_text()
+    with serve(models / "other.srosr", "--port", server.port):
+        banner.wait_for(state="detached")
+
+
+@both_widths
+def test_the_token_is_asked_for_and_kept(visit, guarded, axe, width):
+    page = visit(guarded, width, ready=False)
+    page.expected.append("status of 401")
+    token = page.locator("#token")
+    token.wait_for()
+    check_page(page, axe)
+    token.fill("not the token at all")
+    token.press("Enter")
+    page.locator("#token-problem .error").wait_for()
+    token.fill(TOKEN)
+    token.press("Enter")
+    page.wait_for_selector("#model-line:not(:empty)")
+    page.complaints.clear()
+    page.reload()
+    page.wait_for_selector("#model-line:not(:empty)")
+    assert page.complaints == []
+
+
+@both_widths
+def test_a_read_only_server_says_so_and_offers_no_change(visit, guarded, axe, width):
+    X, _, unknown = make_samples(seed=9)
+    page = visit(guarded, width, ready=False)
+    page.expected.append("status of 401")
+    page.locator("#token").fill(TOKEN)
+    page.locator("#token").press("Enter")
+    upload(page, "new.csv", write_csv(np.vstack([X, unknown])))
+    wait_for_decisions(page, 100)
+    page.locator("tr.decision input").first.check()
+    open_threshold(page)
+    assert page.locator("#threshold").get_by_text("This server is read-only").is_visible()
+    check_page(page, axe)
+    go_to(page, "Groups")
+    page.get_by_role("button", name="Group the rejected").click()
+    page.locator(".group").first.wait_for()
+    go_to(page, "Model")
+    assert page.locator("#model").get_by_text("This server is read-only").is_visible()
+    for name in ("Apply", "Teach", "Make it a class", "Recalibrate", "Restore", "Remove class"):
+        assert page.get_by_role("button", name=name, include_hidden=True).count() == 0
+
+
+def test_a_method_that_cannot_learn_classes_is_served_as_well(visit, flowers):
+    X, _, unknown = make_samples(seed=11)
+    page = visit(flowers)
+    page.locator("#model-select").select_option("rival")
+    wait_until(lambda: page.title().startswith("rival"))
+    upload(page, "new.csv", write_csv(np.vstack([X, unknown])))
+    wait_for_decisions(page, 100)
+    page.locator("tr.decision .open").last.click()
+    page.locator("#why .why-rest p").first.wait_for()
+    page.keyboard.press("Escape")
+    go_to(page, "Model")
+    assert page.get_by_text("has to be fitted anew").first.is_visible()
+
+
+# -- security --------------------------------------------------------------------------------------------------
+
+
+def test_inline_script_and_style_do_not_run(visit, demo):
+    page = visit(demo)
+    page.expected.append("Content Security Policy")
+    page.evaluate(
+        """() => {
+            const script = document.createElement('script');
+            script.textContent = 'window.injected = true';
+            document.body.append(script);
+            const holder = document.createElement('div');
+            holder.innerHTML = '<img src="/none.png" onerror="window.injected = true"><p style="color: red">x</p>';
+            document.body.append(holder);
+        }"""
+    )
+    page.expected.append("status of 404")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.injected") is None
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('body > div:last-child p')).color") != "rgb(255, 0, 0)"
+    )
+
+
+def test_names_from_files_are_text_never_markup(visit, flowers):
+    name = '<img src=x onerror="window.injected=1">.csv'
+    X, y, _ = make_samples(seed=10)
+    page = visit(flowers)
+    upload(page, name, write_csv(X, y, ["<b>f0</b>", *(f"f{i}" for i in range(1, 6))]))
+    wait_for_decisions(page, 75)
+    assert page.locator("#decisions-brief").inner_text().startswith(name)
+    assert page.evaluate("document.querySelectorAll('main img[src=x]').length") == 0
+    assert page.evaluate("window.injected") is None
+
+
+def test_the_files_of_the_page_hold_no_inline_code_and_no_address_of_others():
+    for path in sorted(PAGE.iterdir()):
+        text = path.read_text()
+        addresses = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
+        assert addresses == set(), path.name
+        for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert forbidden not in text, path.name
+        if path.suffix == ".html":
+            assert not re.search(r"\sstyle=|\son\w+=|<style|<script>", text)
+        assert max(map(len, text.splitlines())) <= 120, path.name
+
+
+# -- without a mouse --------------------------------------------------------------------------------------------
+
+
+@both_widths
+def test_everything_from_samples_to_an_applied_threshold_works_by_keys_alone(visit, demo, width):
+    page = visit(demo, width)
+    page.wait_for_selector(".pick")
+
+    def tab_to(selector, most=120):
+        for _ in range(most):
+            page.keyboard.press("Tab")
+            if page.evaluate("s => document.activeElement.matches(s)", selector):
+                outline = page.evaluate(
+                    """() => { const e = document.activeElement;
+                        const shown = e.matches('.segment input') ? e.nextElementSibling : e;
+                        return getComputedStyle(shown).outlineStyle; }"""
+                )
+                assert outline != "none", f"{selector} has the focus, and it does not show"
+                return
+        raise AssertionError(f"the focus never reaches {selector}")
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    tab_to(".pick")
+    for key in ("Space", "ArrowRight", "Space", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    tab_to("#source-pick .button.primary")
+    page.keyboard.press("Enter")
+    wait_for_decisions(page, 3)
+    tab_to("tr.decision .open")
+    page.keyboard.press("Enter")
+    page.locator("#why .training").wait_for()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#why-title").inner_text() == "Row 1"
+    page.keyboard.press("Escape")
+    wait_for_focus(page, "open-1")
+    for _ in range(120):
+        page.keyboard.press("Shift+Tab")
+        if page.evaluate("document.activeElement.matches('#threshold-slider, #threshold-fold > summary')"):
+            break
+    if page.evaluate("document.activeElement.matches('summary')") and width < 900:
+        page.keyboard.press("Enter")
+        tab_to("#threshold-slider")
+    elif page.evaluate("document.activeElement.matches('summary')"):
+        tab_to("#threshold-slider")
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    tab_to("#threshold .button.primary")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "question-no"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#threshold .done").wait_for()
+    _, info = demo.get("/v1/models/digits")
+    assert info["held_out"]["rejected"] > 0.055
