@@ -11,11 +11,11 @@ from srosr.server.process_pool import ProcessPool
 class PoolInThread:
     """A pool whose event loop runs in a thread."""
 
-    def __init__(self, kind, size, folder, *, memory=None, seconds=60.0, waiting=64):
+    def __init__(self, kind, size, folder, *, memory=None, seconds=60.0, **settings):
         self.loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-        self.pool = self.wait(self._make(kind, size, memory=memory, seconds=seconds, folder=folder, waiting=waiting))
+        self.thread = Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.pool = self.wait(self._make(kind, size, memory=memory, seconds=seconds, folder=folder, **settings))
 
     @staticmethod
     async def _make(kind, size, **settings):
@@ -37,7 +37,7 @@ class PoolInThread:
     def close(self):
         self.wait(self.pool.close())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
+        self.thread.join()
         self.loop.close()
 
     def __enter__(self):

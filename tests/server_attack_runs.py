@@ -93,7 +93,8 @@ class Attacked:
         asked = {
             "models": [str(folder / f"{name}.srosr") for name in names],
             "limits": limits or {},
-            "settings": {"port": self.port, **settings},
+            "port": self.port,
+            "settings": settings,
         }
         self._log = tempfile.NamedTemporaryFile(mode="ab", suffix=".log")  # noqa: SIM115
         command = [sys.executable, __file__, json.dumps(asked)]
@@ -188,7 +189,7 @@ def run(asked: dict[str, Any]) -> None:
 
     logging.basicConfig(level=logging.INFO)
     settings = ServerSettings(**asked["settings"], jobs=1, limits=Limits(**asked["limits"]))
-    bound = bind_socket(settings.host, settings.port)
+    bound = bind_socket(settings.host, asked["port"])
     with tempfile.TemporaryDirectory() as folder:
         store = ModelStore(name_models(asked["models"]), settings, Path(folder))
         store.load_all()

@@ -78,8 +78,8 @@ def section(doc: str, title: str) -> set[str]:
 
 
 def parameters(thing: Any) -> set[str]:
-    """Return the names of the parameters of a call, without self."""
-    return {name for name in inspect.signature(thing).parameters if name not in ("self", "cls")}
+    """Return the names of the parameters of a call, without self and those that are private."""
+    return {name for name in inspect.signature(thing).parameters if name != "self" and not name.startswith("_")}
 
 
 def documented() -> list[str]:

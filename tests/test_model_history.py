@@ -227,6 +227,82 @@ def test_a_history_that_others_wrote_into_is_read_as_far_as_it_goes(source):
     assert [entry["change"] for entry in list_versions(source)] == ["set-threshold", "set-threshold", None]
 
 
+@pytest.mark.parametrize("line", [
+    {"number": 99, "state": "done"},
+    {"number": 99, "state": "begun"},
+    {"number": 99, "state": "begun", "change": "x", "details": {}, "before": 1, "after": []},
+    {"number": 99, "state": ["begun"], "change": "x", "details": {}, "before": "a", "after": "b"},
+    {"number": True, "state": "done", "change": None, "details": None, "before": None, "after": None},
+])  # fmt: skip
+def test_a_line_that_does_not_say_all_breaks_nothing(source, line):
+    commit(source, b"two")
+    audit = source.parent / f"{source.name}.history/audit.jsonl"
+    with open(audit, "a") as file:
+        file.write(json.dumps(line) + "\n" + 100_000 * "[" + "\n")
+    settle(source)
+    commit(source, b"three")
+    assert [entry["change"] for entry in list_versions(source)] == ["set-threshold", "set-threshold", None]
+
+
+def test_a_change_that_was_made_is_one_even_if_the_audit_cannot_be_completed(source, monkeypatch):
+    real = model_changes._append
+
+    def refuse(history, line):
+        if line["state"] == "done":
+            raise OSError(28, "No space left on device")
+        real(history, line)
+
+    monkeypatch.setattr(model_changes, "_append", refuse)
+    after = commit(source, b"two")
+    assert source.read_bytes() == b"two" and after == compute_version(source)
+    assert [line["state"] for line in read_audit(source)] == ["begun"]
+    monkeypatch.undo()
+    settle(source)
+    check_audit(source)
+    assert list_versions(source)[0]["change"] == "set-threshold"
+
+
+def test_a_change_that_was_made_is_one_even_if_its_folder_cannot_be_synced(source, monkeypatch):
+    from srosr._support import atomic_files
+
+    real = atomic_files.sync_folder
+
+    def refuse(folder):
+        if folder == source.parent and source.read_bytes() == b"two":
+            raise OSError(5, "Input/output error")
+        real(folder)
+
+    monkeypatch.setattr(atomic_files, "sync_folder", refuse)
+    assert commit(source, b"two") == compute_version(source) and source.read_bytes() == b"two"
+    check_audit(source)
+
+
+def test_what_is_served_takes_the_place_of_a_file_that_is_no_model(source):
+    served = compute_version(source)
+    for broken in (b"broken", None):
+        if broken is None:
+            source.unlink()
+        else:
+            source.write_bytes(broken)
+        (first, *_) = list_versions(source, served)
+        assert first["version"] == served and first["current"] and first["kept"]
+        before = model_changes.find_version(source)
+        new = make_new(source, b"the first version")
+        restore = Change("digits", "restore", {"version": served})
+        assert commit_change(source, new, before=before, change=restore) == served
+        assert source.read_bytes() == b"the first version" and list_versions(source)[0]["current"]
+    assert [line["before"] for line in read_audit(source) if line["state"] == "done"][-1] is None
+
+
+def test_settling_waits_for_nobody_and_raises_nothing(source, monkeypatch):
+    from filelock import FileLock
+
+    commit(source, b"two")
+    monkeypatch.setattr(model_changes, "_START_WAIT", 0.1)
+    with FileLock(source.parent / f"{source.name}.history/.lock"):
+        settle(source)
+
+
 # -- together, and killed -----------------------------------------------------------------------------------
 
 

@@ -369,6 +369,28 @@ def test_a_false_discovery_rate_counts_groups():
         clf.decide(X, fdr=0.05)
 
 
+def test_a_false_discovery_rate_can_be_applied_to_decisions(split, digits):
+    X = np.concatenate([digits[2], np.zeros((1, 64))])
+    expected = split.decide(X, fdr=0.1)
+    found = split._decide_together(split.decide(X), 0.1)
+    assert 0 < expected.rejected.sum() < len(X) and expected.rejected[-1] and found.label.dtype == expected.label.dtype
+    for name in ("label", "candidate", "unknown_score", "rejected", "p_value"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.label == split.unknown_label_, found.rejected)
+    np.testing.assert_array_equal(found.label[~found.rejected], found.candidate[~found.rejected])
+
+
+def test_a_classifier_pickled_by_an_earlier_version_has_prediction_sets(split, digits):
+    import pickle
+
+    X = digits[2][:20]
+    earlier = copy.copy(split)
+    earlier.__dict__.pop("_kept_comparison", None)
+    again = pickle.loads(pickle.dumps(earlier))
+    np.testing.assert_array_equal(again.prediction_set(X).contains, split.prediction_set(X).contains)
+    assert "_kept_comparison" not in split.get_params()
+
+
 # --- over many repetitions -------------------------------------------------------------------------
 
 

@@ -132,7 +132,17 @@ def test_every_metric_on_the_page_is_measured(server):
 def test_every_option_on_the_page_exists():
     help_text = _help()
     section = PAGE.read_text(encoding="utf-8")
-    others = {"--label", "--seed", "--data-binary", "--impute", "--demo", "--json", "--http1.1"}
+    others = {
+        "--label",
+        "--seed",
+        "--data-binary",
+        "--impute",
+        "--demo",
+        "--json",
+        "--http1.1",
+        "--drop-missing",
+        "--no-header",
+    }
     for line in re.findall(r"srosr serve [^\n`#|]*", section):
         for option in re.findall(r"--[a-z-]+", line):
             assert option in help_text, f"{line}: there is no {option}"

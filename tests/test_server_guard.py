@@ -1,5 +1,6 @@
 """Who is let in, how much and how slowly: token, host, origin, limits, deadlines, and the end of a server."""
 
+import asyncio
 import json
 import re
 import socket
@@ -12,8 +13,11 @@ from server_runs import make_samples, save_model, serve, server_required, wait_u
 
 server_required()
 
-from srosr.server.answers import choose_type  # noqa: E402
-from srosr.server.settings import is_loopback, read_token  # noqa: E402
+from fastapi import Request  # noqa: E402
+
+from srosr.server.answers import ApiError, choose_type  # noqa: E402
+from srosr.server.request_body import SMALL_BODY, BodyBudget, receive_body  # noqa: E402
+from srosr.server.settings import Limits, is_loopback, read_token  # noqa: E402
 
 TOKEN = "correct-horse-battery-staple"
 DECIDE = "/v1/models/model/decide"
@@ -158,6 +162,20 @@ def test_no_path_of_a_request_reaches_the_file_system(strict):
         assert status == 404 and b"import" not in content and b"root:" not in content
 
 
+def test_what_answers_get_answers_head_without_a_body(strict):
+    for path in ("/", "/healthz", "/readyz", "/v1/models", "/v1/models/model", "/nothing"):
+        found, asked = strict.request("GET", path), strict.request("HEAD", path)
+        assert asked[0] == found[0] and asked[2] == b""
+        assert asked[1]["content-length"] == found[1]["content-length"] == str(len(found[2]))
+    connection = strict.connect()
+    for path, status in (("/healthz", 200), (DECIDE, 405), ("/healthz", 200)):
+        connection.request("HEAD", path)
+        answer = connection.getresponse()
+        assert answer.status == status and answer.read() == b""
+    connection.close()
+    assert 'method="HEAD",route="/healthz",status="200"' in strict.request("GET", "/metrics")[2].decode()
+
+
 # --- how much ---
 
 
@@ -280,6 +298,65 @@ def test_connections_are_limited(strict):
         for connection in held:
             connection.close()
     wait_until(lambda: strict.request("GET", "/healthz")[0] == 200)
+
+
+# --- what all bodies may take together ---
+
+
+def make_scope(address="10.0.0.1"):
+    return {"type": "http", "method": "POST", "headers": [], "client": (address, 1)}
+
+
+def test_small_bodies_are_served_while_large_ones_fill_the_memory():
+    budget = BodyBudget(10**6)
+    first, second, third = make_scope(), make_scope("10.0.0.2"), make_scope("10.0.0.3")
+    budget.take(first, SMALL_BODY + 400_000)
+    with pytest.raises(ApiError, match="busy"):  # more than the share of one address
+        budget.take(make_scope(), SMALL_BODY + 200_000)
+    budget.take(second, SMALL_BODY + 500_000)
+    with pytest.raises(ApiError, match="busy"):
+        budget.take(third, SMALL_BODY + 200_000)
+    for _ in range(100):
+        budget.take(make_scope(), SMALL_BODY)
+    budget.give_back(first)
+    budget.give_back(first)
+    budget.take(make_scope("10.0.0.3"), SMALL_BODY + 400_000)
+
+
+def test_samples_count_in_place_of_the_body_they_were_in():
+    budget = BodyBudget(10**6)
+    one = make_scope()
+    budget.take(one, SMALL_BODY + 500_000)
+    budget.exchange(one, 100)
+    budget.exchange(one, SMALL_BODY + 900_000)
+    with pytest.raises(ApiError) as caught:
+        budget.take(make_scope("10.0.0.2"), SMALL_BODY + 200_000)
+    assert caught.value.status == 429
+    with pytest.raises(ApiError, match="2 MB of memory") as caught:
+        budget.exchange(one, 2 * 10**6)
+    assert caught.value.status == 413
+    budget.give_back(one)
+    budget.take(make_scope("10.0.0.2"), SMALL_BODY + 200_000)
+
+
+@pytest.mark.parametrize(("size", "sentence"), [
+    (2 * SMALL_BODY, "The body stands still, or arrives too slowly: try again."),
+    (SMALL_BODY, "The body did not arrive within 3 seconds."),
+])  # fmt: skip
+def test_a_large_body_that_stands_still_is_given_up_before_a_small_one(size, sentence):
+    async def stand_still():
+        messages = [{"type": "http.request", "body": bytes(size), "more_body": True}]
+
+        async def receive():
+            return messages.pop() if messages else await asyncio.sleep(60)
+
+        await receive_body(Request(make_scope(), receive), Limits(body_seconds=3.0), BodyBudget(10**9))
+
+    started = time.monotonic()
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(stand_still())
+    assert caught.value.status == 408 and caught.value.message == sentence
+    assert (time.monotonic() - started < 2.5) == (size > SMALL_BODY)
 
 
 # --- the end ---

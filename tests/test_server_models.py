@@ -1,5 +1,6 @@
 """Models of a server: what is said of them, files that change, changes over HTTP, the monitor."""
 
+import io
 import json
 import os
 import shutil
@@ -32,7 +33,7 @@ def server(place):
     save_model(place / "model.srosr")
     X, y, _ = make_samples()
     srosr.KNNDistance().fit(X, y).save(place / "rival.srosr")
-    copies = [place / f"{name}.srosr" for name in ("swapped", "broken", "watched")]
+    copies = [place / f"{name}.srosr" for name in ("swapped", "broken", "watched", "mended", "barred")]
     for copy in copies:
         shutil.copyfile(place / "model.srosr", copy)
     with serve(place / "model.srosr", f"other={place / 'rival.srosr'}", *copies, "--jobs", "1") as found:
@@ -167,6 +168,30 @@ def test_a_broken_file_leaves_the_old_model_serving_and_readyz_says_so(server, p
     assert score(server, samples[:3], "broken") == before
 
 
+def test_a_broken_file_can_be_replaced_by_a_version_and_not_be_changed(server, place):
+    path = place / "mended.srosr"
+    first = version_of(server, "mended")
+    status, answer = server.post("/v1/models/mended/set-threshold", {"target_rejection": 0.1})
+    assert status == 200
+    second = answer["version"]
+
+    def find_problem():
+        return server.get("/readyz")[1]["models"]["mended"]["problem"]
+
+    for version in (first, first):  # an earlier version, then the one that is served
+        (place / "next").write_bytes(b"broken")
+        os.replace(place / "next", path)
+        problem = wait_until(find_problem)
+        status, answer = server.post("/v1/models/mended/set-threshold", {"target_rejection": 0.2})
+        assert status == 409 and answer["error"].startswith(problem), answer
+        lines = server.get("/v1/models/mended/history")[1]["versions"]
+        assert lines[0]["version"] == version_of(server, "mended") in (first, second)
+        assert lines[0]["current"] and lines[0]["kept"]
+        status, answer = server.post("/v1/models/mended/restore", {"version": version})
+        assert status == 200 and answer["version"] == version == version_of(server, "mended"), answer
+        assert find_problem() is None and srosr.load(path).classes_.tolist() == ["a", "b", "c"]
+
+
 # --- changes ---
 
 
@@ -216,7 +241,7 @@ def test_if_match_protects_against_a_change_that_one_has_not_seen(server, place)
     ("set-threshold", {}, 422, "give either --target-rejection SHARE or --threshold VALUE."),
     ("set-threshold", {"threshold": 7}, 422, "--threshold 7: the unknown score of model lies between 0 and 1."),
     ("set-threshold", {"threshold": "g"}, 422, "--threshold g: give a number from 0 to 1, or risk, f, youden"),
-    ("set-threshold", {"target_rejection": 2}, 422, "target_rejection: input should be less than 1."),
+    ("set-threshold", {"target_rejection": 2}, 422, "target_rejection: input should be less than "),
     ("add-class", {"samples": [[1, 2, 3, 4, 5, 6]]}, 422, "The parameter name is missing."),
     ("add-class", {"samples": [[1, 2, 3, 4, 5, 6]], "name": "a"}, 422, "The request: label 'a'"),
     ("remove-class", {"label": "x"}, 422, "model has no class x; its classes are a, b and c."),
@@ -273,6 +298,52 @@ def test_a_change_whose_client_goes_away_changes_nothing_and_the_next_one_works(
     assert (place / "model.srosr").read_bytes() != content
 
 
+def test_changes_wait_for_one_whose_client_goes_away_while_it_is_saved(server):
+    headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson"}
+    for share in (0.21, 0.22, 0.23, 0.24):
+        connection = server.connect()
+        connection.request("POST", "/v1/models/model/set-threshold", json.dumps({"target_rejection": share}), headers)
+        answer = connection.getresponse()
+        line = {}
+        while line.get("stage") != "Saving":
+            line = json.loads(answer.readline())
+        connection.sock.close()
+        answer.close()
+        connection.close()
+        status, answer = server.post("/v1/models/model/set-threshold", {"target_rejection": share + 0.1})
+        assert status == 200, answer
+
+
+def test_a_disk_that_cannot_be_written_is_no_fault_of_the_request(server, place):
+    (place / "barred.srosr.history").touch()
+    status, answer = server.post("/v1/models/barred/set-threshold", {"target_rejection": 0.1})
+    assert status == 503 and "is a file, not a folder" in answer["error"]
+
+
+def test_a_false_discovery_rate_ends_when_its_client_goes_away(server):
+    X, _, _ = make_samples(n=1)
+    body = io.BytesIO()
+    np.save(body, np.tile(X, (20_000, 1)))
+
+    def read_metric(name):
+        lines = server.request("GET", "/metrics")[2].decode().splitlines()
+        found = (float(line.split()[-1]) for line in lines if line.startswith(f'{name}{{model="swapped"}}'))
+        return next(found, 0.0)
+
+    before = read_metric("srosr_batch_rows_sum")
+    connection = server.connect()
+    headers = {"Content-Type": "application/x-npy"}
+    connection.request("POST", "/v1/models/swapped/decide?fdr=0.1&record=false", body.getvalue(), headers)
+    wait_until(lambda: read_metric("srosr_batch_rows_sum") > before, pause=0.01)
+    connection.sock.close()
+    connection.close()
+    wait_until(lambda: read_metric("srosr_queue_length") == 0, pause=0.02)
+    time.sleep(0.3)
+    done = read_metric("srosr_batch_rows_sum")
+    time.sleep(0.3)
+    assert read_metric("srosr_batch_rows_sum") == done < before + 60_000
+
+
 # --- rights ---
 
 
@@ -280,6 +351,12 @@ def test_a_read_only_server_decides_and_changes_nothing(tmp_path, samples):
     path = tmp_path / "model.srosr"
     save_model(path)
     content = path.read_bytes()
+    audit = tmp_path / "model.srosr.history" / "audit.jsonl"
+    audit.parent.mkdir()
+    audit.write_text(
+        '{"number": 1, "state": "begun", "change": "update", "details": {}, "before": "a", "after": "b", "by": ""}\n'
+    )
+    begun = audit.read_bytes()
     with serve(path, "--read-only", "--jobs", "1") as server:
         score(server, samples[:2])
         assert server.get("/v1/models")[1]["read_only"] and not server.get("/v1/models/model")[1]["can_change"]
@@ -287,7 +364,8 @@ def test_a_read_only_server_decides_and_changes_nothing(tmp_path, samples):
             status, answer = server.post(f"/v1/models/model/{change}", {})
             assert (status, answer) == (403, {"error": "The server is read-only: nothing can be changed."})
         assert server.post("/v1/models/model/monitor/restart", {})[0] == 403
-    assert path.read_bytes() == content and os.listdir(tmp_path) == ["model.srosr"]
+    assert path.read_bytes() == content and sorted(os.listdir(tmp_path)) == ["model.srosr", "model.srosr.history"]
+    assert audit.read_bytes() == begun and os.listdir(audit.parent) == ["audit.jsonl"]
 
 
 # --- the monitor ---

@@ -6,6 +6,7 @@ Every page that a test opens is watched: a message on the console, a request tha
 fail the test.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -191,6 +192,7 @@ def note_request(page, request, address):
 
 def wait_for_decisions(page, n=None):
     page.wait_for_selector("tr.decision")
+    page.wait_for_selector(".area-decisions[aria-busy=false]")
     page.wait_for_selector("#decide-job:empty", state="attached")
     if n is not None:
         wait_until(lambda: page.locator("input[value=all] + span b").inner_text() == f"{n:,}")
@@ -222,6 +224,47 @@ def go_to(page, name):
 
 def confirm(page, name):
     page.locator("#question").get_by_role("button", name=name).click()
+
+
+def assert_focus(page, place="body *"):
+    """Assert that the focus is in the page, where a place is given in it: it must not fall out by what a key does."""
+    page.wait_for_timeout(150)
+    held = "document.activeElement.outerHTML.slice(0, 120)"
+    assert page.evaluate("document.activeElement !== document.body")
+    assert page.evaluate("s => document.activeElement.closest(s) !== null", place), page.evaluate(held)
+
+
+def press(page, element, key, place="body *"):
+    """Press a key on an element; the focus is then at a place."""
+    element.focus()
+    page.keyboard.press(key)
+    assert_focus(page, place)
+
+
+def drop(page, name, content):
+    """Drop a file on the page."""
+    transfer = page.evaluate_handle(
+        """([text, name]) => { const transfer = new DataTransfer();
+            transfer.items.add(new File([text], name, {type: 'text/csv'}));
+            return transfer; }""",
+        [content.decode(), name],
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        page.dispatch_event("body", event, {"dataTransfer": transfer})
+
+
+def hold(page, pattern):
+    """Keep requests to an address waiting; return a function that lets them go."""
+    held = []
+    page.route(pattern, lambda route: held.append(route))
+
+    def release():
+        page.unroute(pattern)
+        for route in held:
+            with contextlib.suppress(Exception):  # the page may have given the request up
+                route.continue_()
+
+    return release
 
 
 def open_threshold(page):
@@ -313,6 +356,7 @@ def test_the_theme_follows_the_system_until_one_is_chosen(visit, demo):
     page.locator("#theme").click()
     light = page.evaluate(read)
     assert light != dark and page.locator("#theme").get_attribute("aria-pressed") == "false"
+    page.wait_for_selector(".history, #history-title + div p", state="attached")  # nothing is on its way
     page.reload()
     assert page.evaluate(read) == light
     page.emulate_media(color_scheme="light")
@@ -490,16 +534,129 @@ def test_rows_are_pasted_with_and_without_names(visit, flowers):
 def test_a_file_dropped_anywhere_on_the_page_is_decided(visit, flowers):
     X, _, _ = make_samples(seed=2)
     page = visit(flowers, part="#model")
-    transfer = page.evaluate_handle(
-        """text => { const transfer = new DataTransfer();
-            transfer.items.add(new File([text], 'dropped.csv', {type: 'text/csv'}));
-            return transfer; }""",
-        write_csv(X).decode(),
-    )
-    for event in ("dragenter", "dragover", "drop"):
-        page.dispatch_event("body", event, {"dataTransfer": transfer})
+    drop(page, "dropped.csv", write_csv(X))
     wait_for_decisions(page, 75)
     assert page.locator("#decisions-brief").inner_text().startswith("dropped.csv: ")
+
+
+def test_a_file_dropped_while_a_question_is_open_is_left_alone(visit, flowers):
+    X, _, unknown = make_samples(seed=2)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(unknown))
+    wait_for_decisions(page, 25)
+    page.locator("tr.decision input").first.check()
+    page.get_by_role("button", name="Teach").click()
+    drop(page, "dropped.csv", write_csv(X))
+    page.wait_for_timeout(300)
+    assert page.locator("#question").is_visible()
+    confirm(page, "Cancel")
+    assert page.locator("#decisions-brief").inner_text().startswith("new.csv: ")
+    assert page.locator(".teaching-count").inner_text() == "1 sample selected"
+
+
+def test_a_file_that_has_changed_since_it_was_chosen_is_said_to_have(visit, flowers, tmp_path):
+    X, _, _ = make_samples(seed=2)
+    page = visit(flowers)
+    path = tmp_path / "kept.csv"
+    path.write_bytes(write_csv(X))
+    page.set_input_files("#file", path)
+    wait_for_decisions(page, 75)
+    page.wait_for_timeout(1100)  # browsers compare the times of files by the second
+    path.write_bytes(write_csv(X[:50]))
+    page.expected += ["ERR_UPLOAD_FILE_CHANGED", "ERR_FAILED"]
+    page.locator("#reading summary").click()
+    page.get_by_role("button", name="Decide again").click()
+    alert = page.locator("#decide-job [role=alert] p")
+    alert.wait_for()
+    assert alert.inner_text() == "kept.csv has changed since it was chosen: choose it again."
+    page.set_input_files("#file", path)
+    wait_for_decisions(page, 50)
+
+
+def test_a_table_read_otherwise_has_explanations_and_measures_of_its_own(visit, flowers):
+    X, y, _ = make_samples(seed=1)
+    page = visit(flowers)
+    page.expected.append("status of 422")
+    wide = np.column_stack([X, X[:, 0]])  # one column too many: which one is left out makes other samples
+    upload(page, "wide.csv", write_csv(wide, y))
+    page.locator("#decide-job [role=alert]").wait_for()
+    assert page.locator("#reading").get_attribute("open") is not None  # there it can be put right
+
+    def read_without(column):
+        page.locator("#reading-ignore").fill(column)
+        again = page.locator("#reading").get_by_role("button", name="Decide again")
+        press(page, again, "Enter", "#reading")
+        wait_for_decisions(page, 75)
+        assert page.locator("tr.decision .column-truth").first.inner_text() == "a"
+        page.locator("tr.decision .open").first.click()
+        page.locator("#why .training").wait_for()
+        shown = page.locator("#why .why-rest section p").all_inner_texts()
+        page.keyboard.press("Escape")
+        return shown
+
+    first = read_without("f6")
+    go_to(page, "Measure")
+    page.locator("#measure-go").click()
+    page.locator("#measure-result").wait_for()
+    go_to(page, "Decide")
+    assert read_without("f0") != first
+    go_to(page, "Measure")
+    assert page.locator("#measure-result").count() == 0
+
+
+def test_a_result_never_stands_under_another_file(visit, flowers):
+    X, y, _ = make_samples(seed=1)
+    page = visit(flowers)
+    upload(page, "first.csv", write_csv(X, y))
+    wait_for_decisions(page, 75)
+    release = hold(page, "**/evaluate")
+    go_to(page, "Measure")
+    page.locator("#measure-go").click()
+    page.locator("#measure progress").wait_for()
+    drop(page, "second.csv", write_csv(X[:30], y[:30]))
+    wait_for_decisions(page, 30)
+    release()
+    go_to(page, "Measure")
+    page.wait_for_timeout(500)
+    assert page.locator("#measure-result, #measure progress").count() == 0
+    assert "Cancelled" not in page.locator("#measure").inner_text()
+    page.locator("#measure-go").click()
+    page.locator("#measure-result").wait_for()
+    assert "30 samples" in page.locator("#measure").inner_text()
+
+
+def test_a_blank_line_shifts_no_picture_and_quotes_draw_none(visit, demo):
+    _, offered = demo.get("/v1/demo/samples?n=4&seed=3")
+    X = np.array([sample["values"] for sample in offered["samples"]])
+    lines = write_csv(X).decode().splitlines()
+    page = visit(demo)
+    upload(page, "digits.csv", "\n".join([*lines[:2], "", *lines[2:], ""]).encode())
+    wait_for_decisions(page, 4)
+    drawn = page.locator("tr.decision canvas")
+    assert drawn.count() == 4
+    ink = drawn.nth(3).evaluate("c => [...c.getContext('2d').getImageData(0, 0, 8, 8).data].filter((_, i) => !(i % 4))")
+    assert np.abs(np.array(ink) - 255 * (1 - X[3] / X[3].max())).max() <= 1
+    upload(page, "digits.csv", "\n".join(lines).replace("f0,", '"f0",').encode())
+    wait_for_decisions(page, 4)
+    assert page.locator("tr.decision canvas").count() == 0
+
+
+def test_each_drawing_is_counted_once(visit, demo):
+    page = visit(demo)
+    choose(page, "Draw")
+    counted = demo.get("/v1/models/digits/monitor")[1]["summary"]["samples"]
+    page.locator(".cell").nth(20).click()
+    pad = page.locator(".pad")
+    pad.click(position={"x": 40, "y": 60}, button="right")
+    assert page.locator(".cell").nth(20).get_attribute("aria-label").endswith("8 of 16")
+    pad.click(position={"x": 40, "y": 60})
+    assert page.locator(".cell").nth(20).get_attribute("aria-label").endswith("8 of 16")  # strokes leave it
+    for n in (1, 2, 3):
+        page.locator(".cell").nth(n).click()
+        page.get_by_role("button", name="Decide on the drawing").click()
+        wait_for_decisions(page, n)
+    assert page.locator("tr.decision .name").all_inner_texts() == ["Drawing 1", "Drawing 2", "Drawing 3"]
+    assert demo.get("/v1/models/digits/monitor")[1]["summary"]["samples"] == counted + 3
 
 
 def test_other_files_are_turned_down_in_words(visit, flowers):
@@ -604,7 +761,7 @@ def test_work_is_cancelled_and_the_page_goes_on(visit, flowers):
     page.expected.append("failed: .*/decide net::ERR_ABORTED")
     upload(page, "many.csv", write_csv(np.vstack([X] * 1000)))
     page.locator("#decide-job").get_by_role("button", name="Cancel").click()
-    assert page.locator("#decide-job").inner_text() == "Cancelled."
+    assert page.locator("#decide-job").inner_text().startswith("Cancelled")
     upload(page, "few.csv", write_csv(X))
     wait_for_decisions(page, 75)
 
@@ -667,6 +824,38 @@ def test_keys_go_to_the_next_sample_and_the_focus_returns_to_its_row(visit, demo
     wait_for_focus(page, "open-4")
     page.keyboard.press("ArrowDown")
     wait_for_focus(page, "open-5")
+
+
+def test_a_double_click_opens_a_sample_and_leaves_it_open(visit, flowers):
+    X, _, _ = make_samples(seed=4)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(X))
+    wait_for_decisions(page, 75)
+    page.locator("tr.decision .column-candidate").first.dblclick()
+    page.locator("#why .training").wait_for()
+    page.mouse.click(20, 400)
+    page.locator("#why").wait_for(state="hidden")
+
+
+def test_arrow_keys_scroll_the_figure_and_held_keys_ask_for_one_explanation(visit, demo):
+    page = visit(demo, 360)
+    decide_at_random(page)
+    page.locator("tr.decision .open").first.click()
+    page.locator("#why .training").wait_for()
+    figure = page.locator("#why .paper")
+    figure.focus()
+    page.keyboard.press("ArrowRight")
+    wait_until(lambda: figure.evaluate("e => e.scrollLeft") > 0)
+    assert page.locator("#why-title").inner_text() == "Row 0"
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/explain") else None)
+    page.locator("#why-title").focus()
+    for _ in range(15):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#why-title").inner_text() == "Row 15"
+    page.locator("#why .training").wait_for()
+    assert len(asked) <= 3
+    wait_until(lambda: page.locator("#why [aria-live]").inner_text().startswith("Row 15: "))
 
 
 def test_a_row_of_a_table_is_explained_as_that_row(visit, flowers):
@@ -773,12 +962,14 @@ def test_a_named_group_becomes_a_class(visit, demo, width):
     assert f"{total - 1} of {total} chosen" in group.locator("summary").inner_text()
     typical = int(re.search(r"\d+", group.locator(".tile").first.get_attribute("aria-label"))[0])
     digit = str(offered["samples"][typical]["digit"])
+    page.locator(".group").nth(1).get_by_label("Name").fill("another")
     group.get_by_label("Name").fill(digit)
     group.get_by_role("button", name="Make it a class").click()
     confirm(page, "Add the class")
     group.locator(".done").first.wait_for()
     _, info = demo.get("/v1/models/digits")
     assert info["class_sizes"][digit] == total - 1
+    assert page.locator(".group").nth(1).get_by_label("Name").input_value() == "another"  # what was typed stays
     go_to(page, "Decide")
     wait_for_decisions(page, 200)
     page.locator("#filter-class").select_option(digit)
@@ -807,10 +998,10 @@ def test_classes_are_taught_added_removed_and_versions_restored(visit, flowers, 
     _, info = flowers.get("/v1/models/flowers")
     assert info["class_sizes"]["a"] == first["class_sizes"]["a"] + 3
 
-    page.get_by_role("button", name="Deselect").click()
+    page.locator(".teaching").wait_for(state="detached")  # the selection has done its work
     page.locator("#filter-text").fill("")
     page.locator(".segment", has_text="Rejected").click()
-    page.get_by_label("Select all that are shown").check()
+    page.get_by_label("Select all").check()
     page.locator("#teach-class").select_option(label="a new class…")
     page.get_by_label("Name of the new class").fill("daisy")
     page.get_by_role("button", name="Teach").click()
@@ -857,7 +1048,7 @@ def test_a_name_that_the_server_turns_down_is_said_in_its_words(visit, flowers):
     page = visit(flowers)
     upload(page, "new.csv", write_csv(unknown))
     wait_for_decisions(page)
-    page.get_by_label("Select all that are shown").check()
+    page.get_by_label("Select all").check()
     page.locator("#teach-class").select_option(label="a new class…")
     page.get_by_label("Name of the new class").fill("a")
     page.get_by_role("button", name="Teach").click()
@@ -906,6 +1097,9 @@ def test_a_model_changed_under_the_page_is_noted_and_decided_again(visit, flower
     note = page.locator("#stale .note")
     note.wait_for()
     assert "The model has changed since" in note.inner_text()
+    page.locator("tr.decision .open").first.click()  # nor is an old decision explained by another model
+    page.locator("#why .why-rest").get_by_text("The model has changed since").wait_for()
+    page.keyboard.press("Escape")
     note.get_by_role("button", name="Decide again").click()
     wait_for_decisions(page, 75)
     note.wait_for(state="detached")
@@ -924,6 +1118,32 @@ def test_another_model_is_chosen(visit, flowers):
     assert page.locator("tr.decision").count() == 0
     upload(page, "new.csv", write_csv(X))
     wait_for_decisions(page, 75)
+
+
+def test_a_model_chosen_while_samples_are_decided_starts_without_them(visit, flowers):
+    X, _, _ = make_samples(seed=8)
+    page = visit(flowers)
+    page.expected.append("failed: .*/decide net::ERR_ABORTED")
+    upload(page, "many.csv", write_csv(np.vstack([X] * 300)))
+    page.wait_for_selector("tr.decision")
+    page.locator("#model-select").select_option("other")
+    wait_until(lambda: page.title().startswith("other"))
+    page.wait_for_timeout(700)
+    assert page.locator("tr.decision").count() == 0
+    assert page.locator("#decide-job").inner_text() == page.locator("#decisions-brief").inner_text() == ""
+    upload(page, "new.csv", write_csv(X))
+    wait_for_decisions(page, 75)
+
+
+def test_of_two_models_the_one_chosen_last_is_shown(visit, flowers):
+    page = visit(flowers)
+    release = hold(page, "**/v1/models/other/scores")
+    page.locator("#model-select").select_option("other")
+    page.locator("#model-select").select_option("rival")
+    wait_until(lambda: page.title().startswith("rival"))
+    release()
+    page.wait_for_timeout(700)
+    assert page.title().startswith("rival") and page.locator("#model-select").input_value() == "rival"
 
 
 def test_a_server_that_is_gone_is_said_and_found_again(visit, models):
@@ -945,9 +1165,17 @@ def test_the_token_is_asked_for_and_kept(visit, guarded, axe, width):
     token = page.locator("#token")
     token.wait_for()
     check_page(page, axe)
-    token.fill("not the token at all")
+    token.fill("ŵrong-token-for-the-page")  # no header can carry it
     token.press("Enter")
+    page.locator("#token-problem").get_by_text("ASCII").wait_for()
+    token.fill("not-the-token-at-all")
+    token.press("Enter")
+    page.locator("#token-problem").get_by_text("ASCII").wait_for(state="detached")
     page.locator("#token-problem .error").wait_for()
+    page.locator("#token-dialog").get_by_role("button", name="Cancel").click()
+    page.wait_for_timeout(4500)  # the page asks the server again, but not the user
+    assert page.locator("#token-dialog").is_hidden()
+    page.get_by_role("button", name="Give the token").click()
     token.fill(TOKEN)
     token.press("Enter")
     page.wait_for_selector("#model-line:not(:empty)")
@@ -968,14 +1196,16 @@ def test_a_read_only_server_says_so_and_offers_no_change(visit, guarded, axe, wi
     wait_for_decisions(page, 100)
     page.locator("tr.decision input").first.check()
     open_threshold(page)
-    assert page.locator("#threshold").get_by_text("This server is read-only").is_visible()
+    assert page.locator("#threshold").get_by_text("The server is read-only").is_visible()
     check_page(page, axe)
     go_to(page, "Groups")
     page.get_by_role("button", name="Group the rejected").click()
     page.locator(".group").first.wait_for()
     go_to(page, "Model")
-    assert page.locator("#model").get_by_text("This server is read-only").is_visible()
-    for name in ("Apply", "Teach", "Make it a class", "Recalibrate", "Restore", "Remove class"):
+    assert page.locator("#model").get_by_text("The server is read-only").is_visible()
+    go_to(page, "Monitor")
+    page.locator("#monitoring").get_by_text("The server is read-only").wait_for()
+    for name in ("Apply", "Teach", "Make it a class", "Recalibrate", "Restore", "Remove class", "Start anew"):
         assert page.get_by_role("button", name=name, include_hidden=True).count() == 0
 
 
@@ -990,7 +1220,7 @@ def test_a_method_that_cannot_learn_classes_is_served_as_well(visit, flowers):
     page.locator("#why .why-rest p").first.wait_for()
     page.keyboard.press("Escape")
     go_to(page, "Model")
-    assert page.get_by_text("has to be fitted anew").first.is_visible()
+    assert page.get_by_text("rival holds osnn, which cannot do update.").first.is_visible()
 
 
 # -- security --------------------------------------------------------------------------------------------------
@@ -1096,3 +1326,62 @@ def test_everything_from_samples_to_an_applied_threshold_works_by_keys_alone(vis
     page.locator("#threshold .done").wait_for()
     _, info = demo.get("/v1/models/digits")
     assert info["held_out"]["rejected"] > 0.055
+
+
+def test_no_key_lets_the_focus_fall_out_of_the_page(visit, flowers):
+    X, _, unknown = make_samples(seed=5)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(np.vstack([X, unknown])))
+    wait_for_decisions(page, 100)
+    every = page.locator("thead .tick input")
+    press(page, every, "Space", "thead .tick")
+    assert page.locator(".teaching-count").inner_text() == "100 samples selected"
+    page.locator("tr.decision input").first.uncheck()
+    assert every.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
+    press(page, page.get_by_role("button", name="Deselect"), "Enter", "thead .tick")
+    press(page, page.locator("#page-size"), "ArrowDown", "#page-size")
+    press(page, page.get_by_role("button", name="Last page"), "Enter", ".pages")
+    assert page.get_by_role("button", name="Next page").get_attribute("aria-disabled") == "true"
+    page.locator("tr.decision .open").nth(-2).press("Enter")
+    press(page, page.locator("#why-next"), "Enter", "#why-next")
+    assert page.locator("#why-title").inner_text() == "Row 99"
+    page.keyboard.press("Escape")
+    wait_for_focus(page, "open-99")
+
+    # Changes: what was pressed goes, and the focus goes to the heading of its card.
+    page.locator("#filter-text").fill("Row 99")
+    page.locator("tr.decision input").check()
+    press(page, page.get_by_role("button", name="Teach"), "Enter", "#question")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#teaching-job .done").wait_for()
+    page.locator(".teaching").wait_for(state="detached")
+    assert_focus(page, "#title-decisions")
+    assert page.locator("#filter-text").input_value() == "Row 99"  # what was looked at stays
+    go_to(page, "Model")
+    page.locator(".history li").nth(1).wait_for()
+    press(page, page.get_by_role("button", name="Restore version").first, "Enter", "#question")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator(".history li").first.get_by_text("restored").wait_for()
+    assert_focus(page, "#history-title")
+
+    # Cancel: the focus stays where the word about it is.
+    release = hold(page, "**/discover")
+    page.expected.append("failed: .*/discover net::ERR_ABORTED")
+    go_to(page, "Groups")
+    page.locator("#find-groups").click()
+    press(page, page.locator("#groups").get_by_role("button", name="Cancel"), "Enter", "#groups .slot")
+    release()
+
+
+def test_scores_are_written_as_far_as_they_can_be_told(visit, flowers):
+    page = visit(flowers)
+    written = page.evaluate(
+        """async () => { const { score } = await import('/static/wording.js');
+            return [score(1 - 1e-10), score(0.99998), score(0.9583), score(0.42), score(-3.14159), score(1234567),
+                    score(0.95831, Math.ceil), score(0.95839, Math.floor), score(0.42, Math.ceil), score(null)]; }"""
+    )
+    assert written == [
+        "> 0.999999999", "0.99998", "0.958", "0.42", "-3.14", "1230000", "0.959", "0.958", "0.42", "–",
+    ]  # fmt: skip

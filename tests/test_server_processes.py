@@ -4,11 +4,13 @@ import asyncio
 import io
 import json
 import logging
+import math
 import os
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scale import examples
 
-from srosr.server import process_pool
+from srosr.server import frames, json_text, process_pool
 from srosr.server.frames import MOST_BYTES, TYPES, FrameError, pack, read_message, receive_message, write_message
 from srosr.server.process_pool import ChildCrashed, JobError, JobTimeout, PoolBusy
 
@@ -92,6 +94,21 @@ def test_garbage_neither_hangs_nor_takes_memory(content):
     for read in (lambda: read_message(io.BytesIO(content)), lambda: receive(content)):
         with suppress(FrameError):
             assert read() is None
+
+
+@settings(max_examples=examples(100))
+@given(_VALUES, st.integers(-1, 5), st.integers(1, 4))
+def test_long_json_is_the_same_as_short(value, many, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "_MANY", many)
+        patch.setattr(json_text, "_PIECE", piece)
+        assert json_text.write_json(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("value", [math.nan, [0.0] * 3000 + [math.inf], {"a": [{"b": -math.inf}] * 3000}])
+def test_json_has_no_numbers_that_are_not_finite(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text.write_json(value)
 
 
 def frame(text):
@@ -172,6 +189,43 @@ def test_a_job_gets_its_header_and_arrays_and_answers(reader):
 def test_large_arrays_pass(reader):
     X = np.arange(5_000_000, dtype=np.float64)
     assert (reader.run("echo", {}, {"X": X})[1]["X"] == X).all()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_number_that_cannot_be_sent_is_an_error_at_once_and_costs_no_process(reader, number):
+    pid = reader.run("echo", {})[0]["pid"]
+    with pytest.raises(JobError, match="not finite") as caught:
+        reader.begin("echo", {"threshold": number}).result(10)
+    assert caught.value.status == 422 and reader.run("echo", {})[0]["pid"] == pid
+
+
+def test_what_is_too_large_to_be_sent_is_an_error_at_once(reader, monkeypatch):
+    pid = reader.run("echo", {})[0]["pid"]
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "MOST_TEXT", 1000)
+        with pytest.raises(JobError, match="send fewer samples") as caught:
+            reader.begin("echo", {"labels": ["a"] * 1000}).result(10)
+    assert caught.value.status == 413 and reader.run("echo", {})[0]["pid"] == pid
+
+
+def test_a_job_whose_message_stops_is_an_error_at_once(reader, monkeypatch):
+    async def stop(writer, parts):
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process_pool, "send_parts", stop)
+        with pytest.raises(RuntimeError, match="stopped"):
+            reader.begin("echo", {}).result(10)
+    assert reader.run("echo", {"n": 1})[0]["n"] == 1
+
+
+def test_long_headers_are_written_beside_the_event_loop(reader, monkeypatch):
+    threads = []
+    monkeypatch.setattr(frames, "pack", lambda *given: threads.append(threading.current_thread()) or pack(*given))
+    labels = ["é"] * 100_000
+    assert reader.run("echo", {"labels": labels})[0]["labels"] == labels
+    reader.run("echo", {"labels": ["a"]})
+    assert threads[0] is not reader.thread and threads[1] is reader.thread
 
 
 def test_progress_arrives_before_the_result(reader):
@@ -293,6 +347,28 @@ def test_jobs_wait_their_turn_and_too_many_are_refused(tempers, tmp_path):
         waiting.cancel()
         assert busy.result(30)[0]["pid"] == pid
         assert pool.run("echo", {})[0]["pid"] == pid
+
+
+def test_a_process_is_kept_for_jobs_that_are_not_long(tempers, tmp_path):
+    with PoolInThread("worker", 2, tmp_path, long_jobs=("sleep",), waiting=2) as pool:
+        long = [pool.begin("sleep", {"seconds": 60}) for _ in range(3)]
+        time.sleep(0.2)
+        with pytest.raises(PoolBusy):
+            pool.run("sleep", {"seconds": 0})
+        assert [pool.run("echo", {"n": n})[0]["n"] for n in range(3)] == [0, 1, 2]
+        assert not any(job.done() for job in long)
+        for job in long:
+            job.cancel()
+        assert pool.run("sleep", {"seconds": 0})[0]["pid"] in pool.pool.pids
+
+
+def test_the_time_for_a_job_includes_its_wait_for_a_process(tempers, tmp_path):
+    with PoolInThread("reader", 1, tmp_path) as pool:
+        first = pool.begin("sleep", {"seconds": 2.0})
+        time.sleep(0.2)
+        with pytest.raises(PoolBusy):
+            pool.run("echo", {}, seconds=0.3)
+        assert not first.done() and first.result(30)[0]["pid"] == pool.run("echo", {})[0]["pid"]
 
 
 def test_answers_go_to_those_who_asked(tempers, tmp_path):

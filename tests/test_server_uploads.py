@@ -1,11 +1,14 @@
 """Uploads: whatever bytes come, a child reads them as the command line would, or one sentence says why not."""
 
+import asyncio
 import io
 import re
 import struct
 import time
 import zipfile
 import zlib
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -350,6 +353,134 @@ def test_what_does_not_fit_into_the_memory_is_refused(folder, table_model):
         message = upload.fail(table_model, make_npy(np.zeros((6 * 10**6, 3))), format="npy", limits=limits, status=413)
         assert message == "new.csv does not fit into the memory allowed for it: send fewer samples at a time."
         assert len(upload.read(table_model, ROWS)[1]["X"]) == 3
+
+
+# -- JSON in a child ----------------------------------------------------------------------------------------
+
+
+def as_array(content):
+    return {"body": np.frombuffer(content, np.uint8)}
+
+
+def test_json_that_takes_too_much_memory_costs_one_request(folder):
+    with PoolInThread("reader", 1, folder, memory=100 * 10**6, seconds=60) as pool:
+        bomb = b'{"samples": [' + b"[]," * 4_000_000 + b"[]]}"
+        with pytest.raises(JobError) as caught:
+            pool.run("parse_parameters", {"labels": False, "groups": False}, as_array(bomb))
+        assert caught.value.status in (413, 503)
+        found, _ = pool.run("parse_parameters", {"labels": True, "groups": True}, as_array(b'{"samples":[],"a":1}'))
+        assert found == {"parameters": {"a": 1}}
+
+
+def test_labels_beside_files_may_be_many(reader):
+    texts, _ = reader.run("parse_texts", {"what": "labels"}, as_array(b'["a",' + b"2," * 100_000 + b"null]"))
+    assert texts["texts"][:2] == ["a", "2"] and texts["texts"][-1] is None and len(texts["texts"]) == 100_002
+    for content, status in ((b"[[]]", 422), (b"{}", 422), (b"[", 400)):
+        with pytest.raises(JobError) as caught:
+            reader.run("parse_texts", {"what": "labels"}, as_array(content))
+        assert caught.value.status == status and "labels" in caught.value.message
+    with pytest.raises(JobError, match="not finite"):
+        body = as_array(b'{"samples": [], "risk_weight": 1e999}')
+        reader.run("parse_parameters", {"labels": False, "groups": False}, body)
+
+
+# -- the files of an upload -------------------------------------------------------------------------------
+
+
+def write_files(folder):
+    from srosr.server.multipart_form import FormPart
+    from srosr.server.request_samples import _write_files
+
+    return _write_files((FormPart("files", "a", "text/csv", b"1"),), folder)
+
+
+def test_a_client_that_leaves_while_files_are_written_leaves_none(tmp_path, monkeypatch):
+    from srosr.server import request_samples
+
+    write = request_samples._write_folder
+
+    def write_slowly(files, place):
+        time.sleep(0.3)
+        write(files, place)
+
+    monkeypatch.setattr(request_samples, "_write_folder", write_slowly)
+
+    async def leave():
+        async def upload():
+            async with write_files(tmp_path):
+                raise AssertionError("nobody waits for this")
+
+        task = asyncio.ensure_future(upload())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()  # the server may end meanwhile, too
+        await asyncio.wait([task])
+        assert task.cancelled()
+        await asyncio.wait(request_samples._removing)
+
+    asyncio.run(leave())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), None])
+def test_files_that_cannot_be_written_are_an_error_of_the_server(tmp_path, monkeypatch, problem):
+    from srosr.server import request_samples
+    from srosr.server.answers import ApiError
+
+    def fail(files, place):
+        place.mkdir()
+        raise problem
+
+    if problem is not None:
+        monkeypatch.setattr(request_samples, "_write_folder", fail)
+
+    async def upload():
+        async with write_files(tmp_path if problem is not None else tmp_path / "removed"):
+            pass
+
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(upload())
+    reason = "No space left on device" if problem is not None else "No such file or directory"
+    assert (caught.value.status, caught.value.message) == (503, f"The server cannot store the upload: {reason}.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_small_file_that_becomes_many_rows_counts_as_these(reader, folder, table_model):
+    from srosr.server.answers import ApiError
+    from srosr.server.multipart_form import FormPart
+    from srosr.server.request_body import BodyBudget
+    from srosr.server.request_parameters import ParsedRequest
+    from srosr.server.request_samples import read_samples
+    from srosr.server.schemas import DecideParameters
+    from srosr.server.settings import Limits
+
+    stream = io.BytesIO()
+    np.savez_compressed(stream, X=np.ones((100_000, 3)))
+    assert len(stream.getvalue()) < 50_000
+    model = SimpleNamespace(clf=table_model, takes="table", imputes=False)
+
+    def read(most):
+        part = FormPart("files", None, "application/x-npz", stream.getvalue())
+        exchange = partial(BodyBudget(most).exchange, {"client": None})
+        parsed = ParsedRequest(DecideParameters(), files=(part,), format="npz", exchange=exchange)
+        samples = reader.wait(read_samples(parsed, model, Limits(), reader.pool, folder))
+        assert parsed.files == ()  # nothing holds the body any more
+        return samples
+
+    assert len(read(10**7).X) == 100_000
+    with pytest.raises(ApiError, match="The samples take 2 MB of memory") as caught:
+        read(10**6)
+    assert caught.value.status == 413
+
+
+def test_a_model_whose_copy_is_missing_is_no_conflict(tmp_path):
+    from srosr.server.job_samples import load_anew
+    from srosr.server.jobs import Refusal
+
+    with pytest.raises(Refusal) as caught:
+        load_anew({"model": str(tmp_path / "none.srosr"), "version": "0" * 16})
+    assert caught.value.status == 503 and str(tmp_path) not in caught.value.message
 
 
 # -- names ------------------------------------------------------------------------------------------------

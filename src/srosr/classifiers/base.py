@@ -21,7 +21,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -102,6 +102,8 @@ class Decisions:
     rejected: AnyArray
     p_value: Array | None = None
     prediction_set: PredictionSets | None = None
+    #: Samples of length zero, which a false discovery rate rejects whatever their p-values.
+    _empty: AnyArray | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -375,24 +377,33 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
             raw = self._predict_raw(self._check_queries(X))
         else:
             raw, sets = self._predict_with_sets(X, coverage)
-        p_value = None
-        if fdr is None:
-            # A sample without a score, because its numbers were too large to be compared, is rejected.
-            rejected = raw.empty | ~(raw.unknown_score <= self.thresholds_[raw.candidate])
-        else:
-            p_value = self._compute_p_values(raw, per_class=False)
-            rejected = raw.empty | select_discoveries(p_value, fdr)
-            split = self._get_calibration()
-            n, needed = count_units(split, np.arange(len(split))), count_needed(fdr)
-            if n < needed:
-                what = "samples" if split.groups is None else "groups of samples"
-                warn(
-                    f"fdr={fdr:g} takes {needed} calibration {what} and there are {n}: nothing is rejected.",
-                    CalibrationWarning,
-                )
+        # A sample without a score, because its numbers were too large to be compared, is rejected.
+        rejected = raw.empty | ~(raw.unknown_score <= self.thresholds_[raw.candidate])
         labels = append_unknown(self.classes_, self.unknown_label_)
         label = labels[np.where(rejected, len(self.classes_), raw.candidate)]
-        return Decisions(label, self.classes_[raw.candidate], raw.unknown_score, rejected, p_value, sets)
+        decisions = Decisions(
+            label, self.classes_[raw.candidate], raw.unknown_score, rejected, None, sets, _empty=raw.empty
+        )
+        return decisions if fdr is None else self._decide_together(decisions, fdr)
+
+    def _decide_together(self, decisions: Decisions, fdr: float) -> Decisions:
+        """Return decisions with a false discovery rate in place of those by the threshold, of the same samples."""
+        split = self._get_calibration()
+        p_value = conformal_p_values(decisions.unknown_score, split.scores, split.compute_weights())
+        rejected = select_discoveries(p_value, fdr)
+        if decisions._empty is not None:
+            rejected = rejected | decisions._empty
+        n, needed = count_units(split, np.arange(len(split))), count_needed(fdr)
+        if n < needed:
+            what = "samples" if split.groups is None else "groups of samples"
+            warn(
+                f"fdr={fdr:g} takes {needed} calibration {what} and there are {n}: nothing is rejected.",
+                CalibrationWarning,
+            )
+        labels = append_unknown(self.classes_, self.unknown_label_)
+        label = decisions.candidate.astype(labels.dtype)
+        label[rejected] = labels[-1]
+        return replace(decisions, label=label, rejected=rejected, p_value=p_value)
 
     def _predict_with_sets(self, X: Any, coverage: float) -> tuple[RawPrediction, PredictionSets]:
         """Predict samples that have not been checked, with prediction sets."""

@@ -98,7 +98,8 @@ class ChangingClassifier(DictionaryClassifier):
     _recalibration: dict[str, Any] | None
     _split_scores: CalibrationSplit | None
     # The rate, what calibration came from, the calibration samples of each class, and what they guarantee.
-    _kept_comparison: tuple[float, tuple[Any, ...], ClassComparison, str] | None
+    # None for those that an earlier version pickled.
+    _kept_comparison: tuple[float, tuple[Any, ...], ClassComparison, str] | None = None
     _class_scores: tuple[str, ...]
     _scorer: ClassScorer | LandmarkScorer | None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,7 +97,7 @@ def serve(
     if not models and not demo:
         raise InputError("give a MODEL that srosr fit wrote, or --demo to try it without one.")
     _require_libraries()
-    from ..server import ServerSettings, bind_socket, is_loopback, name_models, read_token
+    from ..server import ServerSettings, bind_socket, is_loopback, make_private_folder, name_models, read_token
 
     sources = name_models(models)
     token = None
@@ -113,7 +112,6 @@ def serve(
         )
     settings = ServerSettings(
         host=host,
-        port=port,
         token=token,
         read_only=read_only,
         allowed_hosts=allowed_hosts,
@@ -126,8 +124,8 @@ def serve(
     limits = replace(settings.limits, body=round(max_body * 1e6), rows=max_rows)
     bound = bind_socket(host, port)
     try:
-        with tempfile.TemporaryDirectory(prefix="srosr-serve-", ignore_cleanup_errors=True) as folder:
-            _serve(replace(settings, limits=limits), sources, Path(folder), bound, demo, open_page)
+        with make_private_folder() as folder:
+            _serve(replace(settings, limits=limits), sources, folder, bound, demo, open_page)
     finally:
         bound.close()
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from .._support.messages import did_you_mean, join_names
-from .input_errors import InputError
+from .input_errors import InputError, escape_unprintable
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
@@ -57,6 +57,8 @@ def convert_label(name: str, clf: OpenSetClassifier, model: object) -> Any:
     """Return the new label in the type of the others."""
     from .._support.unknown_label import is_text
 
+    if name != name.strip() or escape_unprintable(name) != name:
+        raise InputError(f"--name {name!r}: a name must not begin or end with a space, nor have control characters.")
     kind = clf.classes_.dtype.kind
     if is_text(clf.classes_):
         return name

@@ -6,6 +6,7 @@ from .http_server import run_server as run_server
 from .model_store import ModelStore as ModelStore
 from .model_store import ServedModel as ServedModel
 from .model_store import name_models as name_models
+from .private_folder import make_private_folder as make_private_folder
 from .settings import Limits as Limits
 from .settings import ServerSettings as ServerSettings
 from .settings import is_loopback as is_loopback

@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from fastapi import Response
@@ -18,18 +18,22 @@ from .._support.array_types import Array, IntArray
 from .._support.unknown_label import format_label
 from ..classifiers import Decisions
 from ..exceptions import DeviceError
-from ..operations import InputError, escape_unprintable
+from ..operations import InputError, escape_unprintable, list_sets
 from .batching import TooManyWaiting
+from .json_text import is_long, write_json
 from .model_store import ServedModel
 from .process_pool import JobError
+from .process_pool import OnProgress as OnProgress
 
 JSON, LINES, CSV, SVG = "application/json", "application/x-ndjson", "text/csv", "image/svg+xml"
 RECOGNIZED, REJECTED = "recognized", "rejected"
 _RETRY = {"Retry-After": "1"}
+#: What is said to those whose requests are not finished when the server ends.
+ENDING = "The server is ending: try again."
+#: Rows that are written in the event loop: it takes about 10 µs each.
+_FEW_ROWS = 500
+T = TypeVar("T")
 logger = logging.getLogger("srosr.server")
-
-#: A function that takes how far a piece of work is.
-OnProgress = Callable[[dict[str, Any]], None]
 
 
 class ApiError(Exception):
@@ -62,9 +66,9 @@ def describe_error(error: Exception) -> ApiError:
 def encode_json(value: Any) -> bytes:
     """Return a value as JSON; numbers that are not finite become null."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = write_json(value)
     except ValueError:
-        text = json.dumps(_replace_nonfinite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = write_json(_replace_nonfinite(value))
     # A lone surrogate of a file name becomes an escape, which is what JSON has for it.
     return text.encode("utf-8", "backslashreplace")
 
@@ -82,6 +86,18 @@ def _replace_nonfinite(value: Any) -> Any:
 def answer_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a value as an answer."""
     return Response(encode_json(value), status, headers, JSON)
+
+
+async def write_off_loop(n_rows: int, write: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function writes; about many rows it is called in a thread, so that others are answered."""
+    return write(*arguments) if n_rows <= _FEW_ROWS else await asyncio.to_thread(write, *arguments)
+
+
+async def answer_result(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a value that may be long as an answer; a long one is written in a thread."""
+    if is_long(value):
+        return await asyncio.to_thread(answer_json, value, status, headers)
+    return answer_json(value, status, headers)
 
 
 def answer_error(error: ApiError) -> Response:
@@ -197,7 +213,7 @@ def write_csv(numbers: IntArray, decisions: Decisions, kept: dict[str, list[str]
     content = BytesIO()
     more: dict[str, Any] = {"p_value": decisions.p_value, "imputed": imputed}
     if decisions.prediction_set is not None:
-        more["prediction_set"] = ["|".join(map(format_label, names.tolist())) for names in decisions.prediction_set]
+        more["prediction_set"] = list_sets(decisions.prediction_set)
     asked = [name for name, value in more.items() if value is not None]
     writer = DecisionWriter(content, "csv", list(kept), more=asked)
     writer.write(numbers, decisions, kept, more)
@@ -223,11 +239,19 @@ class LineStream(Response):
         try:
             async for line in self._lines:
                 await send({"type": "http.response.body", "body": line, "more_body": True})
+        except asyncio.CancelledError:
+            # The client has left, and hears nothing of it, or the server ends.
+            await self._end(send, ApiError(503, ENDING))
+            raise
         except Exception as error:
-            found = describe_error(error)
-            line = write_line({"kind": "error", "status": found.status, "error": found.message})
-            await send({"type": "http.response.body", "body": line, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._end(send, describe_error(error))
+        else:
+            await self._end(send)
+
+    @staticmethod
+    async def _end(send: Send, error: ApiError | None = None) -> None:
+        line = b"" if error is None else write_line({"kind": "error", "status": error.status, "error": error.message})
+        await send({"type": "http.response.body", "body": line, "more_body": False})
 
 
 def write_line(value: dict[str, Any]) -> bytes:
@@ -250,7 +274,8 @@ async def stream_result(work: Callable[[OnProgress], Awaitable[dict[str, Any]]])
     try:
         while (message := await messages.get()) is not None:
             yield write_progress(message)
-        yield write_line({"kind": "result", **task.result()})
+        result = {"kind": "result", **task.result()}
+        yield await asyncio.to_thread(write_line, result) if is_long(result) else write_line(result)
     finally:
         task.cancel()
         await asyncio.wait([task])

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from .answers import CSV, JSON, LINES, SVG
-from .request_body import FILE_TYPES
+from .request_parameters import FILE_TYPES
 from .schemas import ErrorAnswer, Parameters, SampleParameters
 
 _ERRORS = {

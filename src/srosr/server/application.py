@@ -18,6 +18,7 @@ from ..operations import InputError
 from .answers import ApiError, answer_error, describe_error
 from .batching import TooManyWaiting
 from .change_routes import change_router
+from .decide_route import decide_router
 from .demo_model import DigitSamples
 from .guard import Guard
 from .model_store import ModelStore
@@ -63,9 +64,8 @@ def make_app(
         lifespan=live,
         redirect_slashes=False,
     )
-    app.include_router(router)
-    app.include_router(change_router)
-    app.include_router(page_router)
+    for routes in (router, decide_router, change_router, page_router):
+        app.include_router(routes)
     for kind in (ApiError, InputError, JobError, TooManyWaiting, DeviceError, Exception):
         app.add_exception_handler(kind, _answer_error)
     app.add_exception_handler(HTTPException, _answer_http_error)

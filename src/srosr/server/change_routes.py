@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,17 @@ from fastapi import APIRouter, Request, Response
 
 from ..exceptions import ModelFileError
 from ..model_files import load
-from .answers import JSON, LINES, ApiError, LineStream, OnProgress, answer_json, choose_type, stream_result
+from .answers import (
+    JSON,
+    LINES,
+    ApiError,
+    LineStream,
+    OnProgress,
+    answer_json,
+    answer_result,
+    choose_type,
+    stream_result,
+)
 from .api_document import describe_answer, describe_body
 from .model_changes import (
     CannotWrite,
@@ -21,10 +33,11 @@ from .model_changes import (
     UnknownVersion,
     commit_change,
     find_kept,
+    find_version,
     list_versions,
 )
 from .model_store import ServedModel
-from .request_body import ParsedRequest, parse_etags
+from .request_parameters import ParsedRequest
 from .routes import describe_model
 from .schemas import (
     AddClassParameters,
@@ -40,6 +53,8 @@ from .schemas import (
 from .service import Service, get_service
 
 change_router = APIRouter()
+#: Why a change that was made may not be served.
+_REPLACED = "its file was replaced again."
 #: Parameters that say how samples are read, and nothing about the change.
 _OF_READING = frozenset({"label", "ignore", "header", "array", "by_name", "drop_missing", "rows"})
 
@@ -107,8 +122,10 @@ async def restore(request: Request, model: str) -> Response:
     responses=describe_answer(HistoryAnswer),
 )  # fmt: skip
 async def get_history(request: Request, model: str) -> Response:
-    found = get_service(request).find_model(model)
-    return answer_json({"versions": await asyncio.to_thread(list_versions, found.source)})
+    service = get_service(request)
+    found = service.find_model(model)
+    served = None if service.store.find_problem(model) is None else found.version
+    return await answer_result({"versions": await asyncio.to_thread(list_versions, found.source, served)})
 
 
 # -- how a change goes ---------------------------------------------------------------------------------------
@@ -125,15 +142,29 @@ async def _change(request: Request, name: str, change: str, kind: type[Parameter
     _check_version(model, expected)
     if change != "restore" and change not in model.changes:
         raise ApiError(409, f"{name} holds {model.summary['method']}, which cannot do {change}.")
+    _check_file(service, model, change)
     parsed = await service.parse(request, kind)
     by = request.client.host if request.client is not None else ""
 
     async def work(on_progress: OnProgress | None = None) -> dict[str, Any]:
-        async with service.changing[name]:
+        lock = service.changing[name]
+        await lock.acquire()
+        commit: asyncio.Task[dict[str, Any]] | None = None
+        try:
             # As it is now: another change may have been made while this one waited.
             current = service.find_model(name)
             _check_version(current, expected)
-            return await _make_change(service, current, change, parsed, by, on_progress)
+            _check_file(service, current, change)
+            prepared = await _prepare_change(service, current, change, parsed, by, on_progress)
+            if on_progress is not None:
+                on_progress({"stage": "Saving"})
+            commit = service.begin_commit(_commit(service, current, prepared))
+            commit.add_done_callback(lambda _: lock.release())
+        finally:
+            if commit is None:
+                lock.release()
+        # Begun, it is brought to its end, and others wait for it: who closes the connection now has changed the model.
+        return await asyncio.shield(commit)
 
     if media_type == LINES:
         return LineStream(stream_result(work))
@@ -149,60 +180,101 @@ def _check_version(model: ServedModel, expected: list[str] | None) -> None:
         )  # fmt: skip
 
 
-async def _make_change(
+def _check_file(service: Service, model: ServedModel, change: str) -> None:
+    """Raise if the model that is served is not in its file, so that a change of it would undo that of somebody else."""
+    problem = service.store.find_problem(model.name)
+    if problem is not None and change != "restore":
+        raise ApiError(409, f"{problem} Restore a version of {model.name}, or replace the file, before it is changed.")
+
+
+def parse_etags(value: str | None) -> list[str] | None:
+    """Return the versions that an If-Match header names; None if there is none, or any will do.
+
+    Examples
+    --------
+    >>> parse_etags('"9f86d081884c7d65", W/"a"'), parse_etags("*"), parse_etags(None)
+    (['9f86d081884c7d65', 'a'], None, None)
+    """
+    if value is None or value.strip() == "*":
+        return None
+    return [re.sub(r'^(?:W/)?"?|"$', "", part.strip()) for part in value.split(",")]
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A changed model that is to take the place of another."""
+
+    #: Its file, and whether the file is of no further use.
+    path: Path
+    is_temporary: bool
+    #: The version of the file that it replaces.
+    before: str | None
+    change: Change
+    notes: list[str]
+
+
+async def _prepare_change(
     service: Service,
     model: ServedModel,
     change: str,
     parsed: ParsedRequest[Any],
     by: str,
     on_progress: OnProgress | None,
-) -> dict[str, Any]:
-    """Make the changed model in a child, put it in place, and return what it is like."""
+) -> _Prepared:
+    """Make the changed model in a child, or find the earlier one."""
     parameters: Parameters = parsed.parameters
     details = {
         name: value for name, value in parameters.model_dump(exclude_defaults=True).items() if name not in _OF_READING
     }
     if change == "remove-class":
         details["label"] = parameters.label  # type: ignore[attr-defined]
+    asked = Change(model.name, change, details, by)
+    if change == "restore":
+        version: str = parameters.version  # type: ignore[attr-defined]
+        is_broken = service.store.find_problem(model.name) is not None
+        if is_broken and version == model.version:
+            path = model.path  # what is served can take the place of a file that is no model
+        else:
+            path = await asyncio.to_thread(_find_loadable, model, version)
+        before = await asyncio.to_thread(find_version, model.source) if is_broken else model.version
+        return _Prepared(path, False, before, asked, [])
     new = service.folder / f"new-{secrets.token_hex(8)}.srosr"
     notes: list[str] = []
     try:
-        if change == "restore":
-            kept = await asyncio.to_thread(_find_loadable, model, parameters.version)  # type: ignore[attr-defined]
-        else:
-            samples = await service.read(parsed, model, on_progress) if parameters.takes_samples else None
-            more: dict[str, Any] = {"out": str(new)}
-            if samples is not None:
-                details["samples"] = len(samples.X)
-                notes += samples.notes
-            if change == "add-class":
-                more |= {"class": parameters.name, "rows": parameters.rows}  # type: ignore[attr-defined]
-            job = change.replace("-", "_")
-            result = await service.work(job, model, parameters, samples, on_progress, **more)
-            notes += result["notes"]
-            kept = new
-        if on_progress is not None:
-            on_progress({"stage": "Saving"})
+        samples = await service.read(parsed, model, on_progress) if parameters.takes_samples else None
+        more: dict[str, Any] = {"out": str(new)}
+        if samples is not None:
+            details["samples"] = len(samples.X)
+            notes += samples.notes
+        if change == "add-class":
+            more["class"] = parameters.name  # type: ignore[attr-defined]
+        result = await service.work(change.replace("-", "_"), model, parameters, samples, on_progress, **more)
     except BaseException:
         _remove(new)
         raise
-    # Begun, it is brought to its end: who closes the connection now has changed the model.
-    asked = Change(model.name, change, details, by)
-    await asyncio.shield(asyncio.ensure_future(_commit(service, model, kept, asked, new)))
-    changed = service.find_model(model.name)
-    return {**describe_model(service, changed), "previous_version": model.version, "notes": notes}
+    return _Prepared(new, True, model.version, asked, [*notes, *result["notes"]])
 
 
-async def _commit(service: Service, model: ServedModel, new: Path, change: Change, temporary: Path) -> None:
-    """Put a changed model in the place of the old one, and serve it."""
+async def _commit(service: Service, model: ServedModel, prepared: _Prepared) -> dict[str, Any]:
+    """Put a changed model in the place of the old one, serve it, and return what it is like."""
+    name = model.name
     try:
-        await asyncio.to_thread(commit_change, model.source, new, before=model.version, change=change)
-    except (ChangedMeanwhile, CannotWrite) as error:
+        after = await asyncio.to_thread(
+            commit_change, model.source, prepared.path, before=prepared.before, change=prepared.change
+        )
+    except ChangedMeanwhile as error:
         raise ApiError(409, error.message) from None
+    except CannotWrite as error:
+        raise ApiError(503, error.message, {"Retry-After": "1"}) from None
     finally:
-        _remove(temporary)
-    service.metrics.count_change(model.name, change.change)
-    await service.store.refresh(model.name, certain=True)
+        if prepared.is_temporary:
+            _remove(prepared.path)
+    service.metrics.count_change(name, prepared.change.change)
+    changed = await service.store.refresh(name, certain=True)
+    if changed is None or changed.version != after:
+        problem = service.store.find_problem(name)
+        raise ApiError(409, f"{name} was changed to version {after}, which is not served: {problem or _REPLACED}")
+    return {**describe_model(service, changed), "previous_version": model.version, "notes": prepared.notes}
 
 
 def _remove(path: Path) -> None:

@@ -10,12 +10,13 @@ import asyncio
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from .._support.array_types import AnyArray
+from .json_text import is_long, write_json
 
 #: Most bytes of the JSON object, and of all arrays of a message.
 MOST_TEXT, MOST_BYTES = 128 * 1024**2, 4 * 1024**3
@@ -29,7 +30,11 @@ _LONG_TEXT = 2**16
 
 
 class FrameError(ValueError):
-    """What arrived is not a message."""
+    """What arrived, or is to be sent, is not a message."""
+
+
+class TooLargeError(FrameError):
+    """A message has more than a message may have."""
 
 
 class Message(NamedTuple):
@@ -43,10 +48,9 @@ def pack(head: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None = None) 
     """Return the parts of a message, to be written one after the other."""
     whole = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
     specs = [{"name": name, "type": array.dtype.name, "shape": list(array.shape)} for name, array in whole.items()]
-    text = json.dumps({"head": head, "arrays": specs}, ensure_ascii=False, allow_nan=False)
-    data = text.encode("utf-8", "backslashreplace")
+    data = write_json({"head": head, "arrays": specs}).encode("utf-8", "backslashreplace")
     if len(data) > MOST_TEXT:
-        raise FrameError("the text of the message is too long")
+        raise TooLargeError("the text of the message is too long")
     _make_arrays(specs)
     return [_LENGTH.pack(len(data)) + data, *(array.reshape(-1).view(np.uint8).data for array in whole.values())]
 
@@ -86,9 +90,19 @@ def _make_arrays(specs: list[dict[str, Any]]) -> dict[str, tuple[str, tuple[int,
             raise FrameError("an array has an invalid shape")
         total += math.prod(shape) * np.dtype(kind).itemsize
         if total > MOST_BYTES:
-            raise FrameError("the arrays of a message are too large")
+            raise TooLargeError("the arrays of a message are too large")
         found[name] = kind, tuple(shape)
     return found
+
+
+def _make_space(specs: list[dict[str, Any]], arrays: dict[str, AnyArray]) -> Iterator[memoryview]:
+    """Make the arrays that a message announces, and yield their memory piece by piece, to be filled."""
+    for name, (kind, shape) in _make_arrays(specs).items():
+        array = np.empty(math.prod(shape), kind)
+        space = array.view(np.uint8).data
+        for start in range(0, len(space), _PIECE):
+            yield space[start : start + _PIECE]
+        arrays[name] = array.reshape(shape)
 
 
 # -- blocking streams, in the child ---------------------------------------------------------------------
@@ -110,18 +124,15 @@ def read_message(stream: IO[bytes]) -> Message | None:
     if text is None:
         return None
     head, specs = _parse(text)
-    arrays = {}
-    for name, (kind, shape) in _make_arrays(specs).items():
-        array = np.empty(math.prod(shape), kind)
-        space = array.view(np.uint8).data
+    arrays: dict[str, AnyArray] = {}
+    for space in _make_space(specs, arrays):
         done = 0
         while done < len(space):
-            piece = stream.read(min(_PIECE, len(space) - done))
+            piece = stream.read(len(space) - done)
             if not piece:
                 return None
             space[done : done + len(piece)] = piece
             done += len(piece)
-        arrays[name] = array.reshape(shape)
     return Message(head, arrays)
 
 
@@ -139,12 +150,17 @@ def _read_exactly(stream: IO[bytes], length: int) -> bytes | None:
 # -- asyncio, in the server ------------------------------------------------------------------------------
 
 
-async def send_message(
-    writer: asyncio.StreamWriter, head: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None = None
-) -> None:
+async def pack_off_loop(
+    head: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None = None
+) -> list[bytes | memoryview]:
+    """Return the parts of a message; those of a large one are made in a thread."""
+    is_large = sum(array.nbytes for array in (arrays or {}).values()) > _PIECE or is_long(head)
+    return await asyncio.to_thread(pack, head, arrays) if is_large else pack(head, arrays)
+
+
+async def send_parts(writer: asyncio.StreamWriter, parts: list[bytes | memoryview]) -> None:
     """Write a message piece by piece, so that no copy of its arrays is kept."""
-    is_large = sum(array.nbytes for array in (arrays or {}).values()) > _PIECE
-    for part in await asyncio.to_thread(pack, head, arrays) if is_large else pack(head, arrays):
+    for part in parts:
         view = memoryview(part)
         for start in range(0, len(view), _PIECE):
             writer.write(view[start : start + _PIECE])
@@ -160,16 +176,9 @@ async def receive_message(reader: asyncio.StreamReader) -> Message | None:
             content += await reader.readexactly(min(_PIECE, length - len(content)))
         text = bytes(content)
         head, specs = await asyncio.to_thread(_parse, text) if length > _LONG_TEXT else _parse(text)
-        arrays = {}
-        for name, (kind, shape) in _make_arrays(specs).items():
-            array = np.empty(math.prod(shape), kind)
-            space = array.view(np.uint8).data
-            done = 0
-            while done < len(space):
-                piece = await reader.readexactly(min(_PIECE, len(space) - done))
-                space[done : done + len(piece)] = piece
-                done += len(piece)
-            arrays[name] = array.reshape(shape)
+        arrays: dict[str, AnyArray] = {}
+        for space in _make_space(specs, arrays):
+            space[:] = await reader.readexactly(len(space))
     except asyncio.IncompleteReadError:
         return None
     return Message(head, arrays)

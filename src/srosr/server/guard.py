@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..operations import escape_unprintable
-from .answers import ApiError, answer_error, describe_error
+from .answers import ENDING, ApiError, answer_error, describe_error
+from .request_body import RECEIVED
 from .settings import ServerSettings, is_loopback
 
 #: Addresses that need no token: probes, and the page, which asks for it.
@@ -66,26 +67,30 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000})
             return
-        answer = _Answer(send, scope.get(CONNECTION))
+        connection = scope.get(CONNECTION)
+        answer = _Answer(send, connection, without_body=scope["method"] == "HEAD")
         started = time.perf_counter()
         metrics, budget = self.service.metrics, self.service.budget
-        connection = scope.get(CONNECTION)
         if connection is not None:
             connection.request = asyncio.current_task()
+        # What answers GET answers HEAD. The server keeps its scope, by which it knows that no body is to be sent.
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         metrics.in_flight.inc()
         try:
-            await self._serve(scope, receive, answer)
+            await self._serve(inner, receive, answer)
         except asyncio.CancelledError:
-            if connection is None or not connection.is_lost:
+            if connection is None:
                 raise
+            if not connection.is_lost:
+                await _say_goodbye(inner, receive, answer)
         finally:
             if connection is not None:
                 connection.request = None
-            budget_taken = scope.get("srosr.body", 0)
-            budget.give_back(scope)
+            budget_taken = inner.get(RECEIVED, 0)
+            budget.give_back(inner)
             seconds = time.perf_counter() - started
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-            route = getattr(scope.get("route"), "path", None) or "other"
+            route = getattr(inner.get("route"), "path", None) or "other"
             metrics.in_flight.dec()
             metrics.count_request(route, method, answer.status or 499, seconds, budget_taken, answer.sent)
             if self._settings.log_requests:
@@ -153,11 +158,18 @@ class Guard:
             raise ApiError(403, "Requests of pages of other sites are not served.")
 
 
+async def _say_goodbye(scope: Scope, receive: Receive, answer: _Answer) -> None:
+    """Answer a request that the end of the server cuts off, if it was not answered yet."""
+    if not answer.status:
+        error = ApiError(503, ENDING, {"Connection": "close", "Retry-After": "1"})
+        await answer_error(error)(scope, receive, answer.send)
+
+
 class _Answer:
     """Passes the messages of an answer on: adds headers, counts bytes."""
 
-    def __init__(self, send: Send, connection: Any) -> None:
-        self._send, self._connection = send, connection
+    def __init__(self, send: Send, connection: Any, *, without_body: bool) -> None:
+        self._send, self._connection, self._without_body = send, connection, without_body
         self.status, self.sent, self.complete = 0, 0, False
 
     async def send(self, message: Message) -> None:
@@ -168,13 +180,17 @@ class _Answer:
             if not any(name == b"cache-control" for name, _ in headers):
                 headers.append(_NO_STORE)
             message = {**message, "headers": headers}
+            size = sum(len(name) + len(value) for name, value in headers)
         else:
-            self.sent += len(message.get("body", b""))
+            if self._without_body:
+                message = {**message, "body": b""}
+            size = len(message.get("body", b""))
+            self.sent += size
         await self._send(message)
+        if self._connection is not None:
+            self._connection.written += size
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.complete = True
-        if self._connection is not None:
-            self._connection.sent_at = time.monotonic()
 
 
 def _split_host(value: bytes) -> str | None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .jobs import CONFLICT, ChildJob, Refusal
+from .jobs import CONFLICT, MOST_MODELS, UNAVAILABLE, ChildJob, Refusal
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray, Array, IntArray
     from ..classifiers import Decisions, OpenSetClassifier
 
-_MOST_MODELS = 2
 _models: OrderedDict[str, OpenSetClassifier] = OrderedDict()
 
 
@@ -27,7 +26,7 @@ def load_model(header: Mapping[str, Any]) -> OpenSetClassifier:
     version = header["version"]
     if version not in _models:
         _models[version] = load_anew(header)
-        while len(_models) > _MOST_MODELS:
+        while len(_models) > MOST_MODELS:
             _models.popitem(last=False)
     _models.move_to_end(version)
     clf = _models[version]
@@ -44,8 +43,8 @@ def load_anew(header: Mapping[str, Any]) -> OpenSetClassifier:
     try:
         with open(path, "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        found = ""
+    except OSError:  # a program that tidies up may have removed the private folder
+        raise Refusal("The server's own copy of the model is missing: start the server again.", UNAVAILABLE) from None
     if not found.startswith(header["version"]):
         raise Refusal("The model was changed meanwhile: try again.", CONFLICT)
     clf: OpenSetClassifier = load(path)

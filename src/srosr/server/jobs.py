@@ -10,6 +10,8 @@ from .._support.array_types import AnyArray
 
 #: HTTP statuses of jobs that cannot be done.
 CONFLICT, TOO_LARGE, UNPROCESSABLE, UNAVAILABLE = 409, 413, 422, 503
+#: Models that a worker keeps for later jobs.
+MOST_MODELS = 2
 # Seconds between two reports of progress.
 _PAUSE = 0.1
 

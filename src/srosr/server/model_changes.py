@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -29,9 +30,15 @@ MOST_KEPT = 20
 _AUDIT, _LOCK = "audit.jsonl", ".lock"
 _KEPT = re.compile(r"([0-9]{6,})-([0-9a-f]{16})\.srosr", re.ASCII)
 _VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
-#: Seconds to wait for another change of the same model.
-_LONGEST_WAIT = 60.0
+#: Seconds to wait for another change of the same model, and at the start of a server.
+_LONGEST_WAIT, _START_WAIT = 60.0, 5.0
+#: What a line of the audit says at least.
+_KEYS: dict[str, tuple[type, ...]] = {
+    "number": (int,), "state": (str,), "change": (str,), "details": (dict,), "before": (str, type(None)),
+    "after": (str,),
+}  # fmt: skip
 _BEGUN, _DONE, _UNDONE, _REPLACED = "begun", "done", "undone", "replaced"
+logger = logging.getLogger("srosr.server")
 
 
 class ChangedMeanwhile(InputError):
@@ -65,7 +72,15 @@ def compute_version(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:VERSION_DIGITS]
 
 
-def commit_change(source: Path, new: Path, *, before: str, change: Change) -> str:
+def find_version(path: Path) -> str | None:
+    """Return the version of a file, None if it cannot be read."""
+    try:
+        return compute_version(path)
+    except OSError:
+        return None
+
+
+def commit_change(source: Path, new: Path, *, before: str | None, change: Change) -> str:
     """Put a new model in the place of the old one, and return its version.
 
     Parameters
@@ -74,8 +89,8 @@ def commit_change(source: Path, new: Path, *, before: str, change: Change) -> st
         The model file. A symbolic link stays one.
     new : Path
         The changed model, which is copied.
-    before : str
-        The version that was changed.
+    before : str or None
+        The version that was changed; None if there was no file that can be read.
     change : Change
 
     Raises
@@ -89,36 +104,36 @@ def commit_change(source: Path, new: Path, *, before: str, change: Change) -> st
     try:
         with _lock(target, change.model, make=True) as history:
             _settle(target, history)
-            if _find_version(target) != before:
+            if find_version(target) != before:
                 raise ChangedMeanwhile(change.model)
             after = compute_version(new)
             line = {"change": change.change, "details": change.details, "before": before, "after": after}
-            number = _keep(target, history, before) if after != before else _next_number(history)
+            number = _next_number(history)
+            if before is not None and after != before:
+                _keep(target, history, number, before)
             _append(history, {"number": number, "state": _BEGUN, **line, "by": change.by})
-            try:
-                if after != before:
-                    _replace(target, new, before, change.model)
-            except BaseException:
-                _settle(target, history)
-                raise
-            _append(history, {"number": number, "state": _DONE, **line})
-            _remove_oldest(history)
+            if after != before:
+                _replace_or_settle(target, history, new, before, after, change.model)
+            _conclude(history, {"number": number, "state": _DONE, **line}, change.model)
     except OSError as error:
         reason = error.strerror or "it cannot be written"
         raise CannotWrite(f"{change.model} cannot be changed on the disk of the server: {reason}.") from None
     return after
 
 
-def list_versions(source: Path) -> list[dict[str, Any]]:
+def list_versions(source: Path, served: str | None = None) -> list[dict[str, Any]]:
     """Return the versions that a model file has had, as far as they are known, newest first.
 
     Each has ``version``, ``time`` and ``change`` that made it (None if it came from elsewhere), ``by``, ``details``,
-    whether it is ``kept``, and whether it is the ``current`` one.
+    whether it is ``kept``, and whether it is the ``current`` one. If what is in the file is no model, ``served`` is the
+    version that is current in its place, and can be restored.
     """
     target = _resolve(source)
     history = _find_history(target)
     kept = {version for _, version in _list_kept(history)}
-    current = _find_version(target)
+    current = served or find_version(target)
+    if served is not None:
+        kept.add(served)
     found: list[dict[str, Any]] = []
 
     def add(version: str, line: dict[str, Any] | None) -> None:
@@ -130,8 +145,9 @@ def list_versions(source: Path) -> list[dict[str, Any]]:
         if line["state"] == _BEGUN:
             begun[line["number"]] = line
         elif line["state"] == _DONE:
-            if not found or found[-1]["version"] != line["before"]:
-                add(line["before"], None)
+            before = line["before"]
+            if before is not None and (not found or found[-1]["version"] != before):
+                add(before, None)
             add(line["after"], {**begun.get(line["number"], {}), **line})
     if current is not None and (not found or found[-1]["version"] != current):
         add(current, None)
@@ -145,18 +161,26 @@ def find_kept(source: Path, version: str) -> Path:
     history = _find_history(_resolve(source))
     if _VERSION.fullmatch(version) is not None:
         for path, found in reversed(_list_kept(history)):
-            if found == version and _find_version(path) == version:
+            if found == version and find_version(path) == version:
                 return path
     shown = version if len(version) <= VERSION_DIGITS else version[: VERSION_DIGITS - 1] + "…"
     raise UnknownVersion(f"There is no kept version {shown!r}: the history lists those that there are.")
 
 
 def settle(source: Path) -> None:
-    """Complete the audit of a model file after a process was killed in the middle of a change."""
+    """Complete the audit of a model file after a process was killed in the middle of a change.
+
+    It is of use to the history alone: what goes wrong is in the log.
+    """
     target = _resolve(source)
-    if _find_history(target).is_dir():
-        with suppress(OSError), _lock(target, source.name, make=False) as history:
+    if not _find_history(target).is_dir():
+        return
+    try:
+        with _lock(target, source.name, make=False, wait=_START_WAIT) as history:
             _settle(target, history)
+    except (OSError, InputError) as error:
+        reason = error.message if isinstance(error, InputError) else error.strerror or type(error).__name__
+        logger.warning("the history of %s could not be completed: %s", source.name, reason)
 
 
 # -- the history -----------------------------------------------------------------------------------------
@@ -172,7 +196,7 @@ def _find_history(target: Path) -> Path:
 
 
 @contextmanager
-def _lock(target: Path, model: str, *, make: bool) -> Iterator[Path]:
+def _lock(target: Path, model: str, *, make: bool, wait: float | None = None) -> Iterator[Path]:
     """Give the folder of the history while no other process changes it."""
     from filelock import FileLock, Timeout
 
@@ -182,18 +206,10 @@ def _lock(target: Path, model: str, *, make: bool) -> Iterator[Path]:
     if make:
         make_folder(history)
     try:
-        with FileLock(history / _LOCK, timeout=_LONGEST_WAIT):
+        with FileLock(history / _LOCK, timeout=_LONGEST_WAIT if wait is None else wait):
             yield history
     except Timeout:
         raise CannotWrite(f"{model} is being changed by another process: try again later.") from None
-
-
-def _find_version(path: Path) -> str | None:
-    """Return the version of a file, None if it cannot be read."""
-    try:
-        return compute_version(path)
-    except OSError:
-        return None
 
 
 def _list_kept(history: Path) -> list[tuple[Path, str]]:
@@ -213,14 +229,12 @@ def _next_number(history: Path) -> int:
     return max([0, *lines, *files]) + 1
 
 
-def _keep(target: Path, history: Path, version: str) -> int:
-    """Keep the model file in the history, and return its number there."""
-    number = _next_number(history)
+def _keep(target: Path, history: Path, number: int, version: str) -> None:
+    """Keep the model file in the history."""
     path = history / f"{number:06d}-{version}.srosr"
     # A copy and not a link: somebody may write into the model file in place.
     with open_atomically(path) as copy, open(target, "rb") as file:
         shutil.copyfileobj(file, copy)
-    return number
 
 
 def _remove_oldest(history: Path) -> None:
@@ -229,11 +243,33 @@ def _remove_oldest(history: Path) -> None:
             path.unlink()
 
 
-def _replace(target: Path, new: Path, before: str, model: str) -> None:
+def _replace_or_settle(target: Path, history: Path, new: Path, before: str | None, after: str, model: str) -> None:
+    """Put the new file in place; if that fails the audit says so."""
+    try:
+        _replace(target, new, before, model)
+    except BaseException as error:
+        # The file may be in place, and only its folder not be on the disk yet.
+        if isinstance(error, OSError) and find_version(target) == after:
+            logger.warning("%s was changed, but may not be on the disk yet: %s", model, error.strerror)
+            return
+        _settle(target, history)
+        raise
+
+
+def _conclude(history: Path, line: dict[str, Any], model: str) -> None:
+    """Complete the audit of a change that was made; what fails here is left to the next time, and to the log."""
+    try:
+        _append(history, line)
+        _remove_oldest(history)
+    except OSError as error:
+        logger.warning("%s was changed, but the history could not be completed: %s", model, error.strerror)
+
+
+def _replace(target: Path, new: Path, before: str | None, model: str) -> None:
     with open_atomically(target) as file:
         with open(new, "rb") as changed:
             shutil.copyfileobj(changed, file)
-        if _find_version(target) != before:  # another program has written it since
+        if find_version(target) != before:  # another program has written it since
             raise ChangedMeanwhile(model)
 
 
@@ -241,16 +277,16 @@ def _replace(target: Path, new: Path, before: str, model: str) -> None:
 
 
 def _read_audit(history: Path) -> list[dict[str, Any]]:
-    """Return the lines of the audit that are whole."""
+    """Return the lines of the audit that are whole and say all that they have to."""
     try:
         content = (history / _AUDIT).read_bytes()
     except OSError:
         return []
     lines = []
     for text in content.split(b"\n"):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             line = json.loads(text)
-            if isinstance(line, dict) and isinstance(line.get("number"), int) and "state" in line:
+            if isinstance(line, dict) and all(type(line.get(key, 0)) in kinds for key, kinds in _KEYS.items()):
                 lines.append(line)
     return lines
 
@@ -279,7 +315,7 @@ def _settle(target: Path, history: Path) -> None:
             open_lines.pop(line["number"], None)
     if not open_lines:
         return
-    current = _find_version(target)
+    current = find_version(target)
     for number, line in sorted(open_lines.items()):
         state = _DONE if current == line["after"] else _UNDONE if current == line["before"] else _REPLACED
         known = {name: line[name] for name in ("change", "details", "before", "after")}

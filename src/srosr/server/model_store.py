@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import re
+import shutil
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -25,6 +25,7 @@ from ..exceptions import ModelFileError
 from ..inspection import summarize_model
 from ..model_files import load
 from ..operations import InputError, check_takes_files, get_imputer, prepare_features, set_device, set_threads
+from .model_changes import compute_version
 from .settings import ServerSettings
 
 #: Seconds between looks at the model files.
@@ -178,12 +179,12 @@ class ModelStore:
             try:
                 signature, model = await asyncio.to_thread(self._load, watched, f"The file of {name}")
             except InputError as error:
-                if certain or signature == watched.doubted:
-                    watched.seen, watched.problem = signature, error.message
-                    logger.warning("%s: %s Version %s is served.", name, error.message, _version_of(watched.current))
-                    for failed in self.on_failure:
-                        failed(name)
-                watched.doubted = signature
+                self._doubt(watched, signature, error.message, certain)
+                return watched.current
+            except Exception:  # a defect here, or too little memory: what is served goes on
+                logger.exception("loading the file of %s failed", name)
+                message = f"The file of {name} cannot be loaded; the log of the server says why."
+                self._doubt(watched, signature, message, certain)
                 return watched.current
             watched.seen, watched.doubted, watched.problem = signature, None, None
             before = watched.current
@@ -195,18 +196,27 @@ class ModelStore:
                 swapped(model)
             return model
 
+    def _doubt(self, watched: _Watched, signature: tuple[int, ...], message: str, certain: bool) -> None:
+        """Take note of a file that cannot be loaded; it is a problem if that is certain or was so before."""
+        if certain or signature == watched.doubted:
+            watched.seen, watched.problem = signature, message
+            logger.warning("%s: %s Version %s is served.", watched.name, message, _version_of(watched.current))
+            for failed in self.on_failure:
+                failed(watched.name)
+        watched.doubted = signature
+
     def _load(self, watched: _Watched, title: str) -> tuple[tuple[int, ...], ServedModel]:
         """Load the model in a file; return the state of the file with it. ``title`` names the file in messages."""
         path = self._folder / f"{watched.name}-{next(self._numbers)}.srosr"
         try:
-            signature, version, size = _copy_file(watched.source, path)
+            signature, size = _copy_file(watched.source, path)
             clf = load(path)
             check_takes_files(clf, title)
             set_threads(clf, 1)  # several pieces are decided at a time, each in one thread
             set_device(clf, self._settings.device)
             model = ServedModel(
                 name=watched.name,
-                version=version,
+                version=compute_version(path),
                 clf=clf,
                 path=path,
                 source=watched.source,
@@ -240,23 +250,23 @@ def _version_of(model: ServedModel | None) -> str:
 def _read_signature(path: Path) -> tuple[int, ...]:
     """Return by what a change of a file is seen; empty if it is not there."""
     try:
-        found = os.stat(path)
+        return _list_signs(os.stat(path))
     except OSError:
         return ()
+
+
+def _list_signs(found: os.stat_result) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
 
 
-def _copy_file(source: Path, target: Path) -> tuple[tuple[int, ...], str, int]:
-    """Copy a file; return its state while it was read, its version and its size."""
-    digest, size = hashlib.sha256(), 0
+def _copy_file(source: Path, target: Path) -> tuple[tuple[int, ...], int]:
+    """Copy a file; return its state while it was read, and the size of the copy."""
     with open(source, "rb") as file:
         found = os.fstat(file.fileno())
         with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-                size += copy.write(chunk)
-    signature = found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
-    return signature, digest.hexdigest()[:16], size
+            shutil.copyfileobj(file, copy, _CHUNK)
+            size = copy.tell()
+    return _list_signs(found), size
 
 
 def _find_picture_shape(clf: OpenSetClassifier, given: tuple[int, int] | None) -> tuple[int, int] | None:

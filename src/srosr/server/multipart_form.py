@@ -12,6 +12,7 @@ from .answers import ApiError
 
 _MOST_FIELDS = 100
 _LONGEST_NAME = 1000
+_MOST_HEADERS, _LONGEST_HEADER = 16, 8192
 
 
 @dataclass
@@ -57,6 +58,8 @@ class _Collector:
         self._value += data[start:end]
 
     def _end_header(self) -> None:
+        if len(self._headers) >= _MOST_HEADERS or len(self._field) + len(self._value) > _LONGEST_HEADER:
+            raise ApiError(400, "The form has a part with too many or too long headers.")
         self._headers[self._field.lower()] = self._value
         self._field, self._value = b"", b""
 

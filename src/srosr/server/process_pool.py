@@ -10,14 +10,17 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from .._support.array_types import AnyArray
-from .frames import FrameError, Message, receive_message, send_message
+from .frames import FrameError, Message, TooLargeError, pack_off_loop, receive_message, send_parts
+from .jobs import MOST_MODELS
 
+#: A function that takes how far a piece of work is.
 OnProgress = Callable[[dict[str, Any]], None]
 
 _MODULE = "srosr.server.child_process"
@@ -26,7 +29,7 @@ _log = logging.getLogger("srosr.server")
 _MOST_JOBS = 1000
 #: Seconds in which a child must be ready, and in which its last words must arrive.
 _START, _END = 120.0, 2.0
-_MOST_MODELS = 2
+_LONG_JOBS = ("evaluate", "discover")
 _LONGEST_LINE = 1000
 #: What a child gets of the environment: where things are, nothing that is secret.
 _ENVIRONMENT = (
@@ -85,6 +88,8 @@ class ProcessPool:
         The server's private folder, where children work.
     waiting : int
         Most jobs that wait for a process.
+    long_jobs : collection of str
+        Jobs that take long: they leave one process to the others, and wait for each other apart from them.
     """
 
     def __init__(
@@ -96,14 +101,15 @@ class ProcessPool:
         seconds: float,
         folder: Path,
         waiting: int = 64,
+        long_jobs: Collection[str] = _LONG_JOBS,
     ) -> None:
         self._kind, self._size, self._memory = kind, size, memory
-        self._seconds, self._folder, self._most_waiting = seconds, folder, waiting
-        self._n_waiting = 0
+        self._seconds, self._folder = seconds, folder
+        self._long_jobs = frozenset(long_jobs)
+        self._turns, self._long_turns = _Turns(size, waiting), _Turns(max(size - 1, 1), waiting)
         #: Processes that were replaced.
         self.restarts = 0
         self._started = self._closed = False
-        self._free = asyncio.Semaphore(size)
         #: One for each process that has no job: it may still be starting.
         self._slots: list[asyncio.Task[_Child]] = []
         self._children: set[_Child] = set()
@@ -131,28 +137,40 @@ class ProcessPool:
     ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Do a job in a process that is free; return the header and the arrays of its result.
 
-        Cancelling the task ends the process. ``on_progress`` gets ``{"kind": "progress", "stage", "done", "of"}``.
-        Raises :class:`JobError`, or one of its kinds.
+        The time for the job begins now, also if it waits for a process. Cancelling the task ends the process.
+        ``on_progress`` gets ``{"kind": "progress", "stage", "done", "of"}``. Raises :class:`JobError`, or one of its
+        kinds.
         """
         most = self._seconds if seconds is None else seconds
-        async with self._take_turn(), self._borrow(header.get("version")) as child:
-            try:
-                async with asyncio.timeout(most):
-                    said = await child.do(job, header, arrays, on_progress)
-            except TimeoutError:
-                raise JobTimeout(most) from None
-            except (FrameError, MemoryError, OSError) as error:
-                _log.warning("%s %d: %s", self._kind, child.pid, error)
-                raise ChildCrashed from None
-            if said is None:
-                raise ChildCrashed
-            child.is_whole = not said.head.get("worn", False)
-            if said.head["kind"] == "error":
-                raise JobError(said.head["error"], said.head["status"])
-            if said.head["kind"] != "result":
-                child.is_whole = False
-                raise ChildCrashed
-            return said.head["header"], said.arrays
+        begun, taken = time.monotonic(), None
+        try:
+            async with asyncio.timeout(most), self._take_turn(job):
+                parts = await _pack_job(job, header, arrays)
+                async with self._borrow(header.get("version")) as child:
+                    taken = time.monotonic()
+                    return await self._do(child, parts, on_progress)
+        except TimeoutError:
+            # Who waited for most of the time has not sent too much.
+            raise PoolBusy if taken is None or taken - begun > most / 2 else JobTimeout(most) from None
+
+    async def _do(
+        self, child: _Child, parts: list[bytes | memoryview], on_progress: OnProgress | None
+    ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+        """Let a process do a job; return its result."""
+        try:
+            said = await child.do(parts, on_progress)
+        except (FrameError, MemoryError, OSError) as error:
+            _log.warning("%s %d: %s", self._kind, child.pid, error)
+            raise ChildCrashed from None
+        if said is None:
+            raise ChildCrashed
+        child.is_whole = not said.head.get("worn", False)
+        if said.head["kind"] == "error":
+            raise JobError(said.head["error"], said.head["status"])
+        if said.head["kind"] != "result":
+            child.is_whole = False
+            raise ChildCrashed
+        return said.head["header"], said.arrays
 
     async def close(self) -> None:
         """End all processes, also those that have a job."""
@@ -169,19 +187,13 @@ class ProcessPool:
         return [child.pid for child in self._children]
 
     @asynccontextmanager
-    async def _take_turn(self) -> AsyncIterator[None]:
+    async def _take_turn(self, job: str) -> AsyncIterator[None]:
         """Wait for a process to be free, if not too many do already."""
-        if self._free.locked() and self._n_waiting >= self._most_waiting:
-            raise PoolBusy
-        self._n_waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._n_waiting -= 1
-        try:
+        async with AsyncExitStack() as held:
+            if job in self._long_jobs:
+                await held.enter_async_context(self._long_turns.take())
+            await held.enter_async_context(self._turns.take())
             yield
-        finally:
-            self._free.release()
 
     @asynccontextmanager
     async def _borrow(self, version: str | None) -> AsyncIterator[_Child]:
@@ -244,6 +256,42 @@ class ProcessPool:
         return child
 
 
+async def _pack_job(
+    job: str, header: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None
+) -> list[bytes | memoryview]:
+    """Return the message that asks for a job, before a process is taken for it: what cannot be sent costs none."""
+    try:
+        return await pack_off_loop({"job": job, "header": header}, arrays)
+    except TooLargeError:
+        raise JobError("What was sent is too large to work on at once: send fewer samples at a time.", 413) from None
+    except FrameError:
+        raise
+    except ValueError:  # JSON has no other numbers
+        raise JobError("A number of the request is not finite.", 422) from None
+
+
+class _Turns:
+    """So many at a time; the others wait, in order, if not too many do already."""
+
+    def __init__(self, size: int, most_waiting: int) -> None:
+        self._free, self._most_waiting, self._n_waiting = asyncio.Semaphore(size), most_waiting, 0
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it inside the block."""
+        if self._free.locked() and self._n_waiting >= self._most_waiting:
+            raise PoolBusy
+        self._n_waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._n_waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
 def _rank(slot: asyncio.Task[_Child], version: str | None) -> tuple[bool, bool]:
     """Return what puts processes in order: those that hold the model first, then those that are ready."""
     if not slot.done() or slot.cancelled() or slot.exception() is not None:
@@ -291,31 +339,39 @@ class _Child:
         )
         return _Child(process, kind, alive)
 
-    async def do(
-        self, job: str, header: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None, on_progress: OnProgress | None
-    ) -> Message | None:
+    async def do(self, parts: list[bytes | memoryview], on_progress: OnProgress | None) -> Message | None:
         """Send a job and return the answer; None if the process ends."""
         # A process may answer before it has taken all that is sent.
-        sending = asyncio.create_task(send_message(self.writer, {"job": job, "header": header}, arrays))
+        sending = asyncio.create_task(send_parts(self.writer, parts))
+        receiving = asyncio.create_task(self._receive(on_progress))
         try:
-            while (said := await receive_message(self.reader)) is not None:
-                if said.head.get("kind") != "progress":
-                    return said
-                if on_progress is not None:
-                    on_progress(said.head)
-            return None
+            await asyncio.wait([sending, receiving], return_when=asyncio.FIRST_COMPLETED)
+            if not receiving.done():
+                error = sending.exception()
+                # A connection that broke is for the answer to explain; without a whole message there will be none.
+                if error is not None and not isinstance(error, OSError):
+                    raise error
+            return await receiving
         finally:
-            sending.cancel()
-            await asyncio.wait([sending])
-            if not sending.cancelled():
-                sending.exception()  # seen: the answer says what happened
+            for task in (sending, receiving):
+                task.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+
+    async def _receive(self, on_progress: OnProgress | None) -> Message | None:
+        """Return the answer to a job, after reports of progress."""
+        while (said := await receive_message(self.reader)) is not None:
+            if said.head.get("kind") != "progress":
+                return said
+            if on_progress is not None:
+                on_progress(said.head)
+        return None
 
     def note_job(self, version: str | None) -> None:
         """Remember the model that was used, and that the process wears out."""
         self._n_jobs += 1
         self.is_whole = self.is_whole and self._n_jobs < _MOST_JOBS
         if version is not None:
-            self.versions = [version, *(other for other in self.versions if other != version)][:_MOST_MODELS]
+            self.versions = [version, *(other for other in self.versions if other != version)][:MOST_MODELS]
 
     async def end(self) -> None:
         """End the process at once: without a job it has nothing to lose, and with one nobody waits for it."""

@@ -1,40 +1,28 @@
-"""Routes that read: state, models, decisions, explanations, evaluations, groups, monitors."""
+"""Routes that read: state, models, explanations, evaluations, groups, monitors."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 
-from ..classifiers import Decisions
-from ..operations import measure_gaps
 from .answers import (
-    CSV,
     JSON,
     LINES,
     SVG,
     ApiError,
-    DecisionFormat,
     LineStream,
     OnProgress,
     answer_json,
+    answer_result,
     choose_type,
-    encode_json,
     stream_result,
-    write_csv,
-    write_line,
-    write_progress,
 )
 from .api_document import describe_answer, describe_body, describe_query
-from .batching import concatenate_decisions, decide_samples, name_row
-from .model_store import COVERAGE, ServedModel
-from .request_body import ParsedRequest, RequestSamples
+from .guard import TRUSTED
+from .model_store import ServedModel
 from .schemas import (
-    DecideAnswer,
-    DecideParameters,
     DemoAnswer,
     DemoParameters,
     DiscoverParameters,
@@ -73,7 +61,7 @@ async def get_health(request: Request) -> Response:
 async def get_readiness(request: Request) -> Response:
     service = get_service(request)
     answer: dict[str, Any] = {"status": service.status}
-    if request.scope.get("srosr.trusted", True):
+    if request.scope.get(TRUSTED, True):
         answer["models"] = {
             name: {"version": service.find_model(name).version, "problem": service.store.find_problem(name)}
             for name in service.store.names
@@ -181,161 +169,6 @@ def _thin(values: Any) -> Any:
     return values[np.linspace(0, len(values) - 1, _MOST_SCORES).round().astype(int)]
 
 
-# -- decisions -----------------------------------------------------------------------------------------------
-
-
-@router.post(
-    "/v1/models/{model}/decide", summary="Decide on samples: a class of the model, or unknown",
-    responses=describe_answer(DecideAnswer, more=(CSV, LINES), of_work=True),
-    openapi_extra=describe_body(DecideParameters),
-)  # fmt: skip
-async def decide(request: Request, model: str) -> Response:
-    service = get_service(request)
-    found = service.find_model(model)
-    media_type = choose_type(request.headers.get("accept"), (JSON, CSV, LINES))
-    with service.get_batcher(model).announce() as arrived:
-        parsed = await service.parse(request, DecideParameters)
-        parameters = _check_coverage(parsed, found, media_type)
-        if parsed.files:
-            arrived()  # nobody waits for a file to be read
-        if media_type == LINES:
-            arrived()
-            return LineStream(_stream_decisions(service, found, parsed, parameters))
-        samples = await service.read(parsed, found)
-        arrived()
-        decisions = await _decide_all(service, found, samples, parameters)
-    imputed = measure_gaps(samples.X) if found.imputes else None
-    if media_type == CSV:
-        return Response(write_csv(samples.numbers, decisions, samples.kept, imputed), media_type=CSV)
-    start = encode_json(_describe_decide(found, samples, parameters))
-    rows = DecisionFormat.of(found).write(samples.numbers, decisions, imputed, samples.files)
-    body = start[:-1] + b',"decisions":[' + ",".join(rows).encode("utf-8", "backslashreplace") + b"]}"
-    return Response(body, media_type=JSON)
-
-
-def _check_coverage(parsed: ParsedRequest[Any], model: ServedModel, media_type: str) -> DecideParameters:
-    """Return the parameters without a coverage that nobody asked for where the model has no prediction sets."""
-    parameters: DecideParameters = parsed.parameters
-    if parameters.coverage is None:
-        return parameters
-    asked = "coverage" in parameters.model_fields_set
-    barred = media_type == CSV and any("|" in name for name in model.classes)
-    if model.coverage_guarantee is not None and not barred:
-        return parameters
-    if asked and barred:
-        raise ApiError(
-            422, "coverage: a class has a bar in its name, which stands between the classes of a set in CSV."
-        )
-    if asked:
-        raise ApiError(409, f"coverage: {model.name} has no prediction sets; leave it out.")
-    return parameters.model_copy(update={"coverage": None})
-
-
-def _describe_decide(model: ServedModel, samples: RequestSamples, parameters: DecideParameters) -> dict[str, Any]:
-    """Return everything of an answer but the decisions."""
-    return {
-        "model": model.name,
-        "version": model.version,
-        "threshold": model.summary["threshold"],
-        "coverage": parameters.coverage,
-        "guarantee": _describe_coverage(model, parameters.coverage),
-        "rows": len(samples.X),
-        "dropped": samples.dropped,
-        "notes": [*samples.notes, *([] if parameters.fdr is None else [_describe_fdr(model, parameters.fdr)])],
-    }
-
-
-def _describe_coverage(model: ServedModel, coverage: float | None) -> str | None:
-    """Return for which samples a coverage holds."""
-    if coverage is None or coverage == COVERAGE:
-        return None if coverage is None else model.coverage_guarantee
-    return model.clf.guarantees(1.0 - coverage).by_class
-
-
-def _describe_fdr(model: ServedModel, fdr: float) -> str:
-    """Return what a false discovery rate rests on, as ``srosr predict --fdr`` says it."""
-    try:
-        split = model.clf._get_calibration()
-    except ValueError as error:
-        raise ApiError(409, f"fdr: {error}") from None
-    exact = split.exact and split.groups is None
-    return (
-        f"False discovery rate {fdr:g}: {'guaranteed' if exact else 'approximate'}, "
-        f"from {len(split):,} {split.source}; the smallest p-value is {1 / (1 + split.compute_weights().sum()):.2g}."
-    )
-
-
-async def _decide_all(
-    service: Service, model: ServedModel, samples: RequestSamples, parameters: DecideParameters
-) -> Decisions:
-    """Return the decisions on all samples."""
-    if parameters.fdr is not None:
-        return await _decide_together(service, model, samples, parameters)
-    parts = [
-        decisions
-        async for _, decisions in service.get_batcher(model.name).decide(
-            model, samples.X, samples.numbers, coverage=parameters.coverage, record=parameters.record,
-            source=samples.source,
-        )
-    ]  # fmt: skip
-    decisions = concatenate_decisions(parts)
-    service.metrics.count_samples(model.name, decisions)
-    return decisions
-
-
-async def _decide_together(
-    service: Service, model: ServedModel, samples: RequestSamples, parameters: DecideParameters
-) -> Decisions:
-    """Decide with a false discovery rate, which takes all samples at once; the coders serve others meanwhile."""
-    try:
-        decisions = await asyncio.get_running_loop().run_in_executor(
-            service.together, decide_samples, model, samples.X, parameters.coverage, parameters.fdr
-        )
-    except ValueError as error:
-        raise await asyncio.to_thread(name_row, model, samples.X, samples.numbers, samples.source, error) from None
-    if parameters.record:
-        service.record(model, decisions)
-    service.metrics.count_samples(model.name, decisions)
-    return decisions
-
-
-async def _stream_decisions(
-    service: Service, model: ServedModel, parsed: ParsedRequest[Any], parameters: DecideParameters
-) -> AsyncIterator[bytes]:
-    """Yield lines: progress while samples are read, then decisions batch by batch."""
-    yield write_progress({"stage": "Reading"})
-    samples = await service.read(parsed, model)
-    yield write_line({"kind": "start", **_describe_decide(model, samples, parameters)})
-    imputed = measure_gaps(samples.X) if model.imputes else None
-    form = DecisionFormat.of(model)
-    n, rejected = len(samples.X), 0
-
-    def write(part: slice, decisions: Decisions) -> bytes:
-        rows = form.write(
-            samples.numbers[part], decisions, None if imputed is None else imputed[part],
-            None if samples.files is None else samples.files[part],
-        )  # fmt: skip
-        text = '{"kind":"decisions","decisions":[' + ",".join(rows) + "]}\n"
-        return text.encode("utf-8", "backslashreplace") + write_progress({
-            "stage": "Deciding", "done": part.stop, "of": n
-        })  # fmt: skip
-
-    if parameters.fdr is not None:
-        decisions = await _decide_together(service, model, samples, parameters)
-        rejected = int(decisions.rejected.sum())
-        yield write(slice(0, n), decisions)
-    else:
-        pieces = service.get_batcher(model.name).decide(
-            model, samples.X, samples.numbers, coverage=parameters.coverage, record=parameters.record,
-            source=samples.source,
-        )  # fmt: skip
-        async for part, decisions in pieces:
-            rejected += int(decisions.rejected.sum())
-            service.metrics.count_samples(model.name, decisions)
-            yield write(part, decisions)
-    yield write_line({"kind": "end", "rows": n, "rejected": rejected})
-
-
 # -- work on samples -----------------------------------------------------------------------------------------
 
 
@@ -364,7 +197,7 @@ async def explain(request: Request, model: str) -> Response:
     result = await work()
     if media_type == SVG:
         return Response(result["figure"], media_type=SVG)
-    return answer_json(result)
+    return await answer_result(result)
 
 
 @router.post(
@@ -397,7 +230,9 @@ async def _work_on_samples(request: Request, name: str, job: str, kind: type[Any
         result = await service.work(job, model, parsed.parameters, samples, on_progress)
         return {**result, "model": model.name, "version": model.version}
 
-    return LineStream(stream_result(work)) if media_type == LINES else answer_json(await work())
+    if media_type == LINES:
+        return LineStream(stream_result(work))
+    return await answer_result(await work())
 
 
 # -- monitoring ----------------------------------------------------------------------------------------------

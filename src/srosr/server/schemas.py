@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .._support.messages import did_you_mean, join_names
+from ..operations import escape_unprintable
 from .answers import ApiError
 
-_LARGEST_SEED = 2**32 - 1
+_LARGEST_SEED, _MOST_ROWS = 2**32 - 1, 2**53
+#: Characters of a name that are shown, and up to which a guess is made at what was meant.
+_LONGEST_NAME = 80
 
 
 def _read_list(value: Any) -> Any:
@@ -25,9 +30,49 @@ def _read_list(value: Any) -> Any:
     return [value]
 
 
+def _check_list(value: Any, kinds: frozenset[type], most: int, what: str) -> Any:
+    """Return a list of at most so many values of these kinds; looked at as a whole, with one error for all of it."""
+    value = _read_list(value)
+    if isinstance(value, list):
+        if len(value) > most:
+            raise ValueError(f"there are more than {most:,}")
+        if not kinds.issuperset(map(type, value)):
+            raise ValueError(f"it must be a list of {what}")
+    return value
+
+
+def _read_texts(value: Any) -> Any:
+    return _check_list(value, frozenset({str}), 10_000, "texts")
+
+
+def _read_rows(value: Any) -> Any:
+    """Return numbers of rows, which a query string has as texts."""
+    value = _check_list(value, frozenset({int, str}), 100_000, "whole numbers")
+    if not isinstance(value, list):
+        return value
+    try:
+        numbers = [number if type(number) is int else _read_whole(number) for number in value]
+    except ValueError:
+        raise ValueError("it must be a list of whole numbers") from None
+    if numbers and not (min(numbers) >= 0 and max(numbers) < _MOST_ROWS):
+        raise ValueError("rows are counted from 0")
+    return numbers
+
+
+def _read_whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 16):
+        raise ValueError
+    return int(text)
+
+
 def _read_null(value: Any) -> Any:
     """Return None for what stands for it in a query string; no coverage is no prediction set."""
-    return None if value in ("null", "none", "", "0", 0) and not isinstance(value, bool) else value
+    if isinstance(value, str):
+        if value in ("null", "none", ""):
+            return None
+        with suppress(ValueError):
+            return None if float(value) == 0 else value
+    return None if value == 0 and not isinstance(value, bool) else value
 
 
 def _refuse_bool(value: Any) -> Any:
@@ -40,23 +85,37 @@ def _read_threshold(value: Any) -> Any:
     """Return a number that a query string or a field has as text."""
     if isinstance(value, str):
         try:
-            return float(value)
+            value = float(value)
         except ValueError:
             return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("it must be a finite number")
     return _refuse_bool(value)
 
 
-Share = Annotated[float, BeforeValidator(_refuse_bool), Field(gt=0, lt=1)]
-Texts = Annotated[list[str], BeforeValidator(_read_list), Field(max_length=10_000)]
-Row = Annotated[int, BeforeValidator(_refuse_bool), Field(ge=0, lt=2**53)]
-RowNumbers = Annotated[list[Row], BeforeValidator(_read_list), Field(max_length=100_000)]
+def _check_name(value: str) -> str:
+    """Return the name of a class that one can see as it is."""
+    if value != value.strip() or escape_unprintable(value) != value:
+        raise ValueError("it must not begin or end with a space, nor have control characters")
+    return value
+
+
+#: A share that is not so close to 0 or 1 that a computation with it loses all digits.
+Share = Annotated[float, BeforeValidator(_refuse_bool), Field(ge=1e-9, le=1 - 1e-9)]
+Texts = Annotated[list[str], BeforeValidator(_read_texts), Field(max_length=10_000)]
+Row = Annotated[int, BeforeValidator(_refuse_bool), Field(ge=0, lt=_MOST_ROWS)]
+RowNumbers = Annotated[
+    list[Annotated[int, Field(ge=0, lt=_MOST_ROWS)]], BeforeValidator(_read_rows), Field(max_length=100_000)
+]
 Seed = Annotated[int, BeforeValidator(_refuse_bool), Field(ge=0, le=_LARGEST_SEED)]
+#: Parameters that are lists: a query string may repeat them.
+LISTS = frozenset({"ignore", "unknown", "rows"})
 
 
 class Parameters(BaseModel):
     """Parameters of a request; a name that is not among them is an error."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     #: Whether a request has samples, and whether labels may or must come with them.
     labels: ClassVar[Literal["no", "optional", "required"]] = "no"
     groups: ClassVar[bool] = False
@@ -128,7 +187,9 @@ class AddClassParameters(SampleParameters):
     labels: ClassVar[Literal["no", "optional", "required"]] = "optional"
     groups: ClassVar[bool] = True
 
-    name: str = Field(min_length=1, max_length=200, description="The new class.")
+    name: Annotated[str, AfterValidator(_check_name)] = Field(
+        min_length=1, max_length=200, description="The new class."
+    )
     recalibrate: bool = Field(False, description="Cross-test all samples again, which takes longer.")
     group: str | None = Field(None, description="The column of the groups.")
 
@@ -179,16 +240,17 @@ P = TypeVar("P", bound=Parameters)
 
 def check_parameters(kind: type[P], given: dict[str, Any]) -> P:
     """Return parameters that are valid, or raise with a sentence about the first that is not."""
+    known = kind.model_fields
+    for name in given:  # before they are looked at: there may be very many, and very long ones
+        if name not in known:
+            guess = did_you_mean(name, known) if len(name) <= _LONGEST_NAME else ""
+            shown = f"{name[:_LONGEST_NAME]!r}{guess}"
+            raise ApiError(422, f"There is no parameter {shown}; there are {join_names(list(known))}.")
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False)[0]
-    place = [str(part) for part in found["loc"]]
-    name = place[0] if place else "the request"
-    if found["type"] == "extra_forbidden":
-        known = list(kind.model_fields)
-        guess = did_you_mean(name, known)
-        raise ApiError(422, f"There is no parameter {name[:80]!r}{guess}; there are {join_names(known)}.")
+        found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = str(found["loc"][0]) if found["loc"] else "the request"
     if found["type"] == "missing":
         raise ApiError(422, f"The parameter {name} is missing.")
     reason = str(found["msg"]).removeprefix("Value error, ")

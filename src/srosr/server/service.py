@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from prometheus_client.core import GaugeMetricFamily
@@ -21,11 +21,16 @@ from .demo_model import DigitSamples
 from .model_changes import settle
 from .model_store import ModelStore, ServedModel, describe_models
 from .process_pool import ProcessPool
-from .request_body import BodyBudget, ParsedRequest, RequestSamples, parse_request, read_samples, receive_body
+from .request_body import BodyBudget, receive_body
+from .request_parameters import ParsedRequest, parse_request
+from .request_samples import RequestSamples, read_samples
 from .schemas import Parameters
 from .server_metrics import ServerMetrics
 from .settings import ServerSettings
 from .watching import ModelWatch, Recorder
+
+_T = TypeVar("_T")
+logger = logging.getLogger("srosr.server")
 
 
 class Service:
@@ -48,10 +53,9 @@ class Service:
         self.recorder = Recorder()
         self._watches = {name: ModelWatch(self._get(name)) for name in store.names}
         self._batchers = {name: self._make_batcher(name) for name in store.names}
-        #: One at a time is decided as a whole, so that the threads of others stay free.
-        self.together = ThreadPoolExecutor(1, "srosr-together")
         #: Changes of a model wait for each other.
         self.changing = {name: asyncio.Lock() for name in store.names}
+        self._commits: set[asyncio.Task[Any]] = set()
         self._tasks: list[asyncio.Task[Any]] = []
         store.on_swap += [self._begin_watch, self.metrics.count_load]
         store.on_failure.append(self.metrics.count_failure)
@@ -81,8 +85,9 @@ class Service:
 
     async def start(self) -> None:
         """Start children and look after model files; children get ready while requests are served."""
-        for name in self.store.names:
-            await asyncio.to_thread(settle, self._get(name).source)
+        if not self.settings.read_only:
+            for name in self.store.names:
+                await asyncio.to_thread(settle, self._get(name).source)
         self._tasks = [
             asyncio.create_task(self.readers.start()),
             asyncio.create_task(self.workers.start()),
@@ -95,12 +100,11 @@ class Service:
         self.status = "draining"
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._commits, return_exceptions=True)
         await asyncio.gather(self.readers.close(), self.workers.close(), return_exceptions=True)
         for batcher in self._batchers.values():
             batcher.close()
         self.recorder.close()
-        self.together.shutdown(wait=False, cancel_futures=True)
         with suppress(OSError):
             await asyncio.to_thread(shutil.rmtree, self.folder, True)
 
@@ -127,7 +131,7 @@ class Service:
         """Receive the body of a request and return what it asks for."""
         limits = self.settings.limits
         body = await receive_body(request, limits, self.budget)
-        return await parse_request(request, body, kind, limits)
+        return await parse_request(request, body, kind, limits, self.readers, self.budget)
 
     async def read(
         self,
@@ -180,6 +184,19 @@ class Service:
         result, _ = await self.workers.run(job, header | more, arrays, on_progress=on_progress)
         return result
 
+    def begin_commit(self, commit: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Begin to put a changed model in place, which ends even if nobody waits for it any more."""
+        task = asyncio.create_task(commit)
+        self._commits.add(task)
+        task.add_done_callback(self._end_commit)
+        return task
+
+    def _end_commit(self, task: asyncio.Task[Any]) -> None:
+        self._commits.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.warning("a change failed: %s", error)
+
     def _describe_state(self) -> Iterator[GaugeMetricFamily]:
         info = GaugeMetricFamily("srosr_model_info", "The version that is served", labels=["model", "version"])
         problem = GaugeMetricFamily("srosr_model_problem", "1 if the model file cannot be loaded", labels=["model"])
@@ -194,7 +211,7 @@ class Service:
             queue.add_metric([name], self._batchers[name].waiting)
         restarts = GaugeMetricFamily("srosr_child_restarts", "Children that were replaced", labels=["kind"])
         for kind, pool in _name_pools(self):
-            restarts.add_metric([kind], getattr(pool, "restarts", 0))
+            restarts.add_metric([kind], pool.restarts)
         yield from (info, problem, alarm, queue, restarts)
 
 

@@ -27,10 +27,13 @@ class Limits:
     files: int = 1_000
     #: Bytes of the line and the headers of a request.
     head: int = 64 * 1024
-    #: Seconds for the head, for the whole body, for an answer to be read, and for the work of a child.
+    #: Seconds for the head and for the whole body.
     head_seconds: float = 10.0
     body_seconds: float = 30.0
+    #: Seconds over which an answer that waits to be read must be read at this many bytes a second at least.
     answer_seconds: float = 60.0
+    answer_rate: int = 8_000
+    #: Seconds for the work of a child that reads uploads, and of one that does other work.
     read_seconds: float = 60.0
     work_seconds: float = 600.0
     #: Seconds that requests in flight have when the server is asked to end.
@@ -52,7 +55,6 @@ class ServerSettings:
     """The settings of one server."""
 
     host: str = "127.0.0.1"
-    port: int = 8000
     token: str | None = field(default=None, repr=False)
     read_only: bool = False
     #: Names, beside the host and loopback, under which the server may be addressed.

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from . import json_upload
 from .jobs import Answer, ChildJob, Refusal
 
 if TYPE_CHECKING:
@@ -178,4 +179,4 @@ def _name_files(files: Sequence[str], names: Sequence[str]) -> Iterator[None]:
 
 
 #: What a reader can do.
-JOBS = {"read": read_upload}
+JOBS = {"read": read_upload, **json_upload.JOBS}

@@ -35,6 +35,9 @@ class ModelWatch:
             self._monitor = Monitor(model.clf, block=BLOCK)
         except ValueError as error:
             self.problem = end_sentence(error)
+        except Exception:  # a model is served whether or not it can be watched
+            logger.exception("%s cannot be monitored", model.name)
+            self.problem = "The model cannot be monitored; the log of the server says why."
 
     @property
     def has_alarm(self) -> bool:
@@ -49,10 +52,16 @@ class ModelWatch:
             with self._lock:
                 for block in self._monitor.record(decisions):
                     self._times[block.start] = _now()
+                if len(self._times) > 2 * len(self._monitor.blocks):
+                    self._forget_times(self._monitor)
         except Exception as error:  # decisions are more important than what is counted of them
             logger.exception("monitoring of %s failed", model.name)
             self._monitor = None
             self.problem = f"Monitoring stopped: {end_sentence(error)}"
+
+    def _forget_times(self, monitor: Monitor) -> None:
+        """Keep the times of blocks that there still are: older ones were merged."""
+        self._times = {block.start: self._times[block.start] for block in monitor.blocks}
 
     def restart(self) -> None:
         """Begin a new watch: earlier samples and the alarm are forgotten."""
@@ -71,7 +80,7 @@ class ModelWatch:
                     "problem": self.problem,
                 }  # fmt: skip
             summary = monitor.summary
-            self._times = {block.start: self._times[block.start] for block in monitor.blocks}
+            self._forget_times(monitor)
             blocks = [{**monitor.describe_block(block), "time": self._times[block.start]} for block in monitor.blocks]
         numbers = summary.to_dict()
         return {

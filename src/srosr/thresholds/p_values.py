@@ -25,6 +25,7 @@ Y. Lee, R. F. Barber, R. Willett, "Distribution-free inference with hierarchical
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,10 +120,11 @@ def count_needed(target: float) -> int:
 
     Examples
     --------
-    >>> count_needed(0.05)
-    19
+    >>> count_needed(0.05), count_needed(1e-320) > 10**18
+    (19, True)
     """
-    return math.ceil(1.0 / target - 1.0 - 1e-9)
+    # The quotient is infinite for the smallest numbers that a float can be.
+    return math.ceil(min(1.0 / target - 1.0 - 1e-9, sys.maxsize))
 
 
 def count_units(split: CalibrationSplit, rows: AnyArray) -> int:

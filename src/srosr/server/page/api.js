@@ -3,6 +3,7 @@
 const TOKEN = "srosr-token";
 const LOST = "The server cannot be reached.";
 let askForToken = null;
+let ownToken = null; // where the browser stores nothing, the token holds until the page is closed
 
 /** An answer that is an error: the server's sentence and the status, 0 if there was no answer. */
 class ServerError extends Error {
@@ -17,8 +18,26 @@ export function onTokenNeeded(ask) {
   askForToken = ask;
 }
 
+/** Whether a text can be sent as a token: a header takes no other signs. */
+export const isToken = (text) => /^[\x21-\x7e]+$/.test(text);
+
 export function rememberToken(token) {
-  sessionStorage.setItem(TOKEN, token);
+  ownToken = token;
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // Storage may be off.
+  }
+}
+
+function readToken() {
+  try {
+    const kept = sessionStorage.getItem(TOKEN);
+    if (kept !== null && isToken(kept)) return kept;
+  } catch {
+    // Storage may be off.
+  }
+  return ownToken;
 }
 
 /** Return the address of an endpoint of a model. */
@@ -34,11 +53,6 @@ export async function request(path, options = {}) {
 /** Send a request whose answer is a stream of JSON lines; `onLine` gets each. An error line is thrown. */
 export async function stream(path, onLine, options = {}) {
   const answer = await send(path, "application/x-ndjson", options);
-  const type = answer.headers.get("Content-Type") ?? "";
-  if (!type.includes("ndjson")) {
-    onLine({ kind: "result", ...(await readJson(answer)) });
-    return;
-  }
   const reader = answer.body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
@@ -94,7 +108,7 @@ async function readJson(answer) {
 async function send(path, accept, { method, json, body, query, headers, signal, quiet } = {}) {
   const address = query ? `${path}?${new URLSearchParams(query)}` : path;
   for (;;) {
-    const token = sessionStorage.getItem(TOKEN);
+    const token = readToken();
     const sent = { Accept: accept, ...headers };
     if (token) sent.Authorization = `Bearer ${token}`;
     if (json !== undefined) sent["Content-Type"] = "application/json";
@@ -110,14 +124,27 @@ async function send(path, accept, { method, json, body, query, headers, signal, 
       });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new ServerError(LOST, 0);
+      throw (await findChangedFile(body)) ?? new ServerError(LOST, 0);
     }
     if (answer.ok) return answer;
     const said = await answer.json().catch(() => ({}));
     if (answer.status === 401 && askForToken && !quiet) {
-      if (token && token !== sessionStorage.getItem(TOKEN)) continue; // another request has asked meanwhile
+      if (token !== readToken()) continue; // another request has asked meanwhile
       if (await askForToken(token ? said.error : null)) continue;
     }
     throw new ServerError(said.error ?? `The server answered with status ${answer.status}.`, answer.status);
   }
+}
+
+/** Return an error if a file of the body is no longer what was chosen: browsers refuse to send such a file. */
+async function findChangedFile(body) {
+  if (!(body instanceof FormData)) return null;
+  for (const file of body.getAll("files")) {
+    try {
+      await file.slice(0, 1).arrayBuffer();
+    } catch {
+      return new ServerError(`${file.name} has changed since it was chosen: choose it again.`, 422);
+    }
+  }
+  return null;
 }

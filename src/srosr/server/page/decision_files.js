@@ -16,8 +16,10 @@ export function saveDecisions(decisions, format) {
     download(name, "application/json", `${JSON.stringify({ ...head, decisions }, null, 1)}\n`);
     return;
   }
-  const extra = ["prediction_set", "p_value", "imputed"].filter((column) =>
-    decisions.some((d) => d[column] !== undefined),
+  // Bars stand between the classes of a set; where a class has one in its name, the sets are left out.
+  const barred = decisions.some((d) => d.prediction_set?.some((label) => label.includes("|")));
+  const extra = ["prediction_set", "p_value", "imputed"].filter(
+    (column) => decisions.some((d) => d[column] !== undefined) && !(barred && column === "prediction_set"),
   );
   const columns = ["row", "label", "unknown_score", "candidate", "verdict", ...extra];
   if (decisions.some((d) => d.file)) columns.splice(1, 0, "file");

@@ -5,9 +5,9 @@ import { state } from "./state.js";
 export const filter = { kind: "all", label: "", text: "" };
 export const order = { by: "row", down: false };
 
-/** Whether the threshold being tried would decide otherwise. */
+/** Whether the threshold being tried would decide otherwise; a sample without a score is rejected by each. */
 export function wouldChange(decision) {
-  if (!state.trial) return false;
+  if (!state.trial || !Number.isFinite(decision.unknown_score)) return false;
   return decision.unknown_score > state.trial.threshold !== (decision.verdict === "rejected");
 }
 

@@ -2,7 +2,7 @@
 import { nameOf, wouldChange } from "./decision_filter.js";
 import { h } from "./dom.js";
 import { thumbnail } from "./pictures.js";
-import { scoreBar } from "./score_bar.js";
+import { markTrial, scoreBar } from "./score_bar.js";
 import { changed, state } from "./state.js";
 import { listOr } from "./wording.js";
 
@@ -22,11 +22,10 @@ export function drawRow(place, withSets, withTruth) {
     else state.selected.delete(place);
     changed("selection");
   });
-  const turns = wouldChange(decision);
   const cell = (key, title, ...content) => h("td", { role: "cell", class: `column-${key}`, data: { title } }, content);
-  return h(
+  const row = h(
     "tr",
-    { role: "row", class: `decision${turns ? " turns" : ""}`, data: { place } },
+    { role: "row", class: "decision", data: { place } },
     h("td", { role: "cell", class: "tick" }, tick),
     cell(
       "row",
@@ -50,7 +49,6 @@ export function drawRow(place, withSets, withTruth) {
           {},
           h("span", { class: rejected ? "answer unknown" : "answer" }, rejected ? "unknown" : decision.label),
           h("span", { class: "verdict" }, decision.verdict),
-          turns ? h("span", { class: "turn" }, rejected ? "would be recognized" : "would be rejected") : null,
         ),
       ),
     ),
@@ -61,4 +59,18 @@ export function drawRow(place, withSets, withTruth) {
       : null,
     withTruth ? cell("truth", "True", state.samples.truth(decision.row)) : null,
   );
+  refreshTrial(row);
+  return row;
+}
+
+/** Show in a row whether the threshold being tried would decide otherwise. */
+export function refreshTrial(row) {
+  const decision = state.decisions[row.dataset.place];
+  if (!decision) return; // the rows are about to be drawn anew
+  const turns = wouldChange(decision);
+  row.classList.toggle("turns", turns);
+  row.querySelector(".turn")?.remove();
+  const words = decision.verdict === "rejected" ? "would be recognized" : "would be rejected";
+  if (turns) row.querySelector(".verdict").after(h("span", { class: "turn" }, words));
+  markTrial(row.querySelector(".bar"));
 }

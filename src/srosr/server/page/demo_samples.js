@@ -5,6 +5,7 @@ import { fill, h } from "./dom.js";
 import { runJob } from "./jobs.js";
 import { paint } from "./pictures.js";
 import { NumberSet } from "./sample_set.js";
+import { state } from "./state.js";
 import { listOr, number } from "./wording.js";
 
 const OFFERED = 24;
@@ -75,8 +76,9 @@ function draw(place) {
   grid.addEventListener("keydown", (event) => moveInGrid(grid, event));
   const all = (n) => async () => {
     seed += 1;
+    const { name } = state.model;
     const found = await runJob(slot, "Loading", ({ signal }) => load(n, seed, signal));
-    if (found) decideOn(found.samples, found.shape);
+    if (found && name === state.model.name) decideOn(found.samples, found.shape);
   };
   const others = async () => {
     seed += 1;

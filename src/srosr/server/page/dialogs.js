@@ -1,5 +1,5 @@
 // Questions to the user: whether to change the model, and the token.
-import { rememberToken } from "./api.js";
+import { isToken, rememberToken } from "./api.js";
 import { fill, find, h } from "./dom.js";
 
 /** Ask whether to do something; resolve to true or false. */
@@ -28,14 +28,14 @@ export function askToken(complaint) {
   asking ??= new Promise((resolve) => {
     const dialog = find("token-dialog");
     const input = find("token");
-    fill(find("token-problem"), complaint ? h("p", { class: "error", role: "alert" }, complaint) : null);
+    showTokenProblem(complaint);
     input.value = "";
     dialog.returnValue = "";
     dialog.addEventListener(
       "close",
       () => {
         asking = null;
-        const given = dialog.returnValue === "use" && input.value.trim() !== "";
+        const given = dialog.returnValue === "use";
         if (given) rememberToken(input.value.trim());
         input.value = "";
         resolve(given);
@@ -48,6 +48,9 @@ export function askToken(complaint) {
   return asking;
 }
 
+const showTokenProblem = (text) =>
+  fill(find("token-problem"), text ? h("p", { class: "error", role: "alert" }, text) : null);
+
 /** Let buttons with `data-closes` close their dialog, and a click beside a dialog, too. */
 export function wireDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
@@ -55,11 +58,13 @@ export function wireDialogs() {
       button.addEventListener("click", () => dialog.close(button.dataset.closes));
     }
     dialog.addEventListener("mousedown", (event) => {
-      if (event.target === dialog) dialog.close("");
+      // The second press of a double click on a row falls beside the dialog that the first has opened.
+      if (event.target === dialog && event.detail < 2) dialog.close("");
     });
   }
   find("token-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    find("token-dialog").close("use");
+    if (isToken(find("token").value.trim())) find("token-dialog").close("use");
+    else showTokenProblem("A token has letters, digits and signs of ASCII, and no spaces.");
   });
 }

@@ -17,11 +17,13 @@ export function h(tag, properties = {}, ...children) {
     else if (name in element && !name.startsWith("aria-") && name !== "list" && name !== "role") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(
-    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
-  );
+  element.append(...flatten(children));
   return element;
 }
+
+/** Children may be nested in lists; those that are null, undefined or false are left out. */
+const flatten = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 
 /** Build an SVG element. */
 export function s(tag, attributes = {}, ...children) {
@@ -29,21 +31,49 @@ export function s(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  element.append(...flatten(children));
   return element;
 }
 
 /** Replace what an element holds. */
 export function fill(element, ...children) {
-  element.replaceChildren(
-    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
-  );
+  element.replaceChildren(...flatten(children));
   return element;
 }
 
-/** Say something to screen readers, without moving the focus. */
+/** Give the focus to the heading of the card, or of the dialog, that an element is in. */
+export function focusHeading(element) {
+  const heading = headingOf(element);
+  if (!heading) return;
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+}
+
+const headingOf = (element) => find(element.closest("[aria-labelledby]")?.getAttribute("aria-labelledby"));
+
+/**
+ * Run `work`, which draws parts of `root` anew. The focus stays on what it was on, known by `data-focus` or its id;
+ * where that is gone, it goes to the heading of the card.
+ */
+export function keepFocus(root, work) {
+  const held = document.activeElement;
+  const inside = root.contains(held);
+  const key = inside ? (held.dataset.focus ?? held.id) : "";
+  const heading = inside ? headingOf(held)?.id : null;
+  work();
+  if (!inside || document.activeElement === held) return;
+  const name = CSS.escape(key);
+  const again = held.isConnected ? held : key && root.querySelector(`[data-focus="${name}"], [id="${name}"]`);
+  if (again) again.focus({ preventScroll: true });
+  if (document.activeElement === document.body && heading && find(heading)) {
+    find(heading).tabIndex = -1;
+    find(heading).focus({ preventScroll: true });
+  }
+}
+
+/** Say something to screen readers, without moving the focus. While a dialog is open, only what is in it is heard. */
 export function announce(text) {
-  const region = find("announcements");
+  const region = document.querySelector("dialog[open] [aria-live]") ?? find("announcements");
   region.textContent = "";
   requestAnimationFrame(() => {
     region.textContent = text;

@@ -12,6 +12,7 @@ const PAD = 256;
 const DRAWN = "drawn";
 let strokes = [];
 let values = new Array(SIZE * SIZE).fill(0);
+const typed = new Map(); // cells that were set by keys or clicks; strokes do not wipe them
 
 export function showDrawing(place) {
   if (place.childElementCount) return;
@@ -44,6 +45,7 @@ export function showDrawing(place) {
   };
   const clear = () => {
     strokes = [];
+    typed.clear();
     values = values.map(() => 0);
     paintPad();
     refresh();
@@ -53,20 +55,28 @@ export function showDrawing(place) {
     const box = pad.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   };
+  let pointer = null; // one draws at a time: a second finger, or another button, does not
   pad.addEventListener("pointerdown", (event) => {
-    pad.setPointerCapture(event.pointerId);
+    if (pointer !== null || event.button !== 0) return;
+    pointer = event.pointerId;
+    pad.setPointerCapture(pointer);
     strokes.push([point(event)]);
     paintPad();
   });
   pad.addEventListener("pointermove", (event) => {
-    if (!pad.hasPointerCapture(event.pointerId)) return;
+    if (event.pointerId !== pointer) return;
     strokes.at(-1).push(point(event));
     paintPad();
   });
-  pad.addEventListener("pointerup", () => {
+  const endStroke = (event) => {
+    if (event.pointerId !== pointer) return;
+    pointer = null;
     values = rasterize(strokes);
+    for (const [i, value] of typed) values[i] = value;
     refresh();
-  });
+  };
+  pad.addEventListener("pointerup", endStroke);
+  pad.addEventListener("pointercancel", endStroke);
   grid.addEventListener("keydown", (event) => handleKey(event, cells, refresh));
   grid.addEventListener("click", (event) => {
     const cell = event.target.closest(".cell");
@@ -76,7 +86,7 @@ export function showDrawing(place) {
     const before = state.samples instanceof NumberSet && state.samples.origin === DRAWN ? state.samples.rows : [];
     const rows = [...before, [...values]];
     const names = rows.map((_, i) => `Drawing ${i + 1}`);
-    decide(new NumberSet(rows, { names, shape: [SIZE, SIZE], origin: DRAWN }));
+    decide(new NumberSet(rows, { names, shape: [SIZE, SIZE], origin: DRAWN }), { added: before.length > 0 });
   });
 
   fill(
@@ -125,6 +135,7 @@ function handleKey(event, cells, refresh) {
 
 function changeCell(place, refresh) {
   values[place] = values[place] >= 16 ? 0 : values[place] >= 8 ? 16 : 8;
+  typed.set(place, values[place]);
   refresh();
 }
 

@@ -1,17 +1,21 @@
 // "Why": one sample opened. The decision, what would change it, the training samples behind it, the evidence.
 import { modelPath, streamResult } from "./api.js";
 import { evidenceName } from "./evidence_names.js";
-import { fill, find, h } from "./dom.js";
-import { cancelJob, runJob } from "./jobs.js";
+import { decide } from "./deciding.js";
+import { announce, fill, find, focusHeading, h, keepFocus } from "./dom.js";
+import { dropJob, runJob } from "./jobs.js";
 import { nameOf } from "./decision_filter.js";
 import { thumbnail } from "./pictures.js";
 import { scoreBar } from "./score_bar.js";
-import { effectOf, thresholdOf } from "./score_scale.js";
-import { state } from "./state.js";
+import { currentEffect, effectOf, thresholdOf } from "./score_scale.js";
+import { isStale, on, state } from "./state.js";
 import { number, percent, score } from "./wording.js";
 
 const MOST_KEPT = 60;
+const PAUSE = 150; // milliseconds on a sample before its explanation is asked for: keys that are held go past many
 const kept = new Map();
+const slot = h("div", { class: "slot" });
+let shown = null; // the decision on the screen, and the samples that it is one of
 let sequence = [];
 let current = 0;
 let figureAddress = null;
@@ -24,14 +28,22 @@ export function startExplanation() {
     if (event.target.matches("input, select, textarea") || event.altKey || event.ctrlKey || event.metaKey) return;
     const move = { ArrowRight: 1, ArrowLeft: -1, j: 1, k: -1 }[event.key];
     if (!move) return;
+    if (event.key.startsWith("Arrow") && event.target.closest(".scroll")) return; // arrows scroll the figure there
     event.preventDefault();
     step(move);
   });
   dialog.addEventListener("close", () => {
-    const slot = dialog.querySelector(".slot");
-    if (slot) cancelJob(slot);
+    dropJob(slot);
+    shown = null;
     // The focus returns to the row that is open now, not to the one that was opened first.
     document.querySelector(`[data-focus="open-${sequence[current]}"]`)?.focus();
+    if (document.activeElement === document.body) focusHeading(find("title-decisions"));
+  });
+  // What is open may be decided again, or go, while something runs that was started before.
+  on("samples decisions", () => {
+    if (!shown) return;
+    if (shown.samples !== state.samples) dialog.close();
+    else if (state.decisions[sequence[current]] && shown.decision !== state.decisions[sequence[current]]) show();
   });
 }
 
@@ -45,33 +57,65 @@ export function openWhy(place, places) {
 }
 
 function step(by) {
-  if (current + by < 0 || current + by >= sequence.length) return;
+  if (!state.decisions[sequence[current + by]]) return;
   current += by;
-  show();
+  show(PAUSE);
+  const { decision } = shown;
+  announce(`${nameOf(decision)}: ${decision.verdict === "rejected" ? "unknown" : decision.label}`);
 }
 
-async function show() {
+async function show(pause = 0) {
+  const { samples, run } = state;
   const decision = state.decisions[sequence[current]];
+  shown = { samples, decision };
   find("why-title").textContent = nameOf(decision);
-  find("why-previous").disabled = current === 0;
-  find("why-next").disabled = current === sequence.length - 1;
+  find("why-previous").setAttribute("aria-disabled", String(current === 0));
+  find("why-next").setAttribute("aria-disabled", String(current === sequence.length - 1));
   const body = find("why-body");
-  const slot = h("div", { class: "slot" });
   const rest = h("div", { class: "why-rest" });
-  fill(body, drawDecision(decision), slot, rest);
+  keepFocus(body, () => {
+    dropJob(slot);
+    fill(body, drawDecision(decision), slot, rest);
+  });
   body.scrollTop = 0;
-  const key = `${state.model.version} ${sequence[current]}`;
-  const samples = state.samples;
+  if (isStale()) return drawStale(rest);
+  const key = `${run.version} ${sequence[current]}`;
   let found = kept.get(samples)?.get(key);
   if (!found) {
-    const alone = samples.rows || samples.files; // numbers and pictures: send the one; a table goes as a whole
-    const parts = alone ? samples.request({}, { only: [decision.row] }) : samples.request({ row: decision.row });
-    found = await runJob(slot, "Explaining", ({ signal, report }) =>
-      streamResult(modelPath(state.model.name, "explain"), report, { ...parts, signal }),
-    );
-    if (found) keep(samples, key, found);
+    if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
+    if (!body.contains(rest) || !shown) return;
+    found = await explain(samples, decision);
+    if (found?.version === run.version) keep(samples, key, found);
   }
-  if (found && body.contains(rest)) drawRest(rest, body, found, decision);
+  if (!found || !body.contains(rest)) return;
+  if (found.version === run.version) drawRest(rest, body, found, decision);
+  else drawStale(rest);
+}
+
+/** Ask for the explanation. Numbers and pictures: the one is sent; a table goes as a whole. */
+function explain(samples, { row }) {
+  const alone = samples.rows || samples.files;
+  const parts = alone ? samples.request({}, { only: [row] }) : samples.request({ row });
+  return runJob(slot, "Explaining", ({ signal, report }) =>
+    streamResult(modelPath(state.model.name, "explain"), report, { ...parts, signal }),
+  );
+}
+
+/** An explanation by another version would not fit the decision above it. */
+function drawStale(place) {
+  const again = () => {
+    find("why").close();
+    decide();
+  };
+  fill(
+    place,
+    h(
+      "div",
+      { class: "note row", role: "status" },
+      h("p", {}, "The model has changed since. This decision is of the version before."),
+      h("button", { type: "button", class: "button small", on: { click: again } }, "Decide again"),
+    ),
+  );
 }
 
 function keep(samples, key, found) {
@@ -128,21 +172,20 @@ function drawRest(place, body, found, decision) {
 /** Say at which threshold the decision turns, and what that threshold would cost. */
 function describeTurn(decision) {
   const rejected = decision.verdict === "rejected";
-  if (!Number.isFinite(decision.unknown_score)) return "No threshold: the sample has no score.";
-  const at = score(decision.unknown_score);
-  if (!state.scores?.known.length) {
-    return rejected
-      ? `A threshold of ${at} or more would accept it as ${decision.candidate}.`
-      : `A threshold below ${at} would reject it.`;
-  }
-  const then = effectOf(rejected ? decision.unknown_score : decision.unknown_score - 1e-12);
-  const now = effectOf(thresholdOf(decision));
+  const value = decision.unknown_score;
+  if (!Number.isFinite(value)) return "No threshold: the sample has no score.";
+  // Rounded to the side where the sentence holds.
   const turn = rejected
-    ? `A threshold of ${at} or more would accept it as ${decision.candidate}.`
-    : `A threshold below ${at} would reject it.`;
-  const known = `That threshold rejects ${percent(then.rejected)} of known samples (now ${percent(now.rejected)})`;
+    ? `A threshold of ${score(value, Math.ceil)} or more would accept it as ${decision.candidate}.`
+    : `A threshold below ${score(value, Math.floor)} would reject it.`;
+  if (!state.scores?.known.length) return turn;
+  const then = effectOf(rejected ? value : value - Math.max(Math.abs(value) * Number.EPSILON, Number.MIN_VALUE));
+  const now = currentEffect();
+  const that = state.info.threshold === null ? "Set for all classes, that threshold" : "That threshold";
+  const known = `${that} rejects ${percent(then.rejected)} of known samples (now ${percent(now.rejected)})`;
   if (then.simulated === null) return `${turn} ${known}.`;
-  return `${turn} ${known} and ${percent(then.simulated)} of simulated unknowns (now ${percent(now.simulated)}).`;
+  const before = Number.isFinite(now.simulated) ? ` (now ${percent(now.simulated)})` : "";
+  return `${turn} ${known} and ${percent(then.simulated)} of simulated unknowns${before}.`;
 }
 
 function drawTraining({ training_samples: samples }) {

@@ -1,27 +1,24 @@
 // Rejected samples that belong together: look at them, give them a name, and they are a class.
 import { modelPath, streamResult } from "./api.js";
-import { announce, fill, find, h } from "./dom.js";
+import { announce, fill, find, focusHeading, h, keepFocus } from "./dom.js";
 import { openWhy } from "./explanation.js";
-import { runJob } from "./jobs.js";
+import { dropJob, runJob, showError } from "./jobs.js";
 import { thumbnail } from "./pictures.js";
 import { on, state, whyNot } from "./state.js";
 import { addClassOf } from "./teaching.js";
 import { count, listOr, number, percent } from "./wording.js";
 
-let discovery = null;
-let madeOf = null;
+let cards = []; // {root, refresh} of each group
+let found = null; // the groups on the page: {samples, element}, or null
+let grouping = null; // the samples of the job that runs
 let minSize = "";
-const named = new Map(); // number of a group → the class it has become
 
 export function startGroups() {
-  on("samples", () => {
-    if (madeOf !== state.samples) {
-      discovery = null;
-      named.clear();
-    }
-    draw();
+  on("samples decisions model", () => {
+    if (found && found.samples !== state.samples) found = null;
+    if (grouping && grouping !== state.samples) dropJob(slot);
+    keepFocus(find("groups"), draw);
   });
-  on("decisions model", draw);
 }
 
 const slot = h("div", { class: "slot" });
@@ -29,7 +26,7 @@ const slot = h("div", { class: "slot" });
 function draw() {
   const place = find("groups");
   const rejected = state.decisions.filter((d) => d.verdict === "rejected").length;
-  if (!state.samples || !state.decisions.length) {
+  if (!state.samples || (!state.decisions.length && !found)) {
     fill(
       place,
       h(
@@ -39,10 +36,6 @@ function draw() {
         h("a", { href: "#decide", class: "button" }, "To the samples"),
       ),
     );
-    return;
-  }
-  if (discovery && madeOf === state.samples && place.querySelector(".group-cards")) {
-    refreshCards(place);
     return;
   }
   const size = h("input", { type: "number", id: "min-size", min: 2, value: minSize, placeholder: "5" });
@@ -71,7 +64,7 @@ function draw() {
             type: "button",
             id: "find-groups",
             class: "button primary",
-            disabled: !rejected,
+            disabled: !rejected && !found,
             on: { click: findGroups },
           },
           "Group the rejected samples",
@@ -80,27 +73,31 @@ function draw() {
       ),
       slot,
     ),
-    discovery && madeOf === state.samples ? drawDiscovery() : null,
+    found?.element, // the same cards as before, with what was typed into them
   );
+  if (found) for (const card of cards) card.refresh();
 }
 
 async function findGroups() {
-  const samples = state.samples;
+  const { samples, model } = state;
   const parameters = minSize ? { min_size: Number(minSize) } : {};
-  const found = await runJob(slot, "Grouping", ({ signal, report }) =>
-    streamResult(modelPath(state.model.name, "discover"), report, { ...samples.request(parameters), signal }),
+  grouping = samples;
+  const discovery = await runJob(slot, "Grouping", ({ signal, report }) =>
+    streamResult(modelPath(model.name, "discover"), report, { ...samples.request(parameters), signal }),
   );
-  if (!found) return;
-  discovery = found;
-  madeOf = samples;
-  named.clear();
-  find("groups").querySelector(".discovery")?.remove();
-  draw();
-  announce(`${count(found.groups.length, "group")} found.`);
+  if (grouping === samples) grouping = null;
+  if (!discovery || samples !== state.samples) return;
+  if (state.model.version !== model.version || discovery.version !== model.version) {
+    showError(slot, { message: "The model has changed meanwhile: group again.", status: 409 });
+    return;
+  }
+  found = { samples, element: drawDiscovery(discovery) };
+  keepFocus(find("groups"), draw);
+  announce(`${count(discovery.groups.length, "group")} found.`);
 }
 
-function drawDiscovery() {
-  const { groups, noise } = discovery;
+function drawDiscovery({ groups, noise }) {
+  cards = groups.map(drawGroup);
   const alone = noise.length ? ` ${count(noise.length, "sample")} fit${noise.length === 1 ? "s" : ""} in none.` : "";
   return h(
     "div",
@@ -112,32 +109,31 @@ function drawDiscovery() {
         ? `${count(groups.length, "group")} found.${alone}`
         : `No group found: the rejected samples have too little in common.${alone}`,
     ),
-    h("div", { class: "group-cards" }, groups.map(drawGroup)),
+    h(
+      "div",
+      { class: "group-cards" },
+      cards.map((card) => card.root),
+    ),
   );
 }
 
-/** Keep the cards, with what was typed into them, and mark those that have become classes. */
-function refreshCards(place) {
-  for (const card of place.querySelectorAll(".group")) {
-    const name = named.get(Number(card.dataset.number));
-    if (name && !card.classList.contains("named")) {
-      card.classList.add("named");
-      fill(card.querySelector(".group-form"), h("p", { class: "done" }, `Now the class ${name}.`));
-    }
-  }
+/** Open a sample of a group; next and previous are others of it. */
+function openMember(row, rows) {
+  const places = new Map(state.decisions.map((decision, place) => [decision.row, place]));
+  if (!places.has(row)) return; // the samples are being decided again
+  openWhy(
+    places.get(row),
+    rows.map((other) => places.get(other)).filter((place) => place !== undefined),
+  );
 }
 
 function drawGroup(group) {
   const chosen = new Set(group.rows);
-  const places = new Map(state.decisions.map((decision, place) => [decision.row, place]));
+  let className = null; // the class it has become
   const tile = (row) => {
     const name = state.samples.describe(row);
     const picture = thumbnail(state.samples, row, "medium");
-    const open = () =>
-      openWhy(
-        places.get(row),
-        group.rows.map((other) => places.get(other)).filter((p) => p !== undefined),
-      );
+    const open = () => openMember(row, group.rows);
     return h(
       "button",
       { type: "button", class: "tile", title: name, "aria-label": `${name}: why`, on: { click: open } },
@@ -177,7 +173,7 @@ function drawGroup(group) {
       h("summary", {}, "Members, ", total),
       h(
         "div",
-        { class: "members scroll-y", tabindex: 0, role: "group", "aria-label": `Members of group ${group.number + 1}` },
+        { class: "members", tabindex: 0, role: "group", "aria-label": `Members of group ${group.number + 1}` },
         group.rows.map(member),
       ),
     ),
@@ -196,18 +192,22 @@ function drawGroup(group) {
       group.rows.filter((row) => chosen.has(row)),
     );
     if (!done) return;
-    named.set(group.number, title);
-    refreshCards(find("groups"));
+    const held = form.contains(document.activeElement);
+    className = title;
+    refresh();
+    if (held) focusHeading(form);
   });
   relabel();
   const nearest = group.nearest.slice(0, 3).map(({ label, share }) => `${label} (${percent(share)})`);
-  return h(
+  const done = h("p", { class: "done", hidden: true });
+  const heading = `group-title-${group.number}`;
+  const root = h(
     "article",
-    { class: "card group", data: { number: group.number }, "aria-label": `Group ${group.number + 1}` },
+    { class: "card group", "aria-labelledby": heading },
     h(
       "div",
       { class: "card-head" },
-      h("h3", {}, `Group ${group.number + 1}`),
+      h("h3", { id: heading }, `Group ${group.number + 1}`),
       h("span", { class: group.tight ? "tag" : "tag loose" }, group.tight ? "tight" : "loose"),
     ),
     h(
@@ -218,6 +218,16 @@ function drawGroup(group) {
       `Closest to ${listOr(nearest, "and")}.`,
     ),
     h("div", { class: "tiles" }, group.typical.slice(0, 8).map(tile)),
+    done,
     form,
   );
+  // A class may be taken back: by restoring a version, or by removing it.
+  const refresh = () => {
+    const named = className !== null && state.model.classes.includes(className);
+    root.classList.toggle("named", named);
+    form.hidden = named;
+    done.hidden = !named;
+    done.textContent = named ? `Now the class ${className}.` : "";
+  };
+  return { root, refresh };
 }

@@ -1,11 +1,14 @@
 // Work that takes a while: a bar, what is being done, a way to cancel it, and its error where it was started.
-import { announce, fill, h } from "./dom.js";
+import { announce, fill, focusHeading, h } from "./dom.js";
 import { number } from "./wording.js";
 
 const running = new WeakMap();
 
-/** Run `work({signal, report})`, showing it in `slot`. Return its result, or null if it failed or was cancelled. */
-export async function runJob(slot, title, work) {
+/**
+ * Run `work({signal, report})`, showing it in `slot`. Return its result, or null if it failed or was cancelled;
+ * `describeCancelled` says how far it came.
+ */
+export async function runJob(slot, title, work, describeCancelled = () => "Cancelled.") {
   running.get(slot)?.abort();
   const control = new AbortController();
   running.set(slot, control);
@@ -26,14 +29,15 @@ export async function runJob(slot, title, work) {
   };
   try {
     const result = await work({ signal: control.signal, report });
-    if (running.get(slot) === control) fill(slot);
+    if (running.get(slot) === control) finish(slot, () => fill(slot));
     return result;
   } catch (error) {
     if (running.get(slot) !== control) return null;
     if (error.name === "AbortError") {
-      fill(slot, h("p", { class: "quiet" }, "Cancelled."));
-      announce("Cancelled.");
-    } else showError(slot, error);
+      const text = describeCancelled();
+      finish(slot, () => fill(slot, h("p", { class: "quiet" }, text)));
+      announce(text);
+    } else finish(slot, () => showError(slot, error));
     return null;
   } finally {
     clearTimeout(shown);
@@ -41,15 +45,29 @@ export async function runJob(slot, title, work) {
   }
 }
 
-/** Cancel what runs in a slot. */
-export const cancelJob = (slot) => running.get(slot)?.abort();
+/** Put the end of a job into its slot; a focus that was on its button does not fall out of the page. */
+function finish(slot, show) {
+  const held = slot.contains(document.activeElement);
+  show();
+  if (!held) return;
+  slot.tabIndex = -1;
+  if (slot.childElementCount) slot.focus({ preventScroll: true });
+  else focusHeading(slot);
+}
+
+/** Cancel what runs in a slot without a word, and empty the slot: what it was about is gone. */
+export function dropJob(slot) {
+  running.get(slot)?.abort();
+  running.delete(slot);
+  fill(slot);
+}
 
 /** Show an error, in the server's words, next to what caused it. */
 export function showError(slot, error) {
   if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
   const close = h(
     "button",
-    { type: "button", class: "close", "aria-label": "Dismiss", on: { click: () => fill(slot) } },
+    { type: "button", class: "close", "aria-label": "Dismiss", on: { click: () => finish(slot, () => fill(slot)) } },
     "×",
   );
   fill(slot, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), close));

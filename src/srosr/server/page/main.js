@@ -1,22 +1,23 @@
 // The page starts here: models are loaded, parts are wired, the server is watched.
 import { onTokenNeeded } from "./api.js";
 import { askToken, wireDialogs } from "./dialogs.js";
-import { fill, find, h } from "./dom.js";
+import { fill, find, focusHeading, h } from "./dom.js";
 import { startExplanation } from "./explanation.js";
 import { startGroups } from "./groups.js";
 import { startMeasure } from "./measure.js";
-import { loadModel, loadModels } from "./model_changes.js";
+import { loadModel, loadModels, wantedModel } from "./model_changes.js";
 import { startModelView } from "./model_view.js";
 import { showMonitoring, startMonitoring } from "./monitoring.js";
 import { startSamples } from "./samples.js";
-import { changed, on, state } from "./state.js";
+import { on, state } from "./state.js";
 import { startTable } from "./table.js";
 import { startThreshold } from "./threshold.js";
 import { count } from "./wording.js";
 
 const VIEWS = ["decide", "groups", "measure", "model", "monitoring"];
 const WATCH_EVERY = 4000;
-let lost = null;
+let lost = null; // why the page and the server do not come together: an error, or null
+let refused = false; // the user does not give the token now
 
 async function start() {
   wireDialogs();
@@ -33,7 +34,7 @@ async function start() {
     startMonitoring,
   ])
     part();
-  on("model", showModel);
+  on("model changing", () => state.model && showModel());
   addEventListener("hashchange", () => showView(true));
   find("model-select").addEventListener("change", chooseModel);
   showView(false);
@@ -44,11 +45,13 @@ async function start() {
 /** Load models until the server answers. */
 async function connect() {
   try {
-    const models = await loadModels();
-    if (models.length) await loadModel(models[0].name);
+    const models = await loadModels({ quiet: refused });
+    const name = wantedModel() ?? models[0]?.name;
+    if (name) await loadModel(name, { quiet: refused });
     lost = null;
   } catch (error) {
-    lost = error.message;
+    lose(error);
+    refused = error.status === 401;
   }
   showBanners();
 }
@@ -56,47 +59,64 @@ async function connect() {
 async function chooseModel() {
   try {
     await loadModel(find("model-select").value);
-    state.samples?.close?.();
-    Object.assign(state, { samples: null, run: null, decisions: [] });
-    state.selected.clear();
-    changed("samples decisions selection");
+    lost = null;
   } catch (error) {
-    lost = error.message;
-    showBanners();
+    lose(error);
+    showModel();
   }
+  showBanners();
 }
 
 /** Ask now and then whether the server is there and serves the same model. */
 async function watch() {
-  if (!document.hidden) {
-    try {
-      if (!state.model) await connect();
-      else {
-        const models = await loadModels({ quiet: true });
-        lost = null;
-        const own = models.find((model) => model.name === state.model.name);
-        if (!own) lost = `The model ${state.model.name} is no longer served.`;
-        else if (own.version !== state.model.version) await loadModel(own.name);
-        else state.model.problem = own.problem;
-      }
-    } catch (error) {
-      lost = error.message;
-    }
-    showBanners();
-  }
+  if (!document.hidden) await (state.model ? look() : connect());
   setTimeout(watch, WATCH_EVERY);
+}
+
+async function look() {
+  try {
+    const models = await loadModels({ quiet: true });
+    lost = null;
+    const own = models.find((model) => model.name === state.model.name);
+    if (!own) lost = new Error(`The model ${state.model.name} is no longer served.`);
+    else {
+      state.model.problem = own.problem;
+      // A model that was chosen meanwhile comes first.
+      if (own.version !== state.model.version && wantedModel() === own.name)
+        await loadModel(own.name, { quiet: true });
+    }
+  } catch (error) {
+    lose(error);
+  }
+  showBanners();
+}
+
+function lose(error) {
+  lost = error;
+  if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
 }
 
 let bannersNow = "";
 
 function showBanners() {
-  const texts = [lost ? `${lost} Trying again…` : null, state.model?.problem ?? null].filter(Boolean);
+  const barred = lost?.status === 401;
+  const trouble = lost && (barred ? lost.message : `${lost.message} Trying again…`);
+  const texts = [trouble, state.model?.problem].filter(Boolean);
   if (texts.join("\n") === bannersNow) return;
   bannersNow = texts.join("\n");
+  const give = h("button", { type: "button", class: "button small", on: { click: giveToken } }, "Give the token");
   fill(
     find("banners"),
-    texts.map((text) => h("p", { class: "banner", role: "alert" }, text)),
+    texts.map((text, i) =>
+      h("div", { class: "banner", role: "alert" }, h("p", {}, text), barred && i === 0 ? give : null),
+    ),
   );
+}
+
+async function giveToken() {
+  refused = false;
+  await connect();
+  if (!lost) focusHeading(find("title-decide"));
 }
 
 function showModel() {
@@ -104,10 +124,10 @@ function showModel() {
   fill(
     select,
     state.models.map((model) =>
-      h("option", { value: model.name, selected: model.name === state.model.name }, model.name),
+      h("option", { value: model.name, selected: model.name === wantedModel() }, model.name),
     ),
   );
-  select.disabled = state.models.length < 2;
+  select.disabled = state.models.length < 2 || state.changing > 0;
   find("model-line").textContent =
     `${count(state.model.classes.length, "class", "classes")}${state.readOnly ? ", read-only" : ""}`;
   document.title = `${state.model.name} – SROSR`;
@@ -115,7 +135,8 @@ function showModel() {
 
 function showView(byUser) {
   const wanted = location.hash.slice(1);
-  if (wanted === "main") return;
+  // The link to the content is no part of its own: the part that is shown stays.
+  if (wanted === "main" && document.querySelector("[data-view][aria-current]")) return;
   const view = VIEWS.includes(wanted) ? wanted : "decide";
   for (const other of VIEWS) find(`view-${other}`).hidden = other !== view;
   for (const link of document.querySelectorAll("[data-view]")) {

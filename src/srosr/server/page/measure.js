@@ -1,19 +1,21 @@
 // How good the answers are, where the true classes of the samples are known.
 import { modelPath, streamResult } from "./api.js";
-import { fill, find, h } from "./dom.js";
-import { runJob } from "./jobs.js";
+import { fill, find, h, keepFocus } from "./dom.js";
+import { dropJob, runJob, showError } from "./jobs.js";
 import { on, state } from "./state.js";
 import { count, number, percent } from "./wording.js";
 
 const FIRST = ["accuracy", "recognition_accuracy", "rejection_accuracy", "auroc"];
 let result = null;
 let madeOf = null;
+let measuring = null; // the samples of the job that runs
 const slot = h("div", { class: "slot" });
 
 export function startMeasure() {
   on("samples decisions model", () => {
     if (madeOf && (madeOf.samples !== state.samples || madeOf.version !== state.model?.version)) result = madeOf = null;
-    draw();
+    if (measuring && measuring !== state.samples) dropJob(slot);
+    keepFocus(find("measure"), draw);
   });
 }
 
@@ -61,16 +63,21 @@ function draw() {
 }
 
 async function run() {
-  const samples = state.samples;
-  const version = state.model.version;
+  const { samples, model } = state;
+  measuring = samples;
   const found = await runJob(slot, "Measuring", ({ signal, report }) =>
-    streamResult(modelPath(state.model.name, "evaluate"), report, { ...samples.request({}, { labels: true }), signal }),
+    streamResult(modelPath(model.name, "evaluate"), report, { ...samples.request({}, { labels: true }), signal }),
   );
-  if (!found) return;
+  if (measuring === samples) measuring = null;
+  if (!found || samples !== state.samples) return;
+  if (state.model.version !== model.version || found.version !== model.version) {
+    showError(slot, { message: "The model has changed meanwhile: measure again.", status: 409 });
+    return;
+  }
   result = found;
-  madeOf = { samples, version };
+  madeOf = { samples, version: model.version };
   draw();
-  find("measure-result").focus();
+  find("measure-result")?.focus();
 }
 
 function drawResult() {

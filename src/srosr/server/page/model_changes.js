@@ -1,6 +1,6 @@
 // The chosen model: its facts are loaded here, and every change of it goes through here.
 import { modelPath, request, streamResult } from "./api.js";
-import { decide } from "./deciding.js";
+import { clearSamples, decide } from "./deciding.js";
 import { announce } from "./dom.js";
 import { runJob, showDone } from "./jobs.js";
 import { changed, state } from "./state.js";
@@ -14,21 +14,47 @@ export async function loadModels(options) {
   return found.models;
 }
 
-/** Load the facts and the held-out scores of a model, and make it the chosen one. */
-export async function loadModel(name) {
-  const [info, scores] = await Promise.all([
-    request(modelPath(name)),
-    request(modelPath(name, "scores")).catch((error) => {
+const OF_MODEL = ["name", "version", "method", "classes", "features", "takes", "picture_shape", "changes"];
+let loads = 0;
+let wanted = null;
+
+/** Return the name of the model that the user has chosen last, though it may still be on its way. */
+export const wantedModel = () => wanted ?? state.model?.name ?? null;
+
+/**
+ * Load the facts and the held-out scores of a model, and make it the chosen one. Samples decided by another model go.
+ * Return whether it was done: a model that was chosen later wins.
+ */
+export async function loadModel(name, options) {
+  loads += 1;
+  const turn = loads;
+  wanted = name;
+  let info;
+  let scores;
+  try {
+    info = await request(modelPath(name), options);
+    // The scores come after the facts: if the model changes between, the page notices that the facts are old.
+    scores = await request(modelPath(name, "scores"), options).catch((error) => {
       if (error.status === 409 || error.status === 404) return null; // a model without held-out scores
       throw error;
-    }),
-  ]);
-  const entry = state.models.find((model) => model.name === name);
-  state.model = { ...entry, ...pick(info, ["version", "can_change", "takes", "picture_shape"]) };
+    });
+  } catch (error) {
+    if (turn !== loads) return false;
+    wanted = null;
+    throw error;
+  }
+  if (turn !== loads) return false;
+  wanted = null;
+  const other = state.model && state.model.name !== name;
+  if (other) clearSamples();
+  const problem = state.models.find((model) => model.name === name)?.problem ?? null;
+  state.model = { ...pick(info, OF_MODEL), problem };
   state.info = info;
   state.scores = scores && dropMissing(scores);
   state.trial = null;
-  changed("model trial");
+  state.versions.set(info.version, pick(info, ["classes", "thresholds"]));
+  changed(other ? "model trial samples decisions selection" : "model trial");
+  return true;
 }
 
 /** Leave out scores that are not finite: JSON has null for them. */
@@ -45,21 +71,33 @@ function dropMissing(scores) {
 const pick = (object, names) => Object.fromEntries(names.filter((n) => n in object).map((n) => [n, object[n]]));
 
 /**
- * Change the model: send the request, load what it has become, decide again on the samples.
- * `describe(result)` says in words what was done.
+ * Change a model: send the request, load what it has become, decide again on the samples. `model` is the one that the
+ * user has looked at when asked, {name, version}: another version is not changed. `describe(result)` says in words
+ * what was done.
  */
-export async function changeModel(slot, endpoint, parts, { title, describe }) {
-  const { name, version } = state.model;
+export async function changeModel(slot, { name, version }, endpoint, parts, { title, describe }) {
+  countChanges(1);
   const result = await runJob(slot, title, ({ signal, report }) =>
     streamResult(modelPath(name, endpoint), report, { ...parts, signal, headers: { "If-Match": `"${version}"` } }),
-  );
+  ).finally(() => countChanges(-1));
   if (!result) return null;
-  await loadModels();
-  await loadModel(name);
   const text = describe(result);
-  showDone(slot, text);
   announce(text);
+  if (wantedModel() !== name) return result;
+  try {
+    await loadModels();
+    if (!(await loadModel(name))) return result;
+    showDone(slot, text);
+  } catch (error) {
+    showDone(slot, `${text} The page cannot show it yet: ${error.message}`);
+    return result;
+  }
   changed("history");
   if (state.samples) await decide(state.samples, { record: false });
   return result;
+}
+
+function countChanges(by) {
+  state.changing += by;
+  changed("changing");
 }

@@ -1,12 +1,12 @@
 // The model: its facts, its classes, its versions, and what can be changed.
 import { modelPath, request } from "./api.js";
 import { ask } from "./dialogs.js";
-import { fill, find, h } from "./dom.js";
+import { fill, find, h, keepFocus } from "./dom.js";
 import { runJob } from "./jobs.js";
 import { changeModel } from "./model_changes.js";
 import { on, state, whyNot } from "./state.js";
 import { fileNote } from "./teaching.js";
-import { bytes, count, number, percent, score, time } from "./wording.js";
+import { bytes, count, nameThreshold, number, percent, score, time } from "./wording.js";
 
 const classSlot = h("div", { class: "slot" });
 const historySlot = h("div", { class: "slot" });
@@ -19,7 +19,10 @@ export function startModelView() {
 }
 
 function draw() {
-  if (!state.info) return;
+  if (state.info) keepFocus(find("model"), drawCards);
+}
+
+function drawCards() {
   fill(
     find("model"),
     whyNot("update") ? h("p", { class: "note" }, whyNot("update")) : null,
@@ -32,8 +35,6 @@ function draw() {
   );
 }
 
-const nameThreshold = (info) => (info.threshold === null ? "one for each class" : score(info.threshold));
-
 function drawFacts() {
   const { info, model } = state;
   const held = info.held_out;
@@ -41,10 +42,12 @@ function drawFacts() {
     ["Method", info.method === "calibrated" ? "sparse representation, calibrated" : info.method],
     ["Takes", model.takes === "pictures" ? "pictures" : `tables with ${count(info.features, "column")}`],
     ["Training samples", info.class_sizes ? number(Object.values(info.class_sizes).reduce((a, b) => a + b, 0)) : null],
-    ["Threshold", `${nameThreshold(info)}: ${info.threshold_detail}`],
+    ["Threshold", `${nameThreshold(info.threshold)}: ${info.threshold_detail}`],
     [
       "Promise",
-      info.guarantees ? `${percent(info.guarantees.rate)} of known samples rejected: ${info.guarantees.overall}` : null,
+      info.guarantees
+        ? `at most ${percent(info.guarantees.rate)} of known samples rejected: ${info.guarantees.overall}`
+        : null,
     ],
     [
       "Held-out known samples",
@@ -151,6 +154,7 @@ function drawClasses() {
 }
 
 async function removeClass(label) {
+  const { model } = state;
   const yes = await ask({
     title: `Remove the class ${label}?`,
     text: ["The model forgets its samples; new samples of it should then be answered with unknown.", fileNote()],
@@ -160,6 +164,7 @@ async function removeClass(label) {
   if (!yes) return;
   await changeModel(
     classSlot,
+    model,
     "remove-class",
     { json: { label } },
     { title: "Removing the class", describe: () => `The class ${label} is removed.` },
@@ -172,7 +177,13 @@ function drawRecalibration() {
   const shift = h("input", { type: "checkbox", id: "shift" });
   const go = h(
     "button",
-    { type: "button", class: "button", disabled: !samples, on: { click: () => recalibrate(shift.checked) } },
+    {
+      type: "button",
+      class: "button",
+      disabled: !samples,
+      data: { focus: "recalibrate" },
+      on: { click: () => recalibrate(shift.checked) },
+    },
     "Recalibrate",
   );
   return h(
@@ -206,7 +217,7 @@ function drawRecalibration() {
 }
 
 async function recalibrate(shift) {
-  const { samples } = state;
+  const { samples, model } = state;
   const yes = await ask({
     title: "Recalibrate with these samples?",
     text: [`${samples.title}. The threshold is set anew by their scores.`, fileNote()],
@@ -214,10 +225,10 @@ async function recalibrate(shift) {
   });
   if (!yes) return;
   const parts = samples.request(shift ? { shift: true } : {}, { labels: samples.hasLabels && !shift });
-  await changeModel(calibrationSlot, "recalibrate", parts, {
+  await changeModel(calibrationSlot, model, "recalibrate", parts, {
     title: "Recalibrating",
     describe: (info) =>
-      `The model is recalibrated. The threshold is now ${nameThreshold(info)}: ${info.threshold_detail}.`,
+      `The model is recalibrated. The threshold is now ${nameThreshold(info.threshold)}: ${info.threshold_detail}.`,
   });
 }
 
@@ -243,20 +254,16 @@ async function drawHistory() {
     return;
   }
   const { versions } = found;
-  if (!versions.length) {
-    fill(
-      historyPlace,
-      h("p", { class: "quiet" }, "The model has not been changed here yet. Every change keeps the version before."),
-    );
-    return;
-  }
-  fill(historyPlace, h("ol", { class: "history" }, versions.map(drawVersion)));
+  const list = versions.length
+    ? h("ol", { class: "history" }, versions.map(drawVersion))
+    : h("p", { class: "quiet" }, "The model has not been changed here yet. Every change keeps the version before.");
+  keepFocus(historyPlace, () => fill(historyPlace, list));
 }
 
 const CHANGES = {
   "set-threshold": ({ target_rejection: share, threshold }) =>
     share
-      ? `Threshold set to reject about ${percent(share)} of known samples`
+      ? `Threshold set to reject at most ${percent(share)} of known samples`
       : `Threshold set to ${threshold ?? "another"}`,
   "add-class": ({ name, samples }) => `Class ${name} added, ${count(samples ?? 0, "sample")}`,
   "remove-class": ({ label }) => `Class ${label} removed`,
@@ -301,6 +308,7 @@ function drawVersion({ version, time: when, change, details, kept }) {
 }
 
 async function restoreVersion(version) {
+  const { model } = state;
   const yes = await ask({
     title: `Restore version ${version.slice(0, 8)}?`,
     text: ["It serves from then on. The present version is kept, too."],
@@ -309,6 +317,7 @@ async function restoreVersion(version) {
   if (!yes) return;
   await changeModel(
     historySlot,
+    model,
     "restore",
     { json: { version } },
     { title: "Restoring", describe: () => `The version ${version.slice(0, 8)} serves again.` },

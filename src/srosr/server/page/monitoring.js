@@ -1,10 +1,10 @@
 // What the server has decided lately: the rejection rate over time, and whether the stream has changed.
 import { modelPath, request } from "./api.js";
 import { ask } from "./dialogs.js";
-import { announce, fill, find, h } from "./dom.js";
+import { announce, fill, find, h, keepFocus } from "./dom.js";
 import { showDone, showError } from "./jobs.js";
 import { drawRates } from "./rate_chart.js";
-import { on, state } from "./state.js";
+import { on, state, whyNot } from "./state.js";
 import { number, percent, time } from "./wording.js";
 
 const EVERY = 3000;
@@ -12,6 +12,8 @@ let timer = null;
 let shown = false;
 let last = null;
 let alarmed = false;
+let complaint = null;
+const FINAL = [401, 403, 404]; // these do not get better by asking again
 const slot = h("div", { class: "slot" });
 const problem = h("div", {});
 const content = h("div", { class: "stack" });
@@ -43,11 +45,13 @@ async function refresh() {
     const found = await request(modelPath(name, "monitor"), { quiet: true });
     if (name === state.model.name) {
       fill(problem);
+      complaint = null;
       draw(found);
     }
   } catch (error) {
-    showError(problem, error);
-    if (error.status && error.status < 500) return; // it will not get better by asking again
+    if (error.message !== complaint) showError(problem, error); // said once, not with every try
+    complaint = error.message;
+    if (FINAL.includes(error.status)) return;
   }
   clearTimeout(timer);
   if (shown && !document.hidden) timer = setTimeout(refresh, EVERY);
@@ -100,16 +104,16 @@ function draw(found) {
       h("dd", {}, h("b", {}, value), more ? h("span", { class: "quiet" }, more) : null),
     );
   const range = (rate) => (rate.share === null ? null : `${percent(rate.low)} to ${percent(rate.high)}`);
-  const open = content.querySelector("details")?.open ?? false;
+  const open = content.querySelector(".facts-fold")?.open ?? false;
   const tableOpen = content.querySelector(".blocks-fold")?.open ?? false;
-  const restart = h(
-    "button",
-    { type: "button", class: "button", data: { focus: "restart" }, on: { click: restartWatch } },
-    "Start anew",
-  );
-  const refocus = document.activeElement?.dataset.focus === "restart";
-  fill(
-    content,
+  const restart = state.readOnly
+    ? h("span", { class: "quiet" }, whyNot("restart"))
+    : h(
+        "button",
+        { type: "button", class: "button", data: { focus: "restart" }, on: { click: restartWatch } },
+        "Start anew",
+      );
+  const parts = [
     status,
     h(
       "section",
@@ -133,16 +137,16 @@ function draw(found) {
     ),
     h(
       "details",
-      { class: "card card-fold", open },
-      h("summary", {}, h("h3", {}, "All facts")),
+      { class: "card card-fold facts-fold", open },
+      h("summary", { data: { focus: "facts" } }, h("h3", {}, "All facts")),
       h(
         "dl",
         { class: "facts" },
         facts.flatMap(([name, words]) => [h("dt", {}, name), h("dd", {}, words)]),
       ),
     ),
-  );
-  if (refocus) restart.focus();
+  ];
+  keepFocus(content, () => fill(content, parts));
 }
 
 function drawBlocks(blocks, open) {
@@ -162,10 +166,10 @@ function drawBlocks(blocks, open) {
   return h(
     "details",
     { class: "fold blocks-fold", open },
-    h("summary", {}, "The latest blocks as a table"),
+    h("summary", { data: { focus: "blocks" } }, "The latest blocks as a table"),
     h(
       "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Latest blocks" },
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Latest blocks", data: { focus: "blocks-table" } },
       h(
         "table",
         { class: "plain" },

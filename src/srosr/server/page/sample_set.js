@@ -3,7 +3,7 @@ import { count } from "./wording.js";
 import { paint } from "./pictures.js";
 
 const LABEL_NAMES = ["label", "class", "target", "y", "species", "category"];
-const DRAWN_BYTES = 16e6; // larger tables are not kept in the page to draw their rows
+const KEPT_BYTES = 16e6; // larger tables are not kept in the page to draw their rows and to show their classes
 const PICTURES = /\.(png|jpe?g|gif|bmp|webp|tiff?|pgm|ppm)$/i;
 const TABLES = /\.(csv|tsv|txt|npy|npz|parquet|pq)$/i;
 
@@ -59,6 +59,17 @@ export class TableSet {
     this.file = file;
     this.columns = columns;
     this.reading = { label: "", ignore: [], header: true, by_name: false, drop_missing: false };
+    /** Lines that are not blank and what is between cells, where the file is small enough and has no quotes. */
+    this.lines = null;
+    this.separator = ",";
+    this.shape = null;
+  }
+
+  /** Return the table read in another way: other samples, which have explanations, groups and measures of their own. */
+  readAs(reading) {
+    if (JSON.stringify(reading) === JSON.stringify(this.reading)) return this;
+    const { lines, separator, shape } = this;
+    return Object.assign(new TableSet(this.file, this.columns), { reading, lines, separator, shape });
   }
 
   get title() {
@@ -73,14 +84,20 @@ export class TableSet {
     return `Row ${row}`;
   }
 
-  truth() {
-    return null;
+  /** Return the cells of a row, null if its line is not kept. */
+  cells(row) {
+    return this.lines?.[row + (this.reading.header ? 1 : 0)]?.split(this.separator) ?? null;
   }
 
-  /** Draw a row whose numbers are gray values; null if its line is not plain numbers. */
+  truth(row) {
+    const place = this.reading.label ? this.columns.indexOf(this.reading.label) : -1;
+    return place < 0 ? null : (this.cells(row)?.[place]?.trim() ?? null);
+  }
+
+  /** Draw a row whose numbers are gray values; null if its line is not plain numbers in the order of the model. */
   picture(row) {
-    if (!this.lines || !this.shape) return null;
-    const cells = this.lines[row + (this.reading.header ? 1 : 0)]?.split(this.separator) ?? [];
+    const cells = this.shape && !this.reading.by_name ? this.cells(row) : null;
+    if (!cells) return null;
     const left = this.reading.label ? [...this.reading.ignore, this.reading.label] : this.reading.ignore;
     const values = cells.filter((_, i) => !left.includes(this.columns[i])).map(Number);
     const fits = values.length === this.shape[0] * this.shape[1] && values.every(Number.isFinite);
@@ -177,16 +194,19 @@ function makeForm(files, fields) {
 /** Make a set of a table for a model: look at its first line, and guess which column has the classes. */
 export async function openTable(file, { features, picture_shape: shape }) {
   if (!/\.(csv|tsv|txt)$/i.test(file.name)) return new TableSet(file, []);
-  const start = await file.slice(0, 262_144).text();
-  const line = start.split(/\r?\n/, 1)[0].replace(/^\uFEFF/, "");
+  const text = await (file.size <= KEPT_BYTES ? file : file.slice(0, 262_144)).text();
+  const lines = text
+    .replace(/^\uFEFF/, "")
+    .split(/\r?\n/)
+    .filter((line) => line.trim());
+  const line = lines[0] ?? "";
   const separator = ["\t", ";", ","].find((mark) => line.includes(mark)) ?? ",";
   const cells = line.split(separator).map((cell) => cell.trim().replace(/^"(.*)"$/, "$1"));
   const numeric = cells.every((cell) => cell === "" || Number.isFinite(Number(cell)));
   const set = new TableSet(file, numeric ? [] : cells);
   set.reading.header = !numeric;
-  if (shape && file.size <= DRAWN_BYTES) {
-    Object.assign(set, { shape, separator, lines: (await file.text()).split(/\r?\n/) });
-  }
+  Object.assign(set, { shape, separator });
+  if (file.size <= KEPT_BYTES && !text.includes('"')) set.lines = lines;
   if (!numeric && cells.length > features) {
     set.reading.label = cells.find((cell) => LABEL_NAMES.includes(cell.toLowerCase())) ?? "";
   }

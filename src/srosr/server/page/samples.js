@@ -1,7 +1,7 @@
 // The card "Samples": drop, choose, paste, pick or draw.
 import { decide } from "./deciding.js";
 import { showDemoSamples } from "./demo_samples.js";
-import { fill, find, h } from "./dom.js";
+import { fill, find, h, keepFocus } from "./dom.js";
 import { showDrawing } from "./drawing.js";
 import { showError } from "./jobs.js";
 import { isPicture, isTable, openTable, PictureSet, TableSet } from "./sample_set.js";
@@ -15,6 +15,8 @@ const SOURCES = [
   ["paste", "Paste"],
 ];
 let source = null;
+let choices = 0;
+let readingOf = null;
 
 export function startSamples() {
   find("choose").addEventListener("click", () => find("file").click());
@@ -78,8 +80,10 @@ function wireDropping() {
   let depth = 0;
   const over = (on_) => drop.classList.toggle("over", on_);
   // A file dropped anywhere on the page is meant for the card; the browser would open it instead.
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files") ?? false;
+  const isAsking = () => document.querySelector("dialog[open]") !== null;
   addEventListener("dragenter", (event) => {
-    if (!event.dataTransfer?.types.includes("Files")) return;
+    if (!hasFiles(event) || isAsking()) return;
     depth += 1;
     location.hash = "#decide";
     if (state.model) show("file");
@@ -91,18 +95,25 @@ function wireDropping() {
     depth = Math.max(depth - 1, 0);
     if (!depth) over(false);
   });
-  addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", async (event) => {
+  addEventListener("dragover", (event) => {
+    if (hasFiles(event)) event.preventDefault();
+  });
+  addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return; // a text that is dragged into a field
     event.preventDefault();
     depth = 0;
     over(false);
+    if (isAsking()) return; // an open question is about the samples that are there
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    const files = entries.some((entry) => entry.isDirectory)
-      ? await readFolders(entries)
-      : [...event.dataTransfer.files];
-    takeFiles(files);
+    const files = [...event.dataTransfer.files];
+    takeFiles(entries.some((entry) => entry.isDirectory) ? openFolders(entries) : files);
   });
 }
+
+const openFolders = (entries) =>
+  readFolders(entries).catch(() => {
+    throw new Error("The folder cannot be read: drop it again.");
+  });
 
 /** Return the files of dropped folders, each with the path it was found at. */
 async function readFolders(entries) {
@@ -124,40 +135,65 @@ async function readFolders(entries) {
   return files;
 }
 
-async function takeFiles(files) {
-  const problem = find("source-problem");
-  fill(problem);
-  if (!files.length || !state.model) return;
-  const refuse = (message) => showError(problem, { message, status: 422 });
-  if (state.model.takes === "pictures") {
-    const pictures = files.filter(isPicture);
-    if (!pictures.length)
-      return refuse(`${files[0].name} is not a picture; the model ${state.model.name} takes pictures.`);
-    return decide(new PictureSet(pictures));
+const refuse = (message) => showError(find("source-problem"), { message, status: 422 });
+
+/** Decide on chosen files, or on those of dropped folders once they are found. */
+async function takeFiles(given) {
+  fill(find("source-problem"));
+  if (!state.model) return;
+  choices += 1;
+  const choice = choices;
+  const { model } = state;
+  let set;
+  try {
+    set = await makeSet(await given, model);
+  } catch (error) {
+    if (choice === choices) refuse(error.message);
+    return;
   }
-  const tables = files.filter(isTable);
-  if (!tables.length) return refuse(`${files[0].name} is not a table: CSV, TSV, NPY or Parquet.`);
-  if (tables.length > 1) return refuse("Drop one table at a time.");
-  return decide(await openTable(tables[0], state.model));
+  // Of two files the one that was chosen last counts, though the first may take longer to open.
+  if (set && choice === choices && model.name === state.model.name) decide(set);
 }
 
-async function takePasted() {
-  const problem = find("source-problem");
-  fill(problem);
+/** Return the set of samples that files hold for a model, null if there is no file. Errors say what is wrong. */
+async function makeSet(files, model) {
+  if (!files.length) return null;
+  if (model.takes === "pictures") {
+    const pictures = files.filter(isPicture);
+    if (pictures.length) return new PictureSet(pictures);
+    throw new Error(`${files[0].name} is not a picture; the model ${model.name} takes pictures.`);
+  }
+  const tables = files.filter(isTable);
+  if (!tables.length) throw new Error(`${files[0].name} is not a table: CSV, TSV, NPY or Parquet.`);
+  if (tables.length > 1) throw new Error("Drop one table at a time.");
+  try {
+    return await openTable(tables[0], model);
+  } catch {
+    throw new Error(`${tables[0].name} cannot be read: choose it again.`);
+  }
+}
+
+function takePasted() {
+  fill(find("source-problem"));
   const text = find("paste").value.trim();
-  if (!text) return showError(problem, { message: "Paste at least one row of numbers.", status: 422 });
+  if (!text) return refuse("Paste at least one row of numbers.");
   const suffix = text.split("\n", 1)[0].includes("\t") ? "tsv" : "csv";
   const file = new File([`${text}\n`], `pasted.${suffix}`, {
     type: suffix === "tsv" ? "text/tab-separated-values" : "text/csv",
   });
-  return decide(await openTable(file, state.model));
+  return takeFiles([file]);
 }
 
 function showReading() {
   const fold = find("reading");
   const set = state.samples;
   fold.hidden = !(set instanceof TableSet);
-  if (fold.hidden) return;
+  if (fold.hidden || set === readingOf) return; // what is being typed into the form stays
+  readingOf = set;
+  keepFocus(fold, () => drawReading(set));
+}
+
+function drawReading(set) {
   const { reading, columns, file } = set;
   const names = columns.length
     ? h(
@@ -185,16 +221,20 @@ function showReading() {
       box("by_name", "Find columns by name, in any order", reading.by_name),
       box("drop_missing", "Leave out rows with missing values", reading.drop_missing),
     ),
-    h("div", { class: "wide actions" }, h("button", { type: "submit", class: "button" }, "Decide again")),
+    h(
+      "div",
+      { class: "wide actions" },
+      h("button", { type: "submit", class: "button", data: { focus: "reading" } }, "Decide again"),
+    ),
   );
   form.onsubmit = (event) => {
     event.preventDefault();
-    reading.label = form.querySelector("#reading-label").value.trim();
-    reading.ignore = ignore.value
+    const label = form.querySelector("#reading-label").value.trim();
+    const left = ignore.value
       .split(",")
       .map((name) => name.trim())
       .filter(Boolean);
-    for (const input of form.querySelectorAll("input[type=checkbox]")) reading[input.name] = input.checked;
-    decide(set);
+    const boxes = [...form.querySelectorAll("input[type=checkbox]")].map((input) => [input.name, input.checked]);
+    decide(set.readAs({ ...reading, label, ignore: left, ...Object.fromEntries(boxes) }));
   };
 }

@@ -13,8 +13,14 @@ export function scoreBar(decision, size = "") {
   filled.style.width = `${100 * scale.place(decision.unknown_score)}%`;
   const bar = h("span", { class: `bar ${size}`, "aria-hidden": "true" }, filled);
   if (threshold !== null) bar.append(mark("bar-mark", scale.place(threshold)));
-  if (state.trial) bar.append(mark("bar-mark trial", scale.place(state.trial.threshold)));
+  markTrial(bar);
   return h("span", { class: "score" }, bar, h("span", { class: "score-number" }, inWords(decision.unknown_score)));
+}
+
+/** Set the mark of the threshold being tried on a bar, or take it away. */
+export function markTrial(bar) {
+  bar.querySelector(".trial")?.remove();
+  if (state.trial) bar.append(mark("bar-mark trial", scoreScale().place(state.trial.threshold)));
 }
 
 function mark(name, place) {

@@ -1,5 +1,5 @@
 // The scores of held-out known samples and of simulated unknowns, with the threshold between them.
-import { s } from "./dom.js";
+import { h, s } from "./dom.js";
 import { countAbove, scoreScale } from "./score_scale.js";
 import { state } from "./state.js";
 import { percent, score } from "./wording.js";
@@ -46,20 +46,13 @@ export function drawScores(threshold, trial) {
 }
 
 function makeLegend(withSimulated) {
-  const legend = document.createElement("p");
-  legend.className = "chart-legend";
-  const names = withSimulated
-    ? [
-        ["known", "known samples"],
-        ["simulated", "simulated unknowns"],
-      ]
-    : [["known", "known samples"]];
-  for (const [name, text] of names) {
-    const swatch = document.createElement("span");
-    swatch.className = `swatch ${name}`;
-    legend.append(swatch, text);
-  }
-  return legend;
+  const entry = (name, text) => [h("span", { class: `swatch ${name}` }), text];
+  return h(
+    "p",
+    { class: "chart-legend" },
+    entry("known", "known samples"),
+    withSimulated ? entry("simulated", "simulated unknowns") : null,
+  );
 }
 
 function countBins(scores, scale) {

@@ -11,13 +11,15 @@ export function isLogarithmic() {
 
 const decades = (score) => -Math.log10(Math.max(1 - score, FINEST));
 
-let cachedFor = null;
+let cachedFor = [];
 let cached = null;
 
 /** Return {place, ticks, name}: place(score) is between 0 and 1, name(tick) its text. */
 export function scoreScale() {
-  if (cached && cachedFor === state.scores) return cached;
-  cachedFor = state.scores;
+  // Without held-out scores the scale is that of the decisions, which may still be coming.
+  const key = state.scores ? [state.scores, 0] : [state.decisions, state.decisions.length];
+  if (cached && key.every((part, i) => part === cachedFor[i])) return cached;
+  cachedFor = key;
   cached = isLogarithmic() ? makeLogarithmic() : makeLinear();
   return cached;
 }
@@ -45,9 +47,9 @@ function nameNearOne(tick) {
 
 function makeLinear() {
   const all = [...(state.scores?.known ?? []), ...(state.scores?.simulated ?? [])].sort((a, b) => a - b);
-  const seen = state.decisions.map((d) => d.unknown_score).filter(Number.isFinite);
-  const low = all.length ? at(all, 0.002) : Math.min(...seen, 0);
-  const high = all.length ? at(all, 0.998) : Math.max(...seen, 1);
+  const seen = all.length ? all : state.decisions.map((d) => d.unknown_score).filter(Number.isFinite);
+  const low = all.length ? at(all, 0.002) : seen.reduce((a, b) => Math.min(a, b), 0);
+  const high = all.length ? at(all, 0.998) : seen.reduce((a, b) => Math.max(a, b), 1);
   const span = high - low || 1;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((place) => Number((low + place * span).toPrecision(3)));
   return {
@@ -100,19 +102,29 @@ export function effectOf(threshold) {
   };
 }
 
-/** Return the threshold of the class that a sample comes closest to. */
+/** Return the shares of the model as it is: those of its own summary where classes have thresholds of their own. */
+export function currentEffect() {
+  const { threshold, held_out: held } = state.info;
+  if (threshold !== null) return effectOf(threshold);
+  return { rejected: held.rejected, right: held.recognized, simulated: held.simulated_unknowns_rejected };
+}
+
+/** Return the threshold of the class that a sample comes closest to, of the version that has decided. */
 export function thresholdOf(decision) {
-  const place = state.model.classes.indexOf(decision.candidate);
-  return state.info.thresholds[place] ?? state.run?.threshold ?? null;
+  const { classes, thresholds } = state.versions.get(state.run?.version) ?? { classes: [], thresholds: [] };
+  return thresholds[classes.indexOf(decision.candidate)] ?? state.run?.threshold ?? null;
 }
 
 const bands = new WeakMap();
 
-/** Whether a threshold for twice as many known samples, or for half as many, would decide otherwise. */
+/**
+ * Whether a score is close to its threshold. Where scores run to 1: what is missing to 1 is between half and twice what
+ * the threshold misses. Elsewhere: a threshold that rejects half or twice as many known samples would decide otherwise.
+ */
 export function isNear(decision) {
   const threshold = thresholdOf(decision);
   const known = state.scores?.known;
-  if (threshold === null || !known?.length) return false;
+  if (threshold === null || !Number.isFinite(decision.unknown_score) || !known?.length) return false;
   if (!bands.has(known)) bands.set(known, new Map());
   const found = bands.get(known);
   if (!found.has(threshold)) found.set(threshold, findBand(known, threshold));

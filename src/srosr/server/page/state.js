@@ -16,6 +16,10 @@ export const state = {
   selected: new Set(),
   /** The threshold being tried: {share, threshold}, or null. */
   trial: null,
+  /** Classes and thresholds of the versions that the page has met: decisions are drawn by those they were made with. */
+  versions: new Map(),
+  /** How many changes of models are under way. */
+  changing: 0,
 };
 
 const listeners = new Map();
@@ -34,11 +38,11 @@ export function changed(names) {
   for (const listener of called) listener();
 }
 
-/** Return why a change of the model is not possible, in a sentence, or null if it is. */
+/** Return why a change of the model is not possible, in the words of the server, or null if it is. */
 export function whyNot(change) {
-  if (state.readOnly) return "This server is read-only: models cannot be changed.";
+  if (state.readOnly) return "The server is read-only: nothing can be changed.";
   if (!state.model || state.model.changes.includes(change)) return null;
-  return `The model ${state.model.name} cannot learn: its method (${state.model.method}) has to be fitted anew.`;
+  return `${state.model.name} holds ${state.model.method}, which cannot do ${change}.`;
 }
 
 /** Whether decisions are of another version than the model that serves now. */

@@ -1,9 +1,9 @@
 // The table of decisions: filters, order, pages, selection.
 import { choosePlaces, countKinds, filter, order } from "./decision_filter.js";
 import { saveDecisions } from "./decision_files.js";
-import { drawRow } from "./decision_row.js";
+import { drawRow, refreshTrial } from "./decision_row.js";
 import { decide } from "./deciding.js";
-import { announce, fill, find, h, oncePerFrame } from "./dom.js";
+import { announce, fill, find, focusHeading, h, keepFocus, oncePerFrame } from "./dom.js";
 import { openWhy } from "./explanation.js";
 import { isLogarithmic } from "./score_scale.js";
 import { changed, isStale, on, state } from "./state.js";
@@ -30,19 +30,43 @@ let page = 0;
 let pageSize = PAGE_SIZES[0];
 let places = [];
 let parts = null;
+let drawnSet = null;
 
 export function startTable() {
   const redraw = oncePerFrame(draw);
   on("samples", () => {
+    redraw();
+    if (state.samples === drawnSet) return; // decided again: what is looked at stays
+    drawnSet = state.samples;
     page = 0;
     Object.assign(filter, { kind: "all", label: "", text: "" });
     Object.assign(order, { by: "row", down: false });
     parts = null;
-    redraw();
   });
-  on("decisions trial model", redraw);
-  on("selection", () => parts && showTeaching(parts.teaching));
+  on("decisions model", redraw);
+  on("trial", () => (parts?.root.isConnected && filter.kind !== "changes" ? refreshTrials() : redraw()));
+  on("selection", () => {
+    if (!parts || !state.decisions.length) return;
+    refreshTicks();
+    showTeaching(parts.teaching);
+  });
   redraw();
+}
+
+/** Show what the threshold being tried changes, in the rows that are there: a slider has many steps. */
+function refreshTrials() {
+  showCounts();
+  for (const row of parts.body.querySelectorAll("tr[data-place]")) refreshTrial(row);
+}
+
+function showCounts() {
+  const counts = countKinds();
+  for (const [kind, { label, input, total }] of Object.entries(parts.kinds)) {
+    label.hidden = kind === "changes" && !state.trial;
+    input.checked = kind === filter.kind;
+    total.textContent = number(counts[kind]);
+  }
+  for (const element of parts.legend.querySelectorAll(".of-trial")) element.hidden = !state.trial;
 }
 
 function draw() {
@@ -54,13 +78,9 @@ function draw() {
     return;
   }
   if (!parts || !parts.root.isConnected) parts = build();
-  const counts = countKinds();
   if (filter.kind === "changes" && !state.trial) filter.kind = "all";
-  for (const [kind, { label, input, total }] of Object.entries(parts.kinds)) {
-    label.hidden = kind === "changes" && !state.trial;
-    input.checked = kind === filter.kind;
-    total.textContent = number(counts[kind]);
-  }
+  drawLegend();
+  showCounts();
   drawClasses();
   places = choosePlaces();
   page = Math.min(page, Math.max(Math.ceil(places.length / pageSize) - 1, 0));
@@ -96,16 +116,24 @@ function drawStale() {
   const notes = (state.run?.notes ?? []).map((note) => h("p", { class: "note" }, note));
   if (state.run?.dropped)
     notes.push(h("p", { class: "note" }, `${count(state.run.dropped, "row")} with missing values left out.`));
+  const again = () => {
+    decide();
+    focusHeading(place);
+  };
   const stale =
     isStale() && state.decisions.length
       ? h(
           "div",
           { class: "note row", role: "status" },
           h("p", {}, "The model has changed since. These decisions are of the version before."),
-          h("button", { type: "button", class: "button small", on: { click: () => decide() } }, "Decide again"),
+          h(
+            "button",
+            { type: "button", class: "button small", data: { focus: "again" }, on: { click: again } },
+            "Decide again",
+          ),
         )
       : null;
-  fill(place, stale, notes);
+  keepFocus(place, () => fill(place, stale, notes));
 }
 
 function build() {
@@ -133,7 +161,7 @@ function build() {
   const head = h("tr", { role: "row" });
   const tick = h("input", {
     type: "checkbox",
-    "aria-label": "Select all that are shown",
+    data: { focus: "tick-all" },
     on: { change: () => selectAll(tick.checked) },
   });
   const table = h(
@@ -173,15 +201,7 @@ function build() {
     h("div", { id: "teaching" }),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of decisions" }, table),
     h("div", { class: "pages" }),
-    h(
-      "p",
-      { class: "quiet legend" },
-      h("span", { class: "legend-mark" }),
-      "threshold",
-      h("span", { class: "legend-mark trial" }),
-      "threshold being tried.",
-      isLogarithmic() ? " Scores crowd near 1, so bars are drawn by −log₁₀(1 − score)." : "",
-    ),
+    h("div", { class: "quiet legend" }),
   );
   body.addEventListener("click", openByClick);
   body.addEventListener("keydown", moveByKey);
@@ -196,7 +216,28 @@ function build() {
     tick,
     teaching: root.querySelector("#teaching"),
     pages: root.querySelector(".pages"),
+    legend: root.querySelector(".legend"),
   };
+}
+
+/** Say what the marks of the bars are, and what the sets of possible classes promise. */
+function drawLegend() {
+  const { coverage, guarantee } = state.run;
+  const promise = `the true class is among these for at least ${percent(coverage)} of known samples`;
+  fill(
+    parts.legend,
+    h(
+      "p",
+      {},
+      h("span", { class: "legend-mark" }),
+      "threshold",
+      h("span", { class: "of-trial" }, h("span", { class: "legend-mark trial" }), "threshold being tried"),
+      isLogarithmic() ? ". Scores crowd near 1, so bars are drawn by −log₁₀(1 − score)." : "",
+    ),
+    coverage && guarantee
+      ? h("p", {}, `Possible: ${promise}, ${guarantee}.`)
+      : null,
+  );
 }
 
 function refilter(change) {
@@ -223,7 +264,11 @@ function drawRows() {
   const withSets = state.decisions.some((d) => d.prediction_set);
   const withTruth = state.samples.truth(state.decisions[0].row) !== null;
   const columns = COLUMNS.filter(([key]) => (key !== "set" || withSets) && (key !== "truth" || withTruth));
-  const focused = parts.root.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+  keepFocus(parts.root, () => fillTable(columns, withSets, withTruth));
+  refreshTicks();
+}
+
+function fillTable(columns, withSets, withTruth) {
   fill(
     parts.head,
     h("th", { role: "columnheader", class: "tick" }, parts.tick),
@@ -253,7 +298,6 @@ function drawRows() {
     parts.body,
     shown.map((place) => drawRow(place, withSets, withTruth)),
   );
-  parts.tick.checked = places.length > 0 && places.every((place) => state.selected.has(place));
   if (!shown.length) {
     fill(
       parts.body,
@@ -264,7 +308,19 @@ function drawRows() {
       ),
     );
   }
-  if (focused) parts.root.querySelector(`[data-focus="${focused}"]`)?.focus();
+}
+
+/** Show which samples are selected; the box in the head is for all that fit the filters, on all pages. */
+function refreshTicks() {
+  for (const row of parts.body.querySelectorAll("tr[data-place]")) {
+    row.querySelector(".tick input").checked = state.selected.has(Number(row.dataset.place));
+  }
+  const n = places.reduce((total, place) => total + (state.selected.has(place) ? 1 : 0), 0);
+  const name = `Select all ${count(places.length, "sample")}${places.length > pageSize ? ", on all pages" : ""}`;
+  parts.tick.checked = n > 0 && n === places.length;
+  parts.tick.indeterminate = n > 0 && n < places.length;
+  parts.tick.setAttribute("aria-label", name);
+  parts.tick.title = name;
 }
 
 function sortBy(key) {
@@ -280,19 +336,22 @@ function drawPages() {
     fill(parts.pages);
     return;
   }
-  const turn = (to, text, name) =>
-    h(
+  // A button that leads nowhere keeps the focus: it is said to be off, but stays in its place.
+  const turn = (to, text, name) => {
+    const off = to < 0 || to >= pages || to === page;
+    return h(
       "button",
       {
         type: "button",
         class: "button small",
-        disabled: to < 0 || to >= pages,
+        "aria-disabled": String(off),
         "aria-label": name,
         data: { focus: name },
-        on: { click: () => turnTo(to) },
+        on: { click: () => off || turnTo(to) },
       },
       text,
     );
+  };
   const sizes = h(
     "select",
     {
@@ -308,25 +367,25 @@ function drawPages() {
     PAGE_SIZES.map((size) => h("option", { value: size, selected: size === pageSize }, `${size}`)),
   );
   const from = page * pageSize;
-  const focused = parts.pages.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
-  fill(
-    parts.pages,
-    h(
-      "span",
-      { class: "quiet" },
-      `${number(from + 1)}–${number(Math.min(from + pageSize, places.length))} of ${number(places.length)}`,
+  keepFocus(parts.pages, () =>
+    fill(
+      parts.pages,
+      h(
+        "span",
+        { class: "quiet" },
+        `${number(from + 1)}–${number(Math.min(from + pageSize, places.length))} of ${number(places.length)}`,
+      ),
+      h(
+        "span",
+        { class: "actions" },
+        turn(0, "«", "First page"),
+        turn(page - 1, "‹", "Previous page"),
+        turn(page + 1, "›", "Next page"),
+        turn(pages - 1, "»", "Last page"),
+      ),
+      h("span", { class: "field inline" }, h("label", { for: "page-size" }, "Rows"), sizes),
     ),
-    h(
-      "span",
-      { class: "actions" },
-      turn(0, "«", "First page"),
-      turn(page - 1, "‹", "Previous page"),
-      turn(page + 1, "›", "Next page"),
-      turn(pages - 1, "»", "Last page"),
-    ),
-    h("span", { class: "field inline" }, h("label", { for: "page-size" }, "Rows"), sizes),
   );
-  if (focused) parts.pages.querySelector(`[data-focus="${focused}"]`)?.focus();
 }
 
 function turnTo(to) {
@@ -341,7 +400,6 @@ function selectAll(ticked) {
     if (ticked) state.selected.add(place);
     else state.selected.delete(place);
   }
-  drawRows();
   changed("selection");
 }
 

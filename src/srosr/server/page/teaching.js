@@ -1,5 +1,5 @@
 // Selected samples teach the model: more of a class that it knows, or a new class.
-import { fill, h } from "./dom.js";
+import { fill, find, focusHeading, h } from "./dom.js";
 import { ask } from "./dialogs.js";
 import { changeModel } from "./model_changes.js";
 import { changed, isStale, state, whyNot } from "./state.js";
@@ -15,15 +15,17 @@ export function showTeaching(place) {
     fill(place, slot);
     return;
   }
-  if (place.querySelector(".teaching")) {
+  const drawn = place.querySelector(".teaching");
+  if (drawn?.dataset.version === state.model.version) {
     place.querySelector(".teaching-count").textContent = `${count(n, "sample")} selected`;
     return;
   }
   const why = whyNot("update");
-  const none = h("button", { type: "button", class: "button small ghost", on: { click: clear } }, "Deselect");
+  const none = h("button", { type: "button", class: "button small ghost", on: { click: deselect } }, "Deselect");
   const head = h("strong", { class: "teaching-count" }, `${count(n, "sample")} selected`);
   if (why) {
-    fill(place, h("div", { class: "teaching" }, head, h("span", { class: "quiet" }, why), none), slot);
+    const data = { version: state.model.version };
+    fill(place, h("div", { class: "teaching", data }, head, h("span", { class: "quiet" }, why), none), slot);
     return;
   }
   const NEW = "\u0000new";
@@ -40,6 +42,13 @@ export function showTeaching(place) {
     hidden: true,
     autocomplete: "off",
   });
+  if (drawn?.querySelector("select")) {
+    // The model has changed; what was chosen before stays.
+    const chosen = drawn.querySelector("select").value;
+    if ([...select.options].some((option) => option.value === chosen)) select.value = chosen;
+    name.value = drawn.querySelector("input").value;
+    name.hidden = select.value !== NEW;
+  }
   select.addEventListener("change", () => {
     name.hidden = select.value !== NEW;
     if (!name.hidden) name.focus();
@@ -47,7 +56,7 @@ export function showTeaching(place) {
   const teach = h("button", { type: "submit", class: "button primary small" }, "Teach");
   const form = h(
     "form",
-    { class: "teaching" },
+    { class: "teaching", data: { version: state.model.version } },
     head,
     h("label", { for: "teach-class" }, "These are"),
     select,
@@ -64,41 +73,61 @@ export function showTeaching(place) {
   fill(place, form, slot);
 }
 
-function clear() {
+function deselect() {
   state.selected.clear();
-  changed("decisions selection");
+  changed("selection");
+  document.querySelector('[data-focus="tick-all"]')?.focus();
 }
 
-const selectedRows = () => [...state.selected].sort((a, b) => a - b).map((place) => state.decisions[place].row);
+/** After a change the selection has done its work. */
+function clear(samples) {
+  if (samples !== state.samples) return;
+  const held = find("teaching")?.contains(document.activeElement) || document.activeElement === document.body;
+  state.selected.clear();
+  changed("selection");
+  if (held) focusHeading(find("title-decisions"));
+}
+
+/** Places without a decision are left out: deciding again may have been cancelled. */
+const selectedRows = () =>
+  [...state.selected]
+    .sort((a, b) => a - b)
+    .filter((place) => state.decisions[place])
+    .map((place) => state.decisions[place].row);
+
+// What is changed, and by which samples, is taken before the question: both may be others when it is answered.
 
 async function teachClass(label) {
   const rows = selectedRows();
+  const { samples, run, model } = state;
   const yes = await ask({
     title: `Teach ${count(rows.length, "sample")} of class ${label}?`,
     text: ["They join the training samples of the class, and the threshold is chosen anew.", fileNote()],
     action: "Teach",
   });
   if (!yes) return;
-  await changeModel(slot, "update", state.samples.requestLabeled(rows, label, state.run), {
+  const done = await changeModel(slot, model, "update", samples.requestLabeled(rows, label, run), {
     title: "Teaching",
     describe: () => `The model has learned ${count(rows.length, "more sample")} of class ${label}.`,
   });
+  if (done) clear(samples);
 }
 
 async function addClass(name) {
-  const rows = selectedRows();
-  if (await addClassOf(slot, name, rows)) clear();
+  const { samples } = state;
+  if (await addClassOf(slot, name, selectedRows())) clear(samples);
 }
 
 /** Ask, and make a new class of these rows of the present samples. */
 export async function addClassOf(place, name, rows) {
+  const { samples, model } = state;
   const yes = await ask({
     title: `Make a class “${name}” of ${count(rows.length, "sample")}?`,
     text: ["From now on the model answers with it, too. The samples are then decided again.", fileNote()],
     action: "Add the class",
   });
   if (!yes) return null;
-  return changeModel(place, "add-class", state.samples.request({ name, rows }), {
+  return changeModel(place, model, "add-class", samples.request({ name, rows }), {
     title: "Adding the class",
     describe: () => `The model now knows the class ${name}, from ${count(rows.length, "sample")}.`,
   });

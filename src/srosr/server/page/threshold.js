@@ -1,13 +1,13 @@
 // The threshold: try another one, see at once what it does, apply it.
 import { ask } from "./dialogs.js";
 import { wouldChange } from "./decision_filter.js";
-import { fill, find, h } from "./dom.js";
+import { fill, find, h, keepFocus } from "./dom.js";
 import { changeModel } from "./model_changes.js";
-import { effectOf, shareRejected, thresholdFor } from "./score_scale.js";
+import { currentEffect, effectOf, shareRejected, thresholdFor } from "./score_scale.js";
 import { drawScores } from "./score_chart.js";
 import { changed, on, state, whyNot } from "./state.js";
 import { fileNote } from "./teaching.js";
-import { count, number, percent, score } from "./wording.js";
+import { count, nameThreshold, number, percent, score } from "./wording.js";
 
 const STEPS = 200;
 const MOST = 0.5;
@@ -20,13 +20,12 @@ const stepAt = (share) => Math.round((STEPS * Math.log1p((Math.min(share, MOST) 
 export function startThreshold() {
   // On a telephone the table should be near: the card starts folded there.
   if (matchMedia("(max-width: 899px)").matches) find("threshold-fold").open = false;
-  on("model", build);
+  on("model", () => keepFocus(find("threshold"), build));
   on("trial decisions", refresh);
 }
 
 function build() {
-  const brief = state.info.threshold === null ? "one for each class" : score(state.info.threshold);
-  find("threshold-brief").textContent = brief;
+  find("threshold-brief").textContent = nameThreshold(state.info.threshold);
   if (!state.scores?.known.length) {
     parts = null;
     fill(find("threshold"), h("p", { class: "quiet" }, "The model has no held-out scores to choose a threshold by."));
@@ -63,7 +62,7 @@ function build() {
     h(
       "div",
       { class: "field inline" },
-      h("label", { for: "threshold-share" }, "Reject about"),
+      h("label", { for: "threshold-share" }, "Reject at most"),
       share,
       h("span", {}, "% of known"),
     ),
@@ -161,30 +160,24 @@ function refresh() {
     `${percent(then.rejected)} of known samples and ${percent(then.simulated)} of simulated unknowns rejected, ` +
       `threshold ${name(threshold)}. ${words}`,
   );
-  const brief = threshold === null ? "one for each class" : score(threshold);
+  const brief = nameThreshold(threshold);
   find("threshold-brief").textContent = trial ? `trying ${brief}` : brief;
-}
-
-/** The shares of the model as it is: those of its own summary where classes have thresholds of their own. */
-function currentEffect() {
-  const threshold = currentThreshold();
-  if (threshold !== null) return effectOf(threshold);
-  const held = state.info.held_out;
-  return { rejected: held.rejected, right: held.recognized, simulated: held.simulated_unknowns_rejected };
 }
 
 async function applyTrial() {
   const { share, threshold } = state.trial;
+  const { model } = state;
   const yes = await ask({
-    title: `Set the threshold to reject about ${percent(share)} of known samples?`,
+    title: `Set the threshold to reject at most ${percent(share)} of known samples?`,
     text: [`The threshold becomes about ${score(threshold)}.`, fileNote()],
     action: "Apply",
   });
   if (!yes) return;
   // A target keeps its guarantee; "reject nothing" is not a target, so there the value itself is set.
   const json = share > 0 ? { target_rejection: Number(share.toPrecision(3)) } : { threshold };
-  await changeModel(
+  const done = await changeModel(
     parts.slot,
+    model,
     "set-threshold",
     { json },
     {
@@ -193,5 +186,5 @@ async function applyTrial() {
         `The threshold is now ${info.threshold === null ? "set" : score(info.threshold)}: ${info.threshold_detail}.`,
     },
   );
-  parts?.slider.focus();
+  if (done && model.name === state.model.name) parts?.slider.focus();
 }

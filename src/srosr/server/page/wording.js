@@ -20,15 +20,31 @@ export function percent(share) {
   return `${Number(value.toFixed(digits))}${SIGN}`;
 }
 
-/** An unknown score with enough digits: 0.42, 0.958, 0.99998. */
-export function score(value) {
+const MOST_DIGITS = 9;
+
+/**
+ * An unknown score with enough digits: 0.42, 0.958, 0.99998. `round` says where the last digit goes: Math.round to the
+ * nearest, Math.ceil up, Math.floor down.
+ */
+export function score(value, round = Math.round) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (value > 0.99 && value < 1) {
-    const digits = Math.min(9, Math.ceil(-Math.log10(1 - value)) + 1);
-    return value.toFixed(digits).replace(/(9\d?)0+$/, "$1");
+    const digits = Math.min(MOST_DIGITS, Math.ceil(-Math.log10(1 - value)) + 1);
+    const rounded = round(exactly(value * 10 ** digits)) / 10 ** digits;
+    if (rounded >= 1) return round === Math.ceil ? "1" : `> ${(1 - 10 ** -MOST_DIGITS).toFixed(MOST_DIGITS)}`;
+    return rounded.toFixed(digits).replace(/(9\d?)0+$/, "$1");
   }
-  return Number(value.toPrecision(3)).toString();
+  const digits = value === 0 ? 0 : 2 - Math.floor(Math.log10(Math.abs(value)));
+  const step = 10 ** Math.abs(digits);
+  const rounded = digits < 0 ? round(exactly(value / step)) * step : round(exactly(value * step)) / step;
+  return Number(rounded.toPrecision(4)).toString();
 }
+
+/** Take away what a product of floating point numbers has too much in its last digits. */
+const exactly = (value) => Number(value.toPrecision(15));
+
+/** The threshold of a model, or that each class has its own. */
+export const nameThreshold = (threshold) => (threshold === null ? "one for each class" : score(threshold));
 
 /** Names as a list: "3", "3 or 8", "1, 3 or 8". */
 export function listOr(names, word = "or") {
