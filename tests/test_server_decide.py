@@ -222,8 +222,8 @@ def test_options_of_a_csv_are_parameters_of_the_query(server, samples):
     ({"samples": ["x"]}, 422, "The request must have a list of numbers for each sample, but row 0 is not a list."),
     ({"samples": [[1, 2, 3, 4, 5, 10**400]]}, 422, "The request has an infinite value in row 0, feature 5"),
     ({"samples": [[1, 2, 3, 4, 5, 6], [1]]}, 422, "The request has 1 features in row 1, but the model was"),
-    ({"samples": []}, 422, "samples must be a list of samples"),
-    ({"samples": "1,2"}, 422, "samples must be a list of samples"),
+    ({"samples": []}, 422, "samples must be a list of at least one sample"),
+    ({"samples": "1,2"}, 422, "samples must be a list of at least one sample"),
     ({"samples": [{"f0": 1}]}, 422, "The request has named columns, and the model was fitted to features"),
     ({}, 422, "The body has no samples"),
     ([1], 422, "The body must be a JSON object"),
@@ -358,7 +358,7 @@ def test_large_json_is_read_like_small_json(server, plain, samples):
     ({"last": [1, 2, 3, 4, 5, {}]}, 422, "The request has an object in row 3000, feature 5"),
     ({"last": [1, 2, 3, 4, 5, None]}, 422, "The request has no value in row 3000, feature 5"),
     ({"ignore": "x" * 2_000_000}, 413, "The parameters have more than 1,048,576 bytes."),
-    ({"samples": None}, 422, "samples must be a list of samples"),
+    ({"samples": None}, 422, "samples must be a list of at least one sample"),
 ])  # fmt: skip
 def test_large_json_that_is_wrong_gets_the_same_sentences(server, change, status, sentence):
     value = {"samples": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3000, "record": False, **change}
@@ -466,6 +466,15 @@ def test_pictures_are_decided_explained_and_named(tmp_path):
         )
         assert status == 200 and answer["sample_picture"].startswith("data:image/png;base64,")
         assert answer["training_samples"][0]["name"].startswith("bar/")
+        broken = part % (b"no.png", content[:40]) + form
+        status, answer = server.post(
+            "/v1/models/shapes/decide", body=broken, media_type="multipart/form-data; boundary=x"
+        )
+        assert status == 422 and answer["error"].startswith("no.png")
+        status, answer = server.post(
+            "/v1/models/shapes/decide?skip_broken=true", body=broken, media_type="multipart/form-data; boundary=x"
+        )
+        assert status == 200 and answer["dropped"] == 1 and [row["row"] for row in answer["decisions"]] == [1, 2]
         status, answer = server.post("/v1/models/shapes/decide?header=false", body=content, media_type="image/png")
         assert (
             status == 422 and answer["error"] == "header is for tables, and the request holds pictures: leave it out."

@@ -154,7 +154,8 @@ def _serve(
     address = _format_address(settings.host, bound)
 
     def announce() -> None:
-        click.echo(f"Serving {', '.join(sources)} at {address} (Ctrl-C ends it)")
+        others = " and all addresses of this machine" if settings.host in ("0.0.0.0", "::") else ""
+        click.echo(f"Serving {', '.join(sources)} at {address}{others} (Ctrl-C ends it)")
         if open_page:
             import webbrowser
 

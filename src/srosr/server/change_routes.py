@@ -56,7 +56,7 @@ change_router = APIRouter()
 #: Why a change that was made may not be served.
 _REPLACED = "its file was replaced again."
 #: Parameters that say how samples are read, and nothing about the change.
-_OF_READING = frozenset({"label", "ignore", "header", "array", "by_name", "drop_missing", "rows"})
+_OF_READING = frozenset({"label", "ignore", "header", "array", "by_name", "drop_missing", "skip_broken", "rows"})
 
 
 def _describe(kind: type[Parameters], example: dict[str, Any] | None = None) -> dict[str, Any]:

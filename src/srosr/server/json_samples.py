@@ -123,7 +123,7 @@ def convert_samples(parts: JsonParts, form: SampleForm) -> JsonRows:
     """Return the rows of a request; raise ReadError, or Refusal, for what is wrong with them."""
     samples = parts.samples
     if not isinstance(samples, list) or not samples:
-        raise Refusal('samples must be a list of samples, as in {"samples": [[1, 2], [3, 4]]}.')
+        raise Refusal('samples must be a list of at least one sample, as in {"samples": [[1, 2], [3, 4]]}.')
     if type(samples[0]) in _NUMBERS:  # one sample
         samples = [samples]
     if len(samples) > form.most_rows:

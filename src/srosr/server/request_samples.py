@@ -164,9 +164,12 @@ async def _read_files(
     assert parsed.format is not None
     pictures = parsed.format == PICTURES
     given = parameters.model_dump(include={"label", "ignore", "header", "array", "by_name", "drop_missing", "group"})
-    options = {} if pictures else {name: value for name, value in given.items() if value not in (None, [])}
+    options = {name: value for name, value in given.items() if value not in (None, [])}
     if pictures:
         _check_picture_options(parameters)
+        options = {"skip_broken": parameters.skip_broken}
+    elif parameters.skip_broken:
+        raise InputError("skip_broken is for pictures, and the request holds a table; drop_missing is for tables.")
     labels = "no" if pictures else "optional" if parsed.labels is not None else parameters.labels
     if getattr(parameters, "shift", False):
         labels = "no"

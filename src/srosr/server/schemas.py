@@ -133,6 +133,7 @@ class SampleParameters(Parameters):
     array: str | None = Field(None, description="The array with the samples in an NPZ file.")
     by_name: bool = Field(False, description="Find the features of the model by name; ignore other columns.")
     drop_missing: bool = Field(False, description="Leave out rows with missing values.")
+    skip_broken: bool = Field(False, description="Leave out pictures that cannot be read.")
     rows: RowNumbers | None = Field(None, description="Use only these rows, counted from 0.")
 
 
