@@ -5,11 +5,11 @@ import importlib
 import io
 import json
 import os
-import shutil
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from browser_runs import open_browser
 from click.testing import CliRunner
 from scale import slow_except
 from scipy.stats import binomtest
@@ -446,15 +446,6 @@ def test_names_are_shown_and_never_run():
 
 @pytest.mark.slow
 def test_the_page_fits_a_telephone_and_a_laptop(tmp_path):
-    from test_report_browser import BROWSERS, missing
-
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright is not installed: pip install srosr[browser]")
-    if path is None:
-        missing(f"there is no browser: none of {', '.join(BROWSERS)} is on the path")
     long = "a-class-with-a-name-that-is-much-longer-than-any-other-name-here"
     truth, candidate, score = random_case(0)
     classes = np.array(["a", "b", "c", long])
@@ -462,8 +453,7 @@ def test_the_page_fits_a_telephone_and_a_laptop(tmp_path):
     found = evaluate(decided(classes[candidate], score), truth, classes, thresholds=np.array([0.4, 0.5, 0.5, 0.5]))
     page = tmp_path / "report.html"
     page.write_bytes(render_evaluation(found, title=long * 3, facts=[("data", long * 5)], notes=[long * 4]))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with open_browser() as browser:
         for width in (360, 1280):
             tab = browser.new_page(viewport={"width": width, "height": 900})
             asked = []
@@ -471,7 +461,6 @@ def test_the_page_fits_a_telephone_and_a_laptop(tmp_path):
             tab.goto(page.as_uri())
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
             assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-        browser.close()
 
 
 # --- the command ---

@@ -5,41 +5,24 @@ them these tests are skipped with the reason; with ``SROSR_REQUIRE_BROWSER=1`` t
 """
 
 import io
-import os
 import re
-import shutil
 
 import numpy as np
 import pytest
+from browser_runs import open_browser
 from experiment_tables import METHODS, failing, made_up, portrait, without
 
 from srosr.reports.experiment_page import write_report
 
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LONG = "a-method-with-a-name-that-is-much-longer-than-any-other-name-here"
-
-
-def missing(reason):
-    if os.environ.get("SROSR_REQUIRE_BROWSER") == "1":
-        pytest.fail(f"SROSR_REQUIRE_BROWSER=1, but {reason}")
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")
 def browser():
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright is not installed: pip install srosr[browser]")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        missing(f"there is no browser: none of {', '.join(BROWSERS)} is on the path")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with open_browser() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

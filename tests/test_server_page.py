@@ -10,13 +10,13 @@ import contextlib
 import csv
 import io
 import json
-import os
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser_runs import missing, open_browser
 from command_runs import run
 from server_runs import make_samples, save_model, serve, server_required, wait_until
 from sklearn.datasets import load_digits
@@ -26,7 +26,6 @@ from srosr import open_set_methods
 server_required()
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS = {1280: 900, 360: 740}
 PAGE = Path(__file__).parents[1] / "src" / "srosr" / "server" / "page"
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -34,25 +33,10 @@ TOKEN = "a-token-for-the-tests-of-the-page"
 both_widths = pytest.mark.parametrize("width", WIDTHS)
 
 
-def missing(reason):
-    if os.environ.get("SROSR_REQUIRE_BROWSER") == "1":
-        pytest.fail(f"SROSR_REQUIRE_BROWSER=1, but {reason}")
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
 def browser():
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright is not installed: pip install srosr[browser]")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        missing(f"there is no browser: none of {', '.join(BROWSERS)} is on the path")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with open_browser() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
