@@ -185,11 +185,11 @@ def test_a_fault_in_the_file_is_reported_alike_with_several_threads_and_leaves_n
 def test_a_classifier_that_fails_midway_leaves_no_file_and_no_thread(folder, monkeypatch):
     decide, calls = SROSRClassifier.decide, []
 
-    def fail_later(self, X):
+    def fail_later(self, X, **options):
         calls.append(len(X))
         if len(calls) == 3:
             raise MemoryError
-        return decide(self, X)
+        return decide(self, X, **options)
 
     monkeypatch.setattr(SROSRClassifier, "decide", fail_later)
     before = set(threading.enumerate())
