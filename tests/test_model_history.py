@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
+from filelock import FileLock
 from sklearn.datasets import load_digits
 
 import srosr
@@ -21,7 +22,9 @@ from srosr.server.model_changes import (
     CannotWrite,
     Change,
     ChangedMeanwhile,
+    GivenUp,
     UnknownVersion,
+    Wish,
     commit_change,
     compute_version,
     find_kept,
@@ -304,6 +307,76 @@ def test_settling_waits_for_nobody_and_raises_nothing(source, monkeypatch):
 
 
 # -- together, and killed -----------------------------------------------------------------------------------
+
+
+def test_a_line_without_a_number_keeps_nobody_from_a_change(source):
+    commit(source, b"two")
+    path = source.parent / f"{source.name}.history/audit.jsonl"
+    line = {"state": "begun", "change": "update", "details": {}, "before": None, "after": "0" * 16}
+    with open(path, "a") as file:
+        file.write(json.dumps(line) + "\n" + json.dumps({**line, "number": None}) + "\n")
+    settle(source)
+    commit(source, b"three")
+    assert list_versions(source)[0]["version"] == compute_version(source)
+
+
+def test_settling_survives_what_nobody_foresaw(source, monkeypatch, caplog):
+    commit(source, b"two")
+    monkeypatch.setattr(model_changes, "_settle", lambda *_: 1 / 0)
+    settle(source)
+    assert "could not be completed: ZeroDivisionError" in caplog.text
+
+
+def test_a_change_that_is_given_up_while_it_waits_is_not_made(source):
+    before, content = compute_version(source), source.read_bytes()
+    commit(source, b"two", before)
+    after, wish = compute_version(source), Wish()
+    with FileLock(source.parent / f"{source.name}.history/.lock"), ThreadPoolExecutor(1) as thread:
+        new = make_new(source, b"three")
+        waiting = thread.submit(commit_change, source, new, before=after, change=CHANGE, wish=wish)
+        time.sleep(0.5)
+        assert not waiting.done()
+        wish.give_up()
+        with pytest.raises(GivenUp):
+            waiting.result(5)
+    assert source.read_bytes() == b"two" != content and len(read_audit(source)) == 2
+    # One that has begun is brought to its end.
+    wish = Wish()
+    wish.begin()
+    wish.give_up()
+    commit_change(source, new, before=after, change=CHANGE, wish=wish)
+    assert source.read_bytes() == b"three"
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(source):
+    history = source.parent / f"{source.name}.history"
+    commit(source, b"two")
+    token = "0123456789abcdef"
+    old, young = source.parent / f".{source.name}.{token}.tmp", source.parent / f".{source.name}.{token[::-1]}.tmp"
+    other, kept = source.parent / f".other.srosr.{token}.tmp", history / f".000009-{token}.srosr.{token}.tmp"
+    for path in (old, young, other, kept):
+        path.write_bytes(b"half")
+    for path in (old, other):
+        os.utime(path, (time.time() - 7200, time.time() - 7200))
+    settle(source)
+    assert [path.exists() for path in (old, young, other, kept)] == [False, True, True, False]
+    old.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    commit(source, b"three")
+    assert not old.exists() and young.exists()
+
+
+def test_a_version_is_computed_again_when_the_file_has_changed(source, monkeypatch):
+    commit(source, b"two")
+    assert list_versions(source)[0]["version"] == compute_version(source)
+    computed = []
+    monkeypatch.setattr(model_changes, "find_version", lambda path: computed.append(path) or compute_version(path))
+    list_versions(source)
+    assert computed == []
+    source.write_bytes(b"from elsewhere")
+    assert list_versions(source)[0]["version"] == compute_version(source) and len(computed) == 1
+    source.unlink()
+    assert not any(entry["current"] for entry in list_versions(source))
 
 
 def test_changes_at_the_same_time_are_made_one_after_the_other(source):

@@ -17,7 +17,7 @@ import benchmarks.promises as promises
 import srosr
 from srosr import CalibrationWarning, KNNDistance, SROSRClassifier
 from srosr.scoring.cross_test import compute_margins
-from srosr.thresholds import CalibrationSplit, conformal_p_values, p_values_by_candidate, p_values_by_class
+from srosr.thresholds import CalibrationSplit, ClassComparison, conformal_p_values, p_values_by_candidate
 from srosr.thresholds.choice import conformal_threshold
 from srosr.thresholds.false_discovery import select_discoveries
 from srosr.thresholds.guarantees import describe_guarantees
@@ -109,7 +109,7 @@ def test_by_class_each_class_is_compared_with_its_own_samples():
     wrong = np.roll(truth, 5)  # candidates must not matter
     split = CalibrationSplit(rng.random(43), wrong, truth, class_scores=rng.random(43) + truth)
     new = rng.random((6, 3)) + np.arange(3)
-    found = p_values_by_class(new, split, needed=9)
+    found = ClassComparison(split, 3, needed=9).compute(new)
     for k in range(3):
         own = split.class_scores[truth == k] if k < 2 else split.class_scores
         np.testing.assert_allclose(found[:, k], [(1 + (own >= s).sum()) / (1 + len(own)) for s in new[:, k]])
@@ -223,6 +223,17 @@ def test_sets_follow_every_change_of_the_calibration(digits):
         afresh._kept_comparison = None
         np.testing.assert_array_equal(sets.p_values, afresh.prediction_set(new[:40], 0.9).p_values)
         assert sets.p_values.shape == (40, len(clf.classes_))
+
+
+def test_what_sets_need_is_prepared_once_for_each_of_a_few_rates(split, digits):
+    X = digits[2][:5]
+    prepared = {coverage: split._compare_classes(1 - coverage)[0] for coverage in (0.95, 0.9, 0.8)}
+    for coverage in (0.9, 0.95, 0.8, 0.95):
+        split.prediction_set(X, coverage)
+        assert split._compare_classes(1 - coverage)[0] is prepared[coverage]
+    for coverage in (0.7, 0.6, 0.99):
+        split.prediction_set(X, coverage)
+    assert len(split._kept_comparison[1]) == 4 and split._compare_classes(1 - 0.95)[0] is not prepared[0.95]
 
 
 def test_methods_without_sets_say_so(digits):

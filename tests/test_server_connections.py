@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +20,7 @@ from srosr.server import answers  # noqa: E402
 from srosr.server.answers import LineStream, answer_result, write_off_loop  # noqa: E402
 from srosr.server.guard import Guard  # noqa: E402
 from srosr.server.http_server import GuardedServer, bind_socket, make_config  # noqa: E402
+from srosr.server.request_body import SMALL_BODY, BodyBudget  # noqa: E402
 from srosr.server.server_metrics import ServerMetrics  # noqa: E402
 from srosr.server.settings import Limits, ServerSettings  # noqa: E402
 
@@ -33,7 +34,7 @@ def serve(app, **limits):
     """Serve an application behind the guard, in a thread; yield the port, and a function that asks it to end."""
     limits = Limits(**limits)
     guard = Guard(app, ServerSettings(limits=limits))
-    budget = SimpleNamespace(give_back=lambda scope: None)
+    budget = BodyBudget(limits.bodies, limits.samples)
     guard.service = SimpleNamespace(metrics=ServerMetrics(), budget=budget, status="ready")
     inner = SimpleNamespace(state=SimpleNamespace(service=guard.service))
     bound = bind_socket("127.0.0.1", 0)
@@ -47,7 +48,7 @@ def serve(app, **limits):
 
     try:
         assert ready.wait(30)
-        yield SimpleNamespace(port=bound.getsockname()[1], end=end, thread=thread)
+        yield SimpleNamespace(port=bound.getsockname()[1], end=end, thread=thread, service=guard.service)
     finally:
         server.should_exit = server.force_exit = True
         thread.join(30)
@@ -175,6 +176,71 @@ def test_what_is_no_request_does_not_take_the_answer_of_the_one_before(echoing):
         connection.sendall(b"GET /slow?0.5 HTTP/1.1\r\nHost: localhost\r\n\r\n\x16\x03 nonsense\r\n\r\n")
         found = receive_until(connection, b"never")
         assert found.startswith(b"HTTP/1.1 200 ") and found.endswith(b"/slow:")
+
+
+def test_requests_that_wait_for_an_answer_are_limited(echoing):
+    with connect(echoing) as connection:
+        connection.sendall(b"GET /slow?0.5 HTTP/1.1\r\nHost: localhost\r\n\r\n" + NEXT * 10)
+        found = b""
+        while found.count(b"/next:") < 10:
+            found += connection.recv(65536)
+        assert found.count(b"HTTP/1.1 200 ") == 11
+    with connect(echoing) as connection:
+        connection.sendall(b"GET /slow?0.5 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with suppress(OSError):  # the server ends the connection
+            connection.sendall(NEXT * 5000)
+        found = receive_until(connection, b"never")
+        assert 1 <= found.count(b"HTTP/1.1 200 ") <= 17
+    with connect(echoing) as connection:
+        connection.settimeout(5)
+        sent, answers = 0, b""
+        while sent < 200:  # one who reads each answer may go on for ever
+            connection.sendall(NEXT * 4)
+            sent += 4
+            while answers.count(b"/next:") < sent:
+                answers += connection.recv(65536)
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_was_idle_for_longest():
+    with serve(echo, connections=4) as server, ExitStack() as stack:
+        crowd = [stack.enter_context(connect(server)) for _ in range(4)]
+        for connection in crowd[1:] + crowd[:1]:
+            connection.sendall(NEXT)
+            assert b"/next:" in receive_until(connection, b"/next:")
+        busy = crowd[1]
+        busy.sendall(b"GET /slow?1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(0.2)
+        with connect(server) as one_more:
+            one_more.sendall(NEXT)
+            assert b"HTTP/1.1 200 " in receive_until(one_more, b"/next:")
+            assert receive_until(crowd[2], b"never") == b"", "it was idle for longest"
+            assert b"/slow:" in receive_until(busy, b"/slow:")
+            for connection in (crowd[3], crowd[0]):
+                connection.sendall(NEXT)
+                assert b"/next:" in receive_until(connection, b"/next:")
+
+
+# --- answers that are not read ---
+
+
+async def answer_much(scope, receive, send):
+    """Answer with 20 MB at once."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"20000000")]})
+    await send({"type": "http.response.body", "body": bytes(20_000_000)})
+
+
+def test_a_large_answer_counts_until_it_is_read():
+    with serve(answer_much) as server, connect(server) as connection:
+        budget, metrics = server.service.budget, server.service.metrics
+        connection.sendall(NEXT)
+        wait_until(lambda: budget._used == 20_000_000 - SMALL_BODY)
+        time.sleep(0.5)
+        assert budget._used == 20_000_000 - SMALL_BODY and b"srosr_requests_in_flight 1.0" in metrics.render()
+        found = len(receive_until(connection, b"\r\n\r\n").partition(b"\r\n\r\n")[2])
+        while found < 20_000_000:
+            found += len(connection.recv(2**20))
+        assert found == 20_000_000
+        wait_until(lambda: budget._used == 0 and b"srosr_requests_in_flight 0.0" in metrics.render())
 
 
 # --- slow readers ---

@@ -122,6 +122,10 @@ def test_null_is_a_missing_value_which_a_model_fitted_with_impute_fills_in(serve
 
 
 def test_a_false_discovery_rate_gives_the_p_values_of_the_model(server, plain, samples):
+    status, answer = server.post("/v1/models/plain/decide", {"samples": samples.tolist(), "fdr": 1e-4})
+    rate, lack = answer["notes"]
+    assert rate.startswith("False discovery rate 0.0001: ") and "p_value" in answer["decisions"][0]
+    assert lack.startswith("fdr=0.0001 takes 9999 calibration samples and there are ") and lack.endswith(" rejected.")
     status, answer = server.post("/v1/models/plain/decide", {"samples": samples.tolist(), "fdr": 0.2})
     expected = plain.decide(samples, fdr=0.2, coverage=0.95)
     assert status == 200

@@ -324,19 +324,36 @@ def test_small_bodies_are_served_while_large_ones_fill_the_memory():
 
 
 def test_samples_count_in_place_of_the_body_they_were_in():
+    budget = BodyBudget(10**6, 450_000)
+    one, other = make_scope(), make_scope("10.0.0.2")
+    budget.take(one, SMALL_BODY + 50_000)
+    with pytest.raises(ApiError, match="2 MB of memory") as caught:
+        budget.expect(one, 2 * 10**6)
+    assert caught.value.status == 413
+    budget.expect(one, 440_000)  # while the body is still there
+    with pytest.raises(ApiError) as caught:
+        budget.take(make_scope(), SMALL_BODY + 20_000)
+    assert caught.value.status == 429
+    budget.take(other, SMALL_BODY + 490_000)
+    with pytest.raises(ApiError) as caught:
+        budget.expect(other, 100_000)
+    assert caught.value.status == 429
+    budget.exchange(one, 100)
+    budget.take(make_scope(), SMALL_BODY + 400_000)
+    budget.give_back(other)
+    budget.take(make_scope("10.0.0.3"), SMALL_BODY + 490_000)
+
+
+def test_an_answer_counts_until_it_is_read():
     budget = BodyBudget(10**6)
     one = make_scope()
-    budget.take(one, SMALL_BODY + 500_000)
-    budget.exchange(one, 100)
-    budget.exchange(one, SMALL_BODY + 900_000)
+    budget.keep(one, SMALL_BODY + 5 * 10**6)  # it is there already, so it is no error
     with pytest.raises(ApiError) as caught:
-        budget.take(make_scope("10.0.0.2"), SMALL_BODY + 200_000)
+        budget.take(make_scope("10.0.0.2"), SMALL_BODY + 1)
     assert caught.value.status == 429
-    with pytest.raises(ApiError, match="2 MB of memory") as caught:
-        budget.exchange(one, 2 * 10**6)
-    assert caught.value.status == 413
+    budget.take(make_scope("10.0.0.2"), SMALL_BODY)
     budget.give_back(one)
-    budget.take(make_scope("10.0.0.2"), SMALL_BODY + 200_000)
+    budget.take(make_scope("10.0.0.2"), SMALL_BODY + 490_000)
 
 
 @pytest.mark.parametrize(("size", "sentence"), [

@@ -8,7 +8,10 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from command_runs import right
+from filelock import FileLock
 from server_runs import make_samples, save_model, serve, server_required, wait_until
 
 server_required()
@@ -314,6 +317,70 @@ def test_changes_wait_for_one_whose_client_goes_away_while_it_is_saved(server):
         assert status == 200, answer
 
 
+def test_a_change_that_is_cancelled_leaves_no_file_and_one_that_waits_is_not_made(tmp_path):
+    model, private = tmp_path / "model.srosr", tmp_path / "private"
+    save_model(model)
+    private.mkdir()
+    content = model.read_bytes()
+    environment = {"TMPDIR": str(private)}
+    with serve(model, environment=environment, limits={"drain_seconds": 1.0}) as server:
+        assert server.post("/v1/models/model/set-threshold", {"target_rejection": 0.2})[0] == 200
+        changed = model.read_bytes()
+        assert changed != content
+        with FileLock(tmp_path / "model.srosr.history" / ".lock"):
+            connection = server.connect()
+            headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson"}
+            body = json.dumps({"target_rejection": 0.3})
+            connection.request("POST", "/v1/models/model/set-threshold", body, headers)
+            answer = connection.getresponse()
+            while json.loads(answer.readline())["stage"] != "Saving":
+                pass
+            connection.sock.close()
+            answer.close()
+            connection.close()
+            wait_until(lambda: not list(private.glob("*/change-*")))
+            assert list(private.glob("*/*.srosr")), "the model's own copy is there"
+            # Another one still waits when the server is asked to end.
+            told = []
+            waiting = threading.Thread(
+                target=lambda: told.append(server.post("/v1/models/model/set-threshold", {"target_rejection": 0.4}))
+            )
+            waiting.start()
+            wait_until(lambda: list(private.glob("*/change-*/new.srosr")))
+            time.sleep(0.5)
+            started = time.monotonic()
+            assert server.stop() == 0 and time.monotonic() - started < 15
+            waiting.join()
+            assert told == [(503, {"error": "The server is ending: try again."})]
+    assert model.read_bytes() == changed
+    lines = (tmp_path / "model.srosr.history" / "audit.jsonl").read_text().splitlines()
+    assert [json.loads(line)["state"] for line in lines] == ["begun", "done"]
+
+
+def test_a_class_is_made_of_chosen_rows_whatever_they_are_labeled(tmp_path):
+    X, y, unknown = make_samples()
+    path, table = tmp_path / "model.srosr", tmp_path / "train.csv"
+    people = [f"p{i % 9}" for i in range(len(X))]
+    columns = [f"f{i}" for i in range(X.shape[1])]
+    pd.DataFrame(X, columns=columns).assign(kind=y, person=people).to_csv(table, index=False)
+    right("fit", table, "-o", path, "--label", "kind", "--group", "person", "--seed", "0", "--jobs", "1")
+    new = pd.DataFrame(unknown, columns=columns)
+    with serve(path, "--jobs", "1") as server:
+        version = version_of(server)
+        for more in ({}, {"kind": "other"}, {"kind": np.where(np.arange(len(new)) % 2, "other", "")}):
+            body = new.assign(**more).to_csv(index=False).encode()
+            status, answer = server.post(
+                "/v1/models/model/add-class?name=new&rows=[2,4,6,8,10]", body=body, media_type="text/csv"
+            )
+            assert status == 200 and answer["class_sizes"]["new"] == 5, answer
+            assert server.post("/v1/models/model/restore", {"version": version})[0] == 200
+        status, answer = server.post(
+            "/v1/models/model/add-class?name=new", body=new.assign(kind="other").to_csv(index=False).encode(),
+            media_type="text/csv",
+        )  # fmt: skip
+        assert status == 422 and answer["error"].startswith("The body has no sample of the class new (it has other)")
+
+
 def test_a_disk_that_cannot_be_written_is_no_fault_of_the_request(server, place):
     (place / "barred.srosr.history").touch()
     status, answer = server.post("/v1/models/barred/set-threshold", {"target_rejection": 0.1})
@@ -396,6 +463,9 @@ def test_the_monitor_counts_what_is_recorded_and_raises_the_alarm(server, place)
     assert read()["alarm"]["sample"] >= 180
     assert 'srosr_monitor_alarm{model="watched"} 1.0' in server.request("GET", "/metrics")[2].decode()
     status, answer = server.post("/v1/models/watched/monitor/restart", {})
-    assert status == 200 and answer["alarm"] is None and answer["summary"]["watch"] == 2
+    assert status == 200 and answer["alarm"] is None and answer["blocks"] == []
+    assert answer["summary"]["samples"] == 0 and answer["since"] <= read()["since"], "earlier samples are forgotten"
+    record(X[:60])
+    assert [block["start"] for block in read()["blocks"]] == [0]
     assert server.post("/v1/models/watched/set-threshold", {"target_rejection": 0.1})[0] == 200
     assert read()["summary"]["samples"] == 0, "a new model, a new monitor"

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import re
 import struct
 import time
@@ -23,7 +24,7 @@ import srosr
 from srosr.exceptions import CalibrationWarning
 from srosr.operations import InputError, open_for_model
 from srosr.server.process_pool import JobError
-from srosr.server.upload_reader import clean_name, describe_reading, get_recipe_arrays
+from srosr.server.upload_header import clean_name, describe_reading, get_recipe_arrays
 from srosr.tables import FeatureRecipe, Imputer, ReadOptions
 
 LIMITS = {"rows": 50, "columns": 40, "pixels": 40_000, "files": 5}
@@ -462,16 +463,46 @@ def test_a_small_file_that_becomes_many_rows_counts_as_these(reader, folder, tab
 
     def read(most):
         part = FormPart("files", None, "application/x-npz", stream.getvalue())
-        exchange = partial(BodyBudget(most).exchange, {"client": None})
-        parsed = ParsedRequest(DecideParameters(), files=(part,), format="npz", exchange=exchange)
+        budget, scope = BodyBudget(10 * most, most), {"client": None}
+        expect, exchange = partial(budget.expect, scope), partial(budget.exchange, scope)
+        parsed = ParsedRequest(DecideParameters(), files=(part,), format="npz", expect=expect, exchange=exchange)
         samples = reader.wait(read_samples(parsed, model, Limits(), reader.pool, folder))
         assert parsed.files == ()  # nothing holds the body any more
         return samples
 
     assert len(read(10**7).X) == 100_000
-    with pytest.raises(ApiError, match="The samples take 2 MB of memory") as caught:
+    with pytest.raises(ApiError, match="The samples take 3 MB of memory") as caught:
         read(10**6)
     assert caught.value.status == 413
+    assert len(read(10**7).X) == 100_000  # by another child
+
+
+def test_of_a_request_about_one_row_only_that_row_comes_back(reader, folder, table_model):
+    from srosr.server.multipart_form import FormPart
+    from srosr.server.request_parameters import ParsedRequest
+    from srosr.server.request_samples import read_samples
+    from srosr.server.schemas import ExplainParameters
+    from srosr.server.settings import Limits
+
+    n = table_model.n_features_in_
+    X = np.arange(200.0 * n).reshape(200, n)
+    stream = io.BytesIO()
+    np.save(stream, X)
+    model = SimpleNamespace(clf=table_model, takes="table", imputes=False)
+    arrived = []
+    bodies = {
+        "files": {"files": (FormPart("files", None, "application/x-npy", stream.getvalue()),), "format": "npy"},
+        "json": {"body": json.dumps({"samples": X.tolist()}).encode()},
+    }
+    for body in bodies.values():
+        for row, found in ((7, [7]), (199, [199]), (200, [])):
+            parsed = ParsedRequest(ExplainParameters(row=row), expect=arrived.append, **body)
+            samples = reader.wait(read_samples(parsed, model, Limits(), reader.pool, folder, one_row=True))
+            assert samples.numbers.tolist() == found and samples.seen == 200 and arrived[-1] == len(found) * 8 * (n + 1)
+            assert np.array_equal(samples.X, X[found])
+    parsed = ParsedRequest(ExplainParameters(row=7, rows=[3, 7]), **bodies["files"])
+    samples = reader.wait(read_samples(parsed, model, Limits(), reader.pool, folder, one_row=True))
+    assert samples.numbers.tolist() == [3, 7]
 
 
 def test_a_model_whose_copy_is_missing_is_no_conflict(tmp_path):

@@ -249,17 +249,18 @@ def test_classes_are_added_and_removed_as_by_the_commands(worker, folder, model,
         check_same(out, expected)
 
 
-def test_rows_or_labels_choose_the_samples_of_a_class(worker, folder):
+def test_labels_choose_the_samples_of_a_class_unless_they_were_chosen_before(worker, folder):
     eights = np.flatnonzero(Y[400:520] == 8)
     arrays = {"X": X[400:520]}
     labels = [str(label) for label in Y[400:520]]
     by_label, _ = change(worker, folder, "add_class", arrays=arrays, labels=labels, **{"class": "8"})
     first = by_label.read_bytes()
-    by_rows, _ = change(worker, folder, "add_class", arrays=arrays, rows=eights.tolist(), **{"class": "8"})
-    assert by_rows.read_bytes() == first
+    chosen = {"X": X[400:520][eights]}
+    wrong = ["9"] * len(eights)
+    for more in ({}, {"labels": wrong}):
+        by_rows, _ = change(worker, folder, "add_class", arrays=chosen, chosen=True, **more, **{"class": "8"})
+        assert by_rows.read_bytes() == first
     header = describe(folder / "model.srosr", out=str(folder / "x.srosr"))
-    message = fail(worker, "add_class", {**header, "class": "8", "rows": [3, 5000]}, arrays)
-    assert message == "new.csv has no sample in row 5000: choose rows that were decided."
     message = fail(worker, "add_class", {**header, "class": "11", "labels": labels}, arrays)
     assert message.startswith("new.csv has no sample of the class 11 (it has")
     assert not (folder / "x.srosr").exists()
@@ -309,8 +310,9 @@ def test_groups_are_those_of_the_model(worker, folder):
     header = describe(path, out=str(folder / "x.srosr"), labels=labels)
     message = fail(worker, "update", header, {"X": X[more]})
     assert message == "new.csv has no column 'hand' of groups, and the model was fitted with groups: add the column."
-    eights = np.flatnonzero(Y[400:520] == 8).tolist()
-    _, found = change(worker, folder, "add_class", "grouped", {"X": X[400:520]}, rows=eights, **{"class": "8"})
+    eights = {"X": X[400:520][Y[400:520] == 8]}
+    assert fail(worker, "add_class", {**header, "labels": None, "class": "8"}, eights) == message
+    _, found = change(worker, folder, "add_class", "grouped", eights, chosen=True, **{"class": "8"})
     assert "8" in map(str, found["summary"]["classes"])
 
 

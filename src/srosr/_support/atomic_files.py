@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedRandom
@@ -24,6 +25,8 @@ PathLike: TypeAlias = str | os.PathLike[str]
 #: Bytes of a name that go into its temporary name, which file systems limit to 255.
 _LONGEST = 100
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp", re.ASCII)
+#: Characters of a temporary name after that of the file and a dot.
+_TAIL = 16 + len(".tmp")
 _unfinished: set[Path] = set()
 
 
@@ -78,10 +81,7 @@ def open_folder_atomically(path: Path) -> Iterator[Path]:
 @contextmanager
 def _temporary_path(target: Path) -> Iterator[Path]:
     """Give a temporary name beside ``target``; remove what has that name after an error or a request to end."""
-    name = target.name
-    while len(os.fsencode(name)) > _LONGEST:
-        name = name[:-1]
-    temporary = target.with_name(f".{name}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{_shorten(target.name)}.{secrets.token_hex(8)}.tmp")
     if os.path.lexists(temporary):
         raise FileExistsError(errno.EEXIST, "the temporary name is taken", os.fspath(temporary))
     _unfinished.add(temporary)
@@ -92,6 +92,12 @@ def _temporary_path(target: Path) -> Iterator[Path]:
         raise
     finally:
         _unfinished.discard(temporary)
+
+
+def _shorten(name: str) -> str:
+    while len(os.fsencode(name)) > _LONGEST:
+        name = name[:-1]
+    return name
 
 
 def _check_target(target: Path, path: PathLike) -> int | None:
@@ -140,10 +146,20 @@ def make_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files and folders that killed processes left in a folder, not in its subfolders."""
+def remove_leftovers(folder: Path, *, name: str | None = None, age: float = 0.0) -> None:
+    """Remove the temporary files and folders that killed processes left in a folder, not in its subfolders.
+
+    With ``name`` only those of the file of this name, and with ``age`` only those not written for so many seconds.
+    """
+    own, end = None if name is None else f".{_shorten(name)}.", time.time() - age
+    leftovers = []
     with os.scandir(folder) as entries:
-        leftovers = [Path(entry.path) for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for entry in entries:
+            if not _TEMPORARY.fullmatch(entry.name) or not (own is None or entry.name[:-_TAIL] == own):
+                continue
+            with suppress(OSError):
+                if not age or entry.stat(follow_symlinks=False).st_mtime < end:
+                    leftovers.append(Path(entry.path))
     for leftover in leftovers:
         _remove(leftover)
 

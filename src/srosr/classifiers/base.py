@@ -388,18 +388,26 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
 
     def _decide_together(self, decisions: Decisions, fdr: float) -> Decisions:
         """Return decisions with a false discovery rate in place of those by the threshold, of the same samples."""
+        lack = self._find_lack(fdr)
+        if lack is not None:
+            warn(lack, CalibrationWarning)
+        return self._reject_together(decisions, fdr)
+
+    def _find_lack(self, fdr: float) -> str | None:
+        """Return why there are too few calibration samples for a false discovery rate; None if there are enough."""
+        split = self._get_calibration()
+        n, needed = count_units(split, np.arange(len(split))), count_needed(fdr)
+        if n >= needed:
+            return None
+        what = "samples" if split.groups is None else "groups of samples"
+        return f"fdr={fdr:g} takes {needed} calibration {what} and there are {n}: nothing is rejected."
+
+    def _reject_together(self, decisions: Decisions, fdr: float) -> Decisions:
         split = self._get_calibration()
         p_value = conformal_p_values(decisions.unknown_score, split.scores, split.compute_weights())
         rejected = select_discoveries(p_value, fdr)
         if decisions._empty is not None:
             rejected = rejected | decisions._empty
-        n, needed = count_units(split, np.arange(len(split))), count_needed(fdr)
-        if n < needed:
-            what = "samples" if split.groups is None else "groups of samples"
-            warn(
-                f"fdr={fdr:g} takes {needed} calibration {what} and there are {n}: nothing is rejected.",
-                CalibrationWarning,
-            )
         labels = append_unknown(self.classes_, self.unknown_label_)
         label = decisions.candidate.astype(labels.dtype)
         label[rejected] = labels[-1]

@@ -97,9 +97,9 @@ class ChangingClassifier(DictionaryClassifier):
     _calibration_groups: IntArray | None
     _recalibration: dict[str, Any] | None
     _split_scores: CalibrationSplit | None
-    # The rate, what calibration came from, the calibration samples of each class, and what they guarantee.
+    # What calibration came from; by rate the calibration samples of each class, and what they guarantee.
     # None for those that an earlier version pickled.
-    _kept_comparison: tuple[float, tuple[Any, ...], ClassComparison, str] | None = None
+    _kept_comparison: tuple[tuple[Any, ...], dict[float, tuple[ClassComparison, str]]] | None = None
     _class_scores: tuple[str, ...]
     _scorer: ClassScorer | LandmarkScorer | None
 

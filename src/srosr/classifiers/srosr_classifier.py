@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 
 RULES = ("calibrated", "paper", "matched")
 LABELS = ("fused", "residual")
+#: Rates for which prepared calibration samples are kept.
+MOST_RATES = 4
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -603,13 +605,15 @@ class SROSRClassifier(ChangingClassifier):
     def _compare_classes(self, rate: float) -> tuple[ClassComparison, str]:
         """Return the calibration samples of each class, prepared, and what they guarantee at a rate.
 
-        Both are kept for the next call: they take longer than the coding of a sample.
+        Both are kept for the next call, for a few rates: they take longer than the coding of a sample.
         """
         check_is_fitted(self, "calibration_")
         # What the calibration samples and their scores come from; all are replaced, never changed.
         origin = (self.calibration_, self._calibration_split(), self.feature_recipe_)
         kept = self._kept_comparison
-        if kept is None or kept[0] != rate or any(a is not b for a, b in zip(kept[1], origin, strict=True)):
+        is_same = kept is not None and all(a is b for a, b in zip(kept[0], origin, strict=True))
+        found = kept[1] if kept is not None and is_same else {}
+        if rate not in found:
             split = self._get_calibration()
             if split.class_scores is None:
                 reason = (
@@ -619,9 +623,10 @@ class SROSRClassifier(ChangingClassifier):
                 )
                 raise ValueError(f"p-values of classes need calibration samples of known classes, and {reason}.")
             comparison = ClassComparison(split, len(self.classes_), count_needed(rate))
-            kept = rate, origin, comparison, describe_guarantees(split, self.classes_, rate).by_class
-            self._kept_comparison = kept
-        return kept[2:]
+            latest = dict([*found.items()][1 - MOST_RATES :])  # a new one: other threads use the old one
+            found = latest | {rate: (comparison, describe_guarantees(split, self.classes_, rate).by_class)}
+            self._kept_comparison = origin, found
+        return found[rate]
 
     def prediction_set(self, X: Any, coverage: float = 0.9) -> PredictionSets:
         """Return for each sample the classes that cannot be excluded; none of them says that it is unknown.

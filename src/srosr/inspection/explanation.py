@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..classifiers import SROSRClassifier
 
 #: Number of atoms of a code whose features are kept for figures.
-N_PICTURES = 8
+N_PICTURES = 12
 _MATCHED, _NONMATCHED = EVIDENCE.index("matched"), EVIDENCE.index("nonmatched")
 _CONCENTRATION = EVIDENCE.index("concentration")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 from ..exceptions import ModelFileError
 from ..model_files import load
 from .answers import (
+    ENDING,
     JSON,
     LINES,
     ApiError,
@@ -30,7 +30,9 @@ from .model_changes import (
     CannotWrite,
     Change,
     ChangedMeanwhile,
+    GivenUp,
     UnknownVersion,
+    Wish,
     commit_change,
     find_kept,
     find_version,
@@ -150,6 +152,7 @@ async def _change(request: Request, name: str, change: str, kind: type[Parameter
         lock = service.changing[name]
         await lock.acquire()
         commit: asyncio.Task[dict[str, Any]] | None = None
+        wish = Wish()
         try:
             # As it is now: another change may have been made while this one waited.
             current = service.find_model(name)
@@ -158,13 +161,17 @@ async def _change(request: Request, name: str, change: str, kind: type[Parameter
             prepared = await _prepare_change(service, current, change, parsed, by, on_progress)
             if on_progress is not None:
                 on_progress({"stage": "Saving"})
-            commit = service.begin_commit(_commit(service, current, prepared))
+            commit = service.begin_commit(_commit(service, current, prepared, wish), wish)
             commit.add_done_callback(lambda _: lock.release())
         finally:
             if commit is None:
                 lock.release()
-        # Begun, it is brought to its end, and others wait for it: who closes the connection now has changed the model.
-        return await asyncio.shield(commit)
+        try:
+            return await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            # Nobody waits for it any more. Once it has begun it is brought to its end, and others wait for it.
+            wish.give_up()
+            raise
 
     if media_type == LINES:
         return LineStream(stream_result(work))
@@ -204,9 +211,9 @@ def parse_etags(value: str | None) -> list[str] | None:
 class _Prepared:
     """A changed model that is to take the place of another."""
 
-    #: Its file, and whether the file is of no further use.
+    #: Its file, and the folder that was made for it.
     path: Path
-    is_temporary: bool
+    folder: Path | None
     #: The version of the file that it replaces.
     before: str | None
     change: Change
@@ -237,8 +244,10 @@ async def _prepare_change(
         else:
             path = await asyncio.to_thread(_find_loadable, model, version)
         before = await asyncio.to_thread(find_version, model.source) if is_broken else model.version
-        return _Prepared(path, False, before, asked, [])
-    new = service.folder / f"new-{secrets.token_hex(8)}.srosr"
+        return _Prepared(path, None, before, asked, [])
+    folder = service.folder / f"change-{secrets.token_hex(8)}"
+    folder.mkdir(0o700)
+    new = folder / "new.srosr"
     notes: list[str] = []
     try:
         samples = await service.read(parsed, model, on_progress) if parameters.takes_samples else None
@@ -247,39 +256,36 @@ async def _prepare_change(
             details["samples"] = len(samples.X)
             notes += samples.notes
         if change == "add-class":
-            more["class"] = parameters.name  # type: ignore[attr-defined]
+            more |= {"class": parameters.name, "chosen": parameters.rows is not None}  # type: ignore[attr-defined]
         result = await service.work(change.replace("-", "_"), model, parameters, samples, on_progress, **more)
     except BaseException:
-        _remove(new)
+        service.begin_removing(folder)
         raise
-    return _Prepared(new, True, model.version, asked, [*notes, *result["notes"]])
+    return _Prepared(new, folder, model.version, asked, [*notes, *result["notes"]])
 
 
-async def _commit(service: Service, model: ServedModel, prepared: _Prepared) -> dict[str, Any]:
+async def _commit(service: Service, model: ServedModel, prepared: _Prepared, wish: Wish) -> dict[str, Any]:
     """Put a changed model in the place of the old one, serve it, and return what it is like."""
     name = model.name
     try:
         after = await asyncio.to_thread(
-            commit_change, model.source, prepared.path, before=prepared.before, change=prepared.change
+            commit_change, model.source, prepared.path, before=prepared.before, change=prepared.change, wish=wish
         )
     except ChangedMeanwhile as error:
         raise ApiError(409, error.message) from None
     except CannotWrite as error:
         raise ApiError(503, error.message, {"Retry-After": "1"}) from None
+    except GivenUp:
+        raise ApiError(503, ENDING) from None
     finally:
-        if prepared.is_temporary:
-            _remove(prepared.path)
+        if prepared.folder is not None:
+            service.begin_removing(prepared.folder)
     service.metrics.count_change(name, prepared.change.change)
     changed = await service.store.refresh(name, certain=True)
     if changed is None or changed.version != after:
         problem = service.store.find_problem(name)
         raise ApiError(409, f"{name} was changed to version {after}, which is not served: {problem or _REPLACED}")
     return {**describe_model(service, changed), "previous_version": model.version, "notes": prepared.notes}
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
 
 
 def _find_loadable(model: ServedModel, version: str) -> Path:

@@ -63,6 +63,8 @@ def limit_resources(kind: str, memory: int | None) -> int | None:
     in_use = _measure_memory()
     if memory is not None and in_use is not None:
         limits["RLIMIT_AS"] = in_use + memory
+    elif memory is not None:
+        print("memory is not limited: the system does not say how much is in use", file=sys.stderr)
     for name, most in limits.items():
         number = getattr(resource, name, None)
         if number is None:

@@ -107,7 +107,7 @@ async def _decide_together(
 ) -> AsyncIterator[tuple[slice, Decisions]]:
     """Decide with a false discovery rate, once the scores of all samples are there."""
     scored = concatenate_decisions([decisions async for _, decisions in pieces])
-    decisions = await asyncio.to_thread(model.clf._decide_together, scored, fdr)
+    decisions = await asyncio.to_thread(model.clf._reject_together, scored, fdr)
     if record:
         service.record(model, decisions)
     for first in range(0, len(decisions), MOST_ROWS):
@@ -143,12 +143,12 @@ def _measure_imputed(model: ServedModel, samples: RequestSamples) -> Array | Non
 async def _answer_json(
     service: Service, model: ServedModel, samples: RequestSamples, parameters: DecideParameters
 ) -> Response:
-    note, guarantee = _describe_fdr(model, parameters.fdr), None
+    notes, guarantee = _describe_fdr(model, parameters.fdr), None
     writer, rows = _RowWriter(model, samples), []
     async for part, decisions in _decide_pieces(service, model, samples, parameters):
         guarantee = _get_guarantee(decisions)
         rows.append(writer.write(part, decisions).encode("utf-8", "backslashreplace"))
-    start = encode_json(_describe_decide(model, samples, parameters, note, guarantee))
+    start = encode_json(_describe_decide(model, samples, parameters, notes, guarantee))
     return Response(b"".join((start[:-1], b',"decisions":[', b",".join(rows), b"]}")), media_type=JSON)
 
 
@@ -167,11 +167,11 @@ async def _stream_decisions(
     """Yield lines: progress while samples are read, then decisions batch by batch."""
     yield write_progress({"stage": "Reading"})
     samples = await service.read(parsed, model)
-    note = _describe_fdr(model, parameters.fdr)
+    notes = _describe_fdr(model, parameters.fdr)
     n, rejected, writer = len(samples.X), 0, _RowWriter(model, samples)
     async for part, decisions in _decide_pieces(service, model, samples, parameters):
         if not part.start:
-            started = _describe_decide(model, samples, parameters, note, _get_guarantee(decisions))
+            started = _describe_decide(model, samples, parameters, notes, _get_guarantee(decisions))
             yield write_line({"kind": "start", **started})
         rejected += int(decisions.rejected.sum())
         text = '{"kind":"decisions","decisions":[' + writer.write(part, decisions) + "]}\n"
@@ -184,7 +184,7 @@ def _describe_decide(
     model: ServedModel,
     samples: RequestSamples,
     parameters: DecideParameters,
-    note: str | None,
+    notes: list[str],
     guarantee: str | None,
 ) -> dict[str, Any]:
     """Return everything of an answer but the decisions."""
@@ -196,7 +196,7 @@ def _describe_decide(
         "guarantee": guarantee,
         "rows": len(samples.X),
         "dropped": samples.dropped,
-        "notes": [*samples.notes, *([] if note is None else [note])],
+        "notes": [*samples.notes, *notes],
     }
 
 
@@ -206,16 +206,17 @@ def _get_guarantee(decisions: Decisions) -> str | None:
     return None if sets is None else sets.guarantee
 
 
-def _describe_fdr(model: ServedModel, fdr: float | None) -> str | None:
+def _describe_fdr(model: ServedModel, fdr: float | None) -> list[str]:
     """Return what a false discovery rate rests on, as ``srosr predict --fdr`` says it."""
     if fdr is None:
-        return None
+        return []
     try:
-        split = model.clf._get_calibration()
+        split, lack = model.clf._get_calibration(), model.clf._find_lack(fdr)
     except ValueError as error:
         raise ApiError(409, f"fdr: {error}") from None
     exact = split.exact and split.groups is None
-    return (
+    note = (
         f"False discovery rate {fdr:g}: {'guaranteed' if exact else 'approximate'}, "
         f"from {len(split):,} {split.source}; the smallest p-value is {1 / (1 + split.compute_weights().sum()):.2g}."
     )
+    return [note] if lack is None else [note, lack]

@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -167,8 +167,11 @@ async def send_parts(writer: asyncio.StreamWriter, parts: list[bytes | memoryvie
             await writer.drain()
 
 
-async def receive_message(reader: asyncio.StreamReader) -> Message | None:
-    """Read a message; None at the end of the stream, also in the middle of a message."""
+async def receive_message(reader: asyncio.StreamReader, expect: Callable[[int], None] | None = None) -> Message | None:
+    """Read a message; None at the end of the stream, also in the middle of a message.
+
+    ``expect`` is called with the bytes of its arrays before there is memory for them, and may raise.
+    """
     try:
         length = _check_length(await reader.readexactly(_LENGTH.size))
         content = bytearray()
@@ -176,6 +179,8 @@ async def receive_message(reader: asyncio.StreamReader) -> Message | None:
             content += await reader.readexactly(min(_PIECE, length - len(content)))
         text = bytes(content)
         head, specs = await asyncio.to_thread(_parse, text) if length > _LONG_TEXT else _parse(text)
+        if expect is not None and specs:
+            expect(sum(math.prod(shape) * np.dtype(kind).itemsize for kind, shape in _make_arrays(specs).values()))
         arrays: dict[str, AnyArray] = {}
         for space in _make_space(specs, arrays):
             space[:] = await reader.readexactly(len(space))

@@ -10,6 +10,8 @@ import hmac
 import ipaddress
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +39,8 @@ _SECURITY = [
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), payment=(), usb=()"),
 ]
 _NO_STORE = (b"cache-control", b"no-store")
+#: Bytes of a body that are handed to the connection at a time.
+_PIECE = 2**18
 #: Key in the scope of a request whether its sender may know more than that the server lives.
 TRUSTED = "srosr.trusted"
 #: Key in the scope of the connection, if the server is one of :mod:`srosr.server.http_server`.
@@ -68,13 +72,13 @@ class Guard:
             await send({"type": "websocket.close", "code": 1000})
             return
         connection = scope.get(CONNECTION)
-        answer = _Answer(send, connection, without_body=scope["method"] == "HEAD")
         started = time.perf_counter()
         metrics, budget = self.service.metrics, self.service.budget
         if connection is not None:
             connection.request = asyncio.current_task()
         # What answers GET answers HEAD. The server keeps its scope, by which it knows that no body is to be sent.
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        answer = _Answer(send, connection, partial(budget.keep, inner), without_body=scope["method"] == "HEAD")
         metrics.in_flight.inc()
         try:
             await self._serve(inner, receive, answer)
@@ -86,13 +90,13 @@ class Guard:
         finally:
             if connection is not None:
                 connection.request = None
-            budget_taken = inner.get(RECEIVED, 0)
+            received = inner.get(RECEIVED, 0)
             budget.give_back(inner)
             seconds = time.perf_counter() - started
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
             route = getattr(inner.get("route"), "path", None) or "other"
             metrics.in_flight.dec()
-            metrics.count_request(route, method, answer.status or 499, seconds, budget_taken, answer.sent)
+            metrics.count_request(route, method, answer.status or 499, seconds, received, answer.sent)
             if self._settings.log_requests:
                 path = escape_unprintable(scope["path"])[:200]
                 access_log.info("%s %s %s %.1f ms", method, path, answer.status or "-", 1000 * seconds)
@@ -166,10 +170,14 @@ async def _say_goodbye(scope: Scope, receive: Receive, answer: _Answer) -> None:
 
 
 class _Answer:
-    """Passes the messages of an answer on: adds headers, counts bytes."""
+    """Passes the messages of an answer on: adds headers, counts bytes, sends what is long piece by piece.
 
-    def __init__(self, send: Send, connection: Any, *, without_body: bool) -> None:
-        self._send, self._connection, self._without_body = send, connection, without_body
+    The request goes on until the client has read nearly all of it: so long it counts, and what it holds is kept count
+    of by ``keep``.
+    """
+
+    def __init__(self, send: Send, connection: Any, keep: Callable[[int], None], *, without_body: bool) -> None:
+        self._send, self._connection, self._keep, self._without_body = send, connection, keep, without_body
         self.status, self.sent, self.complete = 0, 0, False
 
     async def send(self, message: Message) -> None:
@@ -184,13 +192,23 @@ class _Answer:
         else:
             if self._without_body:
                 message = {**message, "body": b""}
+            body = message.get("body", b"")
+            if len(body) > _PIECE:
+                self._keep(len(body))
+            for start in range(0, len(body) - _PIECE, _PIECE):
+                await self._pass({**message, "body": body[start : start + _PIECE], "more_body": True}, _PIECE)
+                message = {**message, "body": body[start + _PIECE : start + 2 * _PIECE]}
             size = len(message.get("body", b""))
-            self.sent += size
+            self.sent += len(body)
+        await self._pass(message, size)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.complete = True
+
+    async def _pass(self, message: Message, size: int) -> None:
+        """Send a message of so many bytes; waits while the client does not read."""
         await self._send(message)
         if self._connection is not None:
             self._connection.written += size
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self.complete = True
 
 
 def _split_host(value: bytes) -> str | None:

@@ -39,6 +39,8 @@ _TICKS = 10
 _UNSENT = 128 * 1024
 #: Seconds for the last answers, once the time for requests in flight is over.
 _GOODBYE = 5
+#: Requests that may wait on a connection for the answer to the one before.
+_MOST_PIPELINED = 16
 #: Headers that say where a body ends.
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 logger = logging.getLogger("srosr.server")
@@ -187,8 +189,18 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_at: float | None = None
         self._idle_bytes = 0
         self._in_message = self._repeats_head = self._is_refused = False
-        if len(self.connections) > self.limits.connections:
+        #: Since when the connection is kept for a further request, None while there is one.
+        self.idle_since: float | None = None
+        if len(self.connections) > self.limits.connections and not self._close_idle():
             self._refuse(503, "The server has too many connections: try again later.")
+
+    def _close_idle(self) -> bool:
+        """Close the connection that has been kept for longest without a request; return whether there was one."""
+        kept = [one for one in self.connections if isinstance(one, GuardedProtocol) and one.idle_since is not None]
+        kept = [one for one in kept if not one.transport.is_closing()]
+        if kept:
+            min(kept, key=lambda one: one.idle_since or 0.0).transport.close()
+        return bool(kept)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
@@ -200,6 +212,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
+        self.idle_since = None
         if self._is_refused:
             return
         if not self._in_message:
@@ -271,6 +284,8 @@ class GuardedProtocol(HttpToolsProtocol):
                 super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            raise _TooLarge  # requests before this one are answered, then the connection ends
         if not self._repeats_head:
             self._head_at, self._body_at, self._idle_bytes = None, time.monotonic(), 0
             super().on_headers_complete()
@@ -291,6 +306,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._head_at is not None:  # of the next request, which had to wait
             self._head_at = time.monotonic()
         super().on_response_complete()
+        if self.pipeline:  # those that have arrived come first
+            self.flow.pause_reading()
+        elif self.cycle is None or self.cycle.response_complete:
+            self.idle_since = time.monotonic()
 
     # -- deadlines -------------------------------------------------------------------------------------------
 
@@ -355,7 +374,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class _TooLarge(Exception):
-    """A request has more bytes of headers, before or after its body, than it may."""
+    """A request has more bytes of headers, before or after its body, than it may, or too many wait before it."""
 
 
 _REASONS = {

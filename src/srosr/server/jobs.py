@@ -31,6 +31,18 @@ class Answer(NamedTuple):
     arrays: dict[str, AnyArray]
 
 
+def keep_row(answer: Answer, row: int | None) -> Answer:
+    """Return an answer with samples without those of other rows than this one, if only that one matters."""
+    if row is None:
+        return answer
+    header, arrays = answer
+    places = (arrays["numbers"] == row).nonzero()[0].tolist()
+    lists = {name: header[name] for name in ("labels", "groups") if header.get(name) is not None}
+    kept = {name: [cells[i] for i in places] for name, cells in header.get("kept", {}).items()}
+    chosen = {name: [values[i] for i in places] for name, values in lists.items()}
+    return Answer({**header, **chosen, "kept": kept}, {name: array[places] for name, array in arrays.items()})
+
+
 class ChildJob:
     """What is to be done: a header, arrays by name, and a way to report progress."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .jobs import TOO_LARGE, Answer, ChildJob, Refusal
+from .jobs import TOO_LARGE, Answer, ChildJob, Refusal, keep_row
 from .json_samples import JsonParts, SampleForm, convert_samples, convert_texts, parse_json, parse_object, split_object
 
 #: Bytes of the parameters of a request at most, as JSON.
@@ -25,11 +25,14 @@ def parse_parameters(job: ChildJob) -> dict[str, Any]:
 
 
 def read_json(job: ChildJob) -> Answer:
-    """Return the samples in the array ``body``, which must have the ``form`` of the header."""
+    """Return the samples in the array ``body``, which must have the ``form`` of the header, or of them one ``row``."""
     job.report("Reading")
     rows = convert_samples(_split(job), SampleForm(**job.header["form"]))
-    found = {"labels": rows.labels, "groups": rows.groups, "notes": rows.notes, "dropped": rows.dropped}
-    return Answer(found, {"X": rows.X, "numbers": rows.numbers})
+    found = {
+        "labels": rows.labels, "groups": rows.groups, "notes": rows.notes, "dropped": rows.dropped,
+        "seen": len(rows.X) + rows.dropped,
+    }  # fmt: skip
+    return keep_row(Answer(found, {"X": rows.X, "numbers": rows.numbers}), job.header.get("row"))
 
 
 def parse_texts(job: ChildJob) -> dict[str, Any]:

@@ -18,9 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
+from time import monotonic
 from typing import Any
 
-from .._support.atomic_files import make_folder, open_atomically, sync_folder
+from .._support.atomic_files import make_folder, open_atomically, remove_leftovers, sync_folder
 from ..operations import InputError
 
 #: Digits of a version, the start of the SHA-256 of the file.
@@ -38,6 +40,12 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "after": (str,),
 }  # fmt: skip
 _BEGUN, _DONE, _UNDONE, _REPLACED = "begun", "done", "undone", "replaced"
+#: Seconds between looks whether a change that waits is still wanted.
+_LOOK = 0.2
+#: Seconds after which an unfinished file beside the model is taken for that of a killed process.
+_LEFT = 3600.0
+#: Versions of files by how the files looked.
+_versions: dict[Path, tuple[tuple[int, ...], str]] = {}
 logger = logging.getLogger("srosr.server")
 
 
@@ -54,6 +62,30 @@ class CannotWrite(InputError):
 
 class UnknownVersion(InputError):
     """No such earlier version is kept."""
+
+
+class GivenUp(Exception):
+    """A change was given up before it had begun."""
+
+
+class Wish:
+    """Whether a change is still wanted. Once it has begun it is brought to its end."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.has_begun = self.is_given_up = False
+
+    def begin(self) -> None:
+        """Begin, or raise :class:`GivenUp`."""
+        with self._lock:
+            if self.is_given_up:
+                raise GivenUp
+            self.has_begun = True
+
+    def give_up(self) -> None:
+        """Give the change up if it has not begun."""
+        with self._lock:
+            self.is_given_up = not self.has_begun
 
 
 @dataclass(frozen=True)
@@ -80,7 +112,23 @@ def find_version(path: Path) -> str | None:
         return None
 
 
-def commit_change(source: Path, new: Path, *, before: str | None, change: Change) -> str:
+def _recall_version(path: Path) -> str | None:
+    """Return the version of a file, that of the last time if the file looks as it did then."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    signs = found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+    known = _versions.get(path)
+    if known is None or known[0] != signs:
+        version = find_version(path)
+        if version is None:
+            return None
+        known = _versions[path] = signs, version
+    return known[1]
+
+
+def commit_change(source: Path, new: Path, *, before: str | None, change: Change, wish: Wish | None = None) -> str:
     """Put a new model in the place of the old one, and return its version.
 
     Parameters
@@ -92,6 +140,8 @@ def commit_change(source: Path, new: Path, *, before: str | None, change: Change
     before : str or None
         The version that was changed; None if there was no file that can be read.
     change : Change
+    wish : Wish, optional
+        May be given up while this waits for other changes.
 
     Raises
     ------
@@ -99,14 +149,18 @@ def commit_change(source: Path, new: Path, *, before: str | None, change: Change
         If the model file is no longer that version.
     CannotWrite
         If the file or its folder cannot be written.
+    GivenUp
+        If nobody wants the change any more.
     """
-    target = _resolve(source)
+    target, wish = _resolve(source), Wish() if wish is None else wish
     try:
-        with _lock(target, change.model, make=True) as history:
+        with _lock(target, change.model, make=True, wish=wish) as history:
             _settle(target, history)
+            _remove_leftovers(target, history)
             if find_version(target) != before:
                 raise ChangedMeanwhile(change.model)
             after = compute_version(new)
+            wish.begin()
             line = {"change": change.change, "details": change.details, "before": before, "after": after}
             number = _next_number(history)
             if before is not None and after != before:
@@ -131,7 +185,7 @@ def list_versions(source: Path, served: str | None = None) -> list[dict[str, Any
     target = _resolve(source)
     history = _find_history(target)
     kept = {version for _, version in _list_kept(history)}
-    current = served or find_version(target)
+    current = served or _recall_version(target)
     if served is not None:
         kept.add(served)
     found: list[dict[str, Any]] = []
@@ -178,8 +232,9 @@ def settle(source: Path) -> None:
     try:
         with _lock(target, source.name, make=False, wait=_START_WAIT) as history:
             _settle(target, history)
-    except (OSError, InputError) as error:
-        reason = error.message if isinstance(error, InputError) else error.strerror or type(error).__name__
+            _remove_leftovers(target, history)
+    except Exception as error:
+        reason = error.message if isinstance(error, InputError) else getattr(error, "strerror", None) or repr(error)
         logger.warning("the history of %s could not be completed: %s", source.name, reason)
 
 
@@ -196,20 +251,34 @@ def _find_history(target: Path) -> Path:
 
 
 @contextmanager
-def _lock(target: Path, model: str, *, make: bool, wait: float | None = None) -> Iterator[Path]:
-    """Give the folder of the history while no other process changes it."""
-    from filelock import FileLock, Timeout
+def _lock(
+    target: Path, model: str, *, make: bool, wait: float = _LONGEST_WAIT, wish: Wish | None = None
+) -> Iterator[Path]:
+    """Give the folder of the history while no other process changes it; a wish that is given up ends the waiting."""
+    from filelock import FileLock
 
     history = _find_history(target)
     if history.exists() and not history.is_dir():
         raise CannotWrite(f"{model} cannot be changed: {history.name} on the server is a file, not a folder.")
     if make:
         make_folder(history)
-    try:
-        with FileLock(history / _LOCK, timeout=_LONGEST_WAIT if wait is None else wait):
-            yield history
-    except Timeout:
-        raise CannotWrite(f"{model} is being changed by another process: try again later.") from None
+    with _acquire(FileLock(history / _LOCK), model, wait, wish):
+        yield history
+
+
+def _acquire(lock: Any, model: str, wait: float, wish: Wish | None) -> Any:
+    """Return a context in which a file lock is held."""
+    from filelock import Timeout
+
+    end = monotonic() + wait
+    while True:
+        try:
+            return lock.acquire(timeout=_LOOK)
+        except Timeout:
+            if wish is not None and wish.is_given_up:
+                raise GivenUp from None
+            if monotonic() > end:
+                raise CannotWrite(f"{model} is being changed by another process: try again later.") from None
 
 
 def _list_kept(history: Path) -> list[tuple[Path, str]]:
@@ -235,6 +304,12 @@ def _keep(target: Path, history: Path, number: int, version: str) -> None:
     # A copy and not a link: somebody may write into the model file in place.
     with open_atomically(path) as copy, open(target, "rb") as file:
         shutil.copyfileobj(file, copy)
+
+
+def _remove_leftovers(target: Path, history: Path) -> None:
+    """Remove what killed processes left unfinished; beside the model file a command may still be writing something."""
+    remove_leftovers(history)
+    remove_leftovers(target.parent, name=target.name, age=_LEFT)
 
 
 def _remove_oldest(history: Path) -> None:
@@ -286,7 +361,7 @@ def _read_audit(history: Path) -> list[dict[str, Any]]:
     for text in content.split(b"\n"):
         with suppress(ValueError, RecursionError):
             line = json.loads(text)
-            if isinstance(line, dict) and all(type(line.get(key, 0)) in kinds for key, kinds in _KEYS.items()):
+            if isinstance(line, dict) and all(key in line and type(line[key]) in _KEYS[key] for key in _KEYS):
                 lines.append(line)
     return lines
 

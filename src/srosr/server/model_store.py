@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from .._support.messages import join_names
 from .._support.unknown_label import format_label
 from ..classifiers import OpenSetClassifier, SROSRClassifier
 from ..exceptions import ModelFileError
@@ -236,11 +235,6 @@ class ModelStore:
             raise
         weakref.finalize(model, _remove_file, str(path))
         return signature, model
-
-
-def describe_models(names: Iterable[str]) -> str:
-    """Return names of models for a message."""
-    return join_names(names, 12)
 
 
 def _version_of(model: ServedModel | None) -> str:

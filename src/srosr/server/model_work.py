@@ -52,12 +52,14 @@ def set_threshold(job: ChildJob, clf: OpenSetClassifier) -> list[str]:
 
 
 def add_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
-    """Add a class called ``class``: the samples in ``rows``, those labeled so, or all."""
+    """Add a class called ``class``: of the samples those labeled so, all if they have no labels or were ``chosen``."""
     from ..operations import convert_label, name_errors, prepare_features
 
     header, name = job.header, job.header["class"]
-    samples = _choose_samples(JobSamples.take(job), name, header.get("rows"))
-    groups = _find_groups(clf, samples, each_own=header.get("rows") is not None)
+    samples, is_chosen = JobSamples.take(job), bool(header.get("chosen"))
+    if not is_chosen:
+        samples = _take_labeled(samples, name)
+    groups = _find_groups(clf, samples, each_own=is_chosen)
     label = convert_label(name, clf, header["name"])
     recipe = clf.feature_recipe_
     with name_errors(samples.name):
@@ -120,20 +122,11 @@ def recalibrate(job: ChildJob, clf: SROSRClassifier) -> list[str]:
 # -- their samples ----------------------------------------------------------------------------------------
 
 
-def _choose_samples(samples: JobSamples, name: str, rows: list[int] | None) -> JobSamples:
-    """Return the samples of a new class."""
+def _take_labeled(samples: JobSamples, name: str) -> JobSamples:
+    """Return the samples of a new class, all if they have no labels."""
     from .._support.messages import join_names
     from ..operations import InputError
 
-    if rows is not None:
-        place = {int(number): i for i, number in enumerate(samples.numbers)}
-        wanted = sorted(set(rows))
-        for row in wanted:
-            if row not in place:
-                raise InputError(f"{samples.name} has no sample in row {row}: choose rows that were decided.")
-        if not wanted:
-            raise InputError("rows is empty: give the rows of the samples of the new class.")
-        return samples.select([place[row] for row in wanted])
     if samples.labels is None:
         return samples
     own = np.flatnonzero(samples.labels == name)

@@ -29,7 +29,7 @@ _log = logging.getLogger("srosr.server")
 _MOST_JOBS = 1000
 #: Seconds in which a child must be ready, and in which its last words must arrive.
 _START, _END = 120.0, 2.0
-_LONG_JOBS = ("evaluate", "discover")
+_LONG_JOBS = ("evaluate", "discover", "add_class", "remove_class", "update", "recalibrate")
 _LONGEST_LINE = 1000
 #: What a child gets of the environment: where things are, nothing that is secret.
 _ENVIRONMENT = (
@@ -133,13 +133,14 @@ class ProcessPool:
         arrays: Mapping[str, AnyArray] | None = None,
         *,
         on_progress: OnProgress | None = None,
+        expect: Callable[[int], None] | None = None,
         seconds: float | None = None,
     ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Do a job in a process that is free; return the header and the arrays of its result.
 
         The time for the job begins now, also if it waits for a process. Cancelling the task ends the process.
-        ``on_progress`` gets ``{"kind": "progress", "stage", "done", "of"}``. Raises :class:`JobError`, or one of its
-        kinds.
+        ``on_progress`` gets ``{"kind": "progress", "stage", "done", "of"}``, and ``expect`` the bytes of the arrays of
+        the result before they are received. Raises :class:`JobError`, or one of its kinds, and what ``expect`` raises.
         """
         most = self._seconds if seconds is None else seconds
         begun, taken = time.monotonic(), None
@@ -148,17 +149,21 @@ class ProcessPool:
                 parts = await _pack_job(job, header, arrays)
                 async with self._borrow(header.get("version")) as child:
                     taken = time.monotonic()
-                    return await self._do(child, parts, on_progress)
+                    return await self._do(child, parts, on_progress, expect)
         except TimeoutError:
             # Who waited for most of the time has not sent too much.
             raise PoolBusy if taken is None or taken - begun > most / 2 else JobTimeout(most) from None
 
     async def _do(
-        self, child: _Child, parts: list[bytes | memoryview], on_progress: OnProgress | None
+        self,
+        child: _Child,
+        parts: list[bytes | memoryview],
+        on_progress: OnProgress | None,
+        expect: Callable[[int], None] | None,
     ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Let a process do a job; return its result."""
         try:
-            said = await child.do(parts, on_progress)
+            said = await child.do(parts, on_progress, expect)
         except (FrameError, MemoryError, OSError) as error:
             _log.warning("%s %d: %s", self._kind, child.pid, error)
             raise ChildCrashed from None
@@ -180,6 +185,10 @@ class ProcessPool:
         await asyncio.gather(*self._slots, return_exceptions=True)
         self._slots.clear()
         await asyncio.gather(*(child.end() for child in list(self._children)), *self._ending, return_exceptions=True)
+
+    async def wait_for_ended(self) -> None:
+        """Wait until processes that are being ended have ended: they write no more."""
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     @property
     def pids(self) -> list[int]:
@@ -339,11 +348,16 @@ class _Child:
         )
         return _Child(process, kind, alive)
 
-    async def do(self, parts: list[bytes | memoryview], on_progress: OnProgress | None) -> Message | None:
+    async def do(
+        self,
+        parts: list[bytes | memoryview],
+        on_progress: OnProgress | None,
+        expect: Callable[[int], None] | None = None,
+    ) -> Message | None:
         """Send a job and return the answer; None if the process ends."""
         # A process may answer before it has taken all that is sent.
         sending = asyncio.create_task(send_parts(self.writer, parts))
-        receiving = asyncio.create_task(self._receive(on_progress))
+        receiving = asyncio.create_task(self._receive(on_progress, expect))
         try:
             await asyncio.wait([sending, receiving], return_when=asyncio.FIRST_COMPLETED)
             if not receiving.done():
@@ -357,9 +371,9 @@ class _Child:
                 task.cancel()
             await asyncio.gather(sending, receiving, return_exceptions=True)
 
-    async def _receive(self, on_progress: OnProgress | None) -> Message | None:
+    async def _receive(self, on_progress: OnProgress | None, expect: Callable[[int], None] | None) -> Message | None:
         """Return the answer to a job, after reports of progress."""
-        while (said := await receive_message(self.reader)) is not None:
+        while (said := await receive_message(self.reader, expect)) is not None:
             if said.head.get("kind") != "progress":
                 return said
             if on_progress is not None:

@@ -16,7 +16,7 @@ from .settings import Limits
 SMALL_BODY = 256 * 1024
 #: Keys of the scope of a request: bytes of its body that arrived, and bytes that it holds.
 RECEIVED, _HELD = "srosr.body", "srosr.held"
-#: Of the bytes for all, the share that the bodies of one address may take.
+#: Of the bytes for all, the share that one address may take.
 _SHARE = 0.5
 #: Seconds in which the rest of a body that is too large is thrown away, so that the client reads the answer.
 _LINGER = 5.0
@@ -30,30 +30,38 @@ class BodyBudget:
     What a request holds beyond ``SMALL_BODY`` counts.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._used = most, 0
+    def __init__(self, most: int, most_samples: int | None = None) -> None:
+        self._most, self._most_samples, self._used = most, most if most_samples is None else most_samples, 0
         self._by_address: Counter[str] = Counter()
 
     def take(self, scope: Scope, n: int) -> None:
         """Count bytes of a body that arrived; raise if there are too many."""
         scope[RECEIVED] = scope.get(RECEIVED, 0) + n
-        self._hold(scope, scope[RECEIVED], self._most * _SHARE)
+        self._hold(scope, scope[RECEIVED])
+
+    def expect(self, scope: Scope, n: int) -> None:
+        """Count samples of so many bytes, before they are in memory, beside the body that they came in."""
+        if n - SMALL_BODY > self._most_samples:
+            raise ApiError(413, f"The samples take {n / 1e6:,.0f} MB of memory: send fewer at a time.")
+        self._hold(scope, scope.get(RECEIVED, 0) + n)
 
     def exchange(self, scope: Scope, n: int) -> None:
-        """Count the samples of a request in place of its body, which nobody needs any more."""
-        if n - SMALL_BODY > self._most:
-            raise ApiError(413, f"The samples take {n / 1e6:,.0f} MB of memory: send fewer at a time.")
-        self._hold(scope, n, self._most)
+        """Count what a request holds now in place of its body, which nobody needs any more."""
+        self._change(scope, max(0, n - SMALL_BODY))
+
+    def keep(self, scope: Scope, n: int) -> None:
+        """Count an answer of so many bytes, which waits to be read, unless what it was made from takes more."""
+        self._change(scope, max(0, n - SMALL_BODY, scope.get(_HELD, 0)))
 
     def give_back(self, scope: Scope) -> None:
         """Count what a request holds as free again."""
         self._change(scope, 0)
 
-    def _hold(self, scope: Scope, n: int, most_of_address: float) -> None:
+    def _hold(self, scope: Scope, n: int) -> None:
         counted = max(0, n - SMALL_BODY)
         more = counted - scope.get(_HELD, 0)
         of_address = self._by_address[_get_address(scope)] + more
-        if more > 0 and (self._used + more > self._most or of_address > most_of_address):
+        if more > 0 and (self._used + more > self._most or of_address > self._most * _SHARE):
             raise ApiError(429, "The server is busy with other requests: try again later.", {"Retry-After": "1"})
         self._change(scope, counted)
 

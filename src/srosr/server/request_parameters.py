@@ -22,6 +22,7 @@ from .process_pool import ProcessPool
 from .request_body import SMALL_BODY, BodyBudget
 from .schemas import LISTS, Parameters, check_parameters
 from .settings import Limits
+from .upload_header import PICTURES
 
 #: What the body of a request may be, and the format that it stands for.
 FILE_TYPES = {
@@ -32,7 +33,6 @@ FILE_TYPES = {
     "application/octet-stream": "npy",
     "application/vnd.apache.parquet": "parquet",
 }
-PICTURES = "pictures"
 _JSON, _FORM = "application/json", "multipart/form-data"
 _SIGNATURES = {b"\x93NUMPY": "npy", b"PK\x03\x04": "npz", b"PAR1": "parquet"}
 _PICTURE_SIGNATURES = (
@@ -60,7 +60,8 @@ class ParsedRequest(Generic[P]):
     #: Labels and groups that came beside files.
     labels: list[str | None] | None = None
     groups: list[str | None] | None = None
-    #: Counts the bytes of the samples in place of those of the body.
+    #: Count the bytes of the samples: those that are about to arrive, and those that have, in place of the body.
+    expect: Callable[[int], None] | None = None
     exchange: Callable[[int], None] | None = None
 
     def forget_samples(self, n: int) -> None:
@@ -90,7 +91,7 @@ async def parse_request(
     """Return what a request asks for; parameters come from its query string, its JSON or its form."""
     with answer_refusals():
         parsed = await _parse(request, body, kind, limits, readers)
-    parsed.exchange = partial(budget.exchange, request.scope)
+    parsed.expect, parsed.exchange = (partial(count, request.scope) for count in (budget.expect, budget.exchange))
     return parsed
 
 

@@ -22,7 +22,7 @@ from .process_pool import ProcessPool
 from .request_parameters import PICTURES, ParsedRequest, answer_refusals, get_taken, view_bytes
 from .schemas import SampleParameters
 from .settings import Limits
-from .upload_reader import describe_reading, get_recipe_arrays
+from .upload_header import describe_reading, get_recipe_arrays
 
 #: JSON of so many bytes is converted in the event loop, which takes less time than to ask a thread.
 _TINY_BODY = 32 * 1024
@@ -98,11 +98,13 @@ async def read_samples(
     With ``one_row`` only one of them matters, so that missing values in others are no error.
     """
     parameters: SampleParameters = parsed.parameters
+    # Of a request about one row only that row comes from the child.
+    row: int | None = getattr(parameters, "row", None) if one_row and parameters.rows is None else None
     with answer_refusals():
         if parsed.files:
-            samples = await _read_files(parsed, model, limits, readers, folder, on_progress, one_row)
+            samples = await _read_files(parsed, model, limits, readers, folder, on_progress, one_row, row)
         else:
-            samples = await _read_json(parsed, model, limits, readers, on_progress, one_row)
+            samples = await _read_json(parsed, model, limits, readers, on_progress, one_row, row)
     parsed.forget_samples(samples.nbytes)
     if samples.labels is None and parameters.labels == "required":
         raise ApiError(422, f"{samples.source} has no labels: give one for each sample.")
@@ -119,6 +121,7 @@ async def _read_json(
     readers: ProcessPool,
     on_progress: OnProgress | None,
     one_row: bool,
+    row: int | None,
 ) -> RequestSamples:
     if model.takes == "pictures":
         raise ApiError(422, "The model was fitted to pictures: send pictures, not numbers.")
@@ -129,12 +132,12 @@ async def _read_json(
         most_rows=limits.rows, most_columns=limits.columns,
     )  # fmt: skip
     if parsed.body is not None:
-        header = {"form": asdict(form), **get_taken(type(parameters))}
-        found, arrays = await readers.run(
-            "read_json", header, {"body": view_bytes(parsed.body)}, on_progress=on_progress
-        )
+        header = {"form": asdict(form), "row": row, **get_taken(type(parameters))}
+        body = {"body": view_bytes(parsed.body)}
+        found, arrays = await readers.run("read_json", header, body, on_progress=on_progress, expect=parsed.expect)
         X, numbers = arrays["X"], arrays["numbers"]
         labels, groups, notes, dropped = (found[name] for name in ("labels", "groups", "notes", "dropped"))
+        seen = found["seen"]
     else:
         assert parsed.parts is not None
         with convert_errors():
@@ -143,9 +146,8 @@ async def _read_json(
             else:
                 rows = await asyncio.to_thread(convert_samples, parsed.parts, form)
         X, numbers, labels, groups, notes, dropped = rows
-    return RequestSamples(
-        X, numbers, NAME, labels, groups, notes=tuple(notes), dropped=dropped, seen=len(X) + dropped
-    )  # fmt: skip
+        seen = len(X) + dropped
+    return RequestSamples(X, numbers, NAME, labels, groups, notes=tuple(notes), dropped=dropped, seen=seen)
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -159,6 +161,7 @@ async def _read_files(
     folder: Path,
     on_progress: OnProgress | None,
     one_row: bool,
+    row: int | None,
 ) -> RequestSamples:
     parameters: SampleParameters = parsed.parameters
     assert parsed.format is not None
@@ -170,11 +173,9 @@ async def _read_files(
         options = {"skip_broken": parameters.skip_broken}
     elif parameters.skip_broken:
         raise InputError("skip_broken is for pictures, and the request holds a table; drop_missing is for tables.")
-    labels = "no" if pictures else "optional" if parsed.labels is not None else parameters.labels
-    if getattr(parameters, "shift", False):
-        labels = "no"
+    labels = "no" if pictures else "optional" if parsed.labels is not None else parameters.own_labels
     groups: Literal["required", "optional", "no"] = "no"
-    if parameters.groups and not pictures and labels != "no" and parsed.groups is None:
+    if parameters.takes_groups and not pictures and parsed.groups is None:
         groups = "required" if parameters.labels == "required" else "optional"
     names = [part.file_name or "the body" for part in parsed.files]
     header = describe_reading(
@@ -183,8 +184,9 @@ async def _read_files(
         one_row=one_row,
     )  # fmt: skip
     async with _write_files(parsed.files, folder) as paths:
-        header["files"] = paths
-        found, arrays = await readers.run("read", header, get_recipe_arrays(model.clf), on_progress=on_progress)
+        header |= {"files": paths, "row": row}
+        words = get_recipe_arrays(model.clf)
+        found, arrays = await readers.run("read", header, words, on_progress=on_progress, expect=parsed.expect)
     source = header["names"][0] if len(names) == 1 else f"{len(names):,} files"
     numbers = arrays["numbers"]
     own_labels, own_groups = found["labels"], found["groups"]

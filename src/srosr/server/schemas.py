@@ -136,6 +136,16 @@ class SampleParameters(Parameters):
     skip_broken: bool = Field(False, description="Leave out pictures that cannot be read.")
     rows: RowNumbers | None = Field(None, description="Use only these rows, counted from 0.")
 
+    @property
+    def own_labels(self) -> Literal["no", "optional", "required"]:
+        """Whether a file may or must have a column of labels."""
+        return self.labels
+
+    @property
+    def takes_groups(self) -> bool:
+        """Whether a file may have a column of groups."""
+        return self.groups and self.own_labels != "no"
+
 
 class DecideParameters(SampleParameters):
     """Parameters of ``decide``."""
@@ -194,6 +204,16 @@ class AddClassParameters(SampleParameters):
     recalibrate: bool = Field(False, description="Cross-test all samples again, which takes longer.")
     group: str | None = Field(None, description="The column of the groups.")
 
+    @property
+    def own_labels(self) -> Literal["no", "optional", "required"]:
+        """Rows that were chosen belong to the class, whatever they are labeled."""
+        return "optional" if self.rows is None else "no"
+
+    @property
+    def takes_groups(self) -> bool:
+        """Groups count also where labels do not."""
+        return True
+
 
 class RemoveClassParameters(Parameters):
     """Parameters of ``remove-class``."""
@@ -220,6 +240,11 @@ class RecalibrateParameters(SampleParameters):
 
     shift: bool = Field(False, description="The samples are new and unsorted: weigh held-out samples by them.")
     group: str | None = Field(None, description="The column of the groups.")
+
+    @property
+    def own_labels(self) -> Literal["no", "optional", "required"]:
+        """Unsorted samples have no labels that count."""
+        return "no" if self.shift else "optional"
 
 
 class RestoreParameters(Parameters):

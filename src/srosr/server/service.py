@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from fastapi import Request
 from prometheus_client.core import GaugeMetricFamily
 
-from .._support.messages import did_you_mean
+from .._support.messages import did_you_mean, join_names
 from ..classifiers import Decisions
 from .answers import ApiError, OnProgress
 from .batching import Batcher
 from .demo_model import DigitSamples
-from .model_changes import settle
-from .model_store import ModelStore, ServedModel, describe_models
+from .model_changes import Wish, settle
+from .model_store import ModelStore, ServedModel
 from .process_pool import ProcessPool
 from .request_body import BodyBudget, receive_body
 from .request_parameters import ParsedRequest, parse_request
@@ -43,8 +43,8 @@ class Service:
         #: "starting", "ready" or "draining".
         self.status = "starting"
         self.metrics = ServerMetrics()
-        self.budget = BodyBudget(settings.limits.bodies)
         limits = settings.limits
+        self.budget = BodyBudget(limits.bodies, limits.samples)
         self.readers = ProcessPool(
             "reader", settings.readers, memory=limits.reader_memory, seconds=limits.read_seconds, folder=folder
         )
@@ -55,7 +55,8 @@ class Service:
         self._batchers = {name: self._make_batcher(name) for name in store.names}
         #: Changes of a model wait for each other.
         self.changing = {name: asyncio.Lock() for name in store.names}
-        self._commits: set[asyncio.Task[Any]] = set()
+        self._commits: dict[asyncio.Task[Any], Wish] = {}
+        self._removals: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[Any]] = []
         store.on_swap += [self._begin_watch, self.metrics.count_load]
         store.on_failure.append(self.metrics.count_failure)
@@ -100,8 +101,10 @@ class Service:
         self.status = "draining"
         for task in self._tasks:
             task.cancel()
+        for wish in self._commits.values():
+            wish.give_up()
         await asyncio.gather(*self._tasks, *self._commits, return_exceptions=True)
-        await asyncio.gather(self.readers.close(), self.workers.close(), return_exceptions=True)
+        await asyncio.gather(self.readers.close(), self.workers.close(), *self._removals, return_exceptions=True)
         for batcher in self._batchers.values():
             batcher.close()
         self.recorder.close()
@@ -116,7 +119,7 @@ class Service:
         if model is None:
             names = self.store.names
             guess = did_you_mean(name[:80], names)
-            raise ApiError(404, f"There is no model {name[:80]!r}{guess}; there are {describe_models(names)}.")
+            raise ApiError(404, f"There is no model {name[:80]!r}{guess}; there are {join_names(names, 12)}.")
         return model
 
     def get_batcher(self, name: str) -> Batcher:
@@ -179,23 +182,32 @@ class Service:
                 "seen": samples.seen,
                 "label": samples.label,
                 "feature_names": samples.feature_names,
-                "rows": None,
             }
         result, _ = await self.workers.run(job, header | more, arrays, on_progress=on_progress)
         return result
 
-    def begin_commit(self, commit: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Begin to put a changed model in place, which ends even if nobody waits for it any more."""
+    def begin_commit(self, commit: Coroutine[Any, Any, _T], wish: Wish) -> asyncio.Task[_T]:
+        """Begin to put a changed model in place: a task of its own, which may end when nobody waits for it any more."""
         task = asyncio.create_task(commit)
-        self._commits.add(task)
+        self._commits[task] = wish
         task.add_done_callback(self._end_commit)
         return task
 
     def _end_commit(self, task: asyncio.Task[Any]) -> None:
-        self._commits.discard(task)
+        wish = self._commits.pop(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if error is not None and not wish.is_given_up:
             logger.warning("a change failed: %s", error)
+
+    def begin_removing(self, folder: Path) -> None:
+        """Remove a folder that a worker writes into, once it has ended if it was cancelled."""
+        task = asyncio.create_task(self._remove(folder))
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
+
+    async def _remove(self, folder: Path) -> None:
+        await self.workers.wait_for_ended()
+        await asyncio.to_thread(shutil.rmtree, folder, True)
 
     def _describe_state(self) -> Iterator[GaugeMetricFamily]:
         info = GaugeMetricFamily("srosr_model_info", "The version that is served", labels=["model", "version"])

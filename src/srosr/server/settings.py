@@ -32,7 +32,7 @@ class Limits:
     body_seconds: float = 30.0
     #: Seconds over which an answer that waits to be read must be read at this many bytes a second at least.
     answer_seconds: float = 60.0
-    answer_rate: int = 8_000
+    answer_rate: int = 32_000
     #: Seconds for the work of a child that reads uploads, and of one that does other work.
     read_seconds: float = 60.0
     work_seconds: float = 600.0
@@ -46,8 +46,13 @@ class Limits:
 
     @property
     def bodies(self) -> int:
-        """Bytes of all bodies in memory at a time."""
+        """Bytes of all bodies, and of the samples in them, in memory at a time."""
         return 8 * self.body
+
+    @property
+    def samples(self) -> int:
+        """Bytes of the samples of one request."""
+        return 2 * self.body
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,20 @@ class ModelWatch:
     def __init__(self, model: ServedModel) -> None:
         self.model = model
         self._lock = Lock()
-        self._times: dict[int, str] = {}
-        self._since = _now()
         self._monitor: Monitor | None = None
         #: Why there is no monitor.
         self.problem: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._times: dict[int, str] = {}
+        self._since = _now()
         try:
-            self._monitor = Monitor(model.clf, block=BLOCK)
+            self._monitor = Monitor(self.model.clf, block=BLOCK)
         except ValueError as error:
             self.problem = end_sentence(error)
         except Exception:  # a model is served whether or not it can be watched
-            logger.exception("%s cannot be monitored", model.name)
+            logger.exception("%s cannot be monitored", self.model.name)
             self.problem = "The model cannot be monitored; the log of the server says why."
 
     @property
@@ -67,8 +70,7 @@ class ModelWatch:
         """Begin a new watch: earlier samples and the alarm are forgotten."""
         with self._lock:
             if self._monitor is not None:
-                self._monitor.restart()
-            self._since = _now()
+                self._begin()
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-serializable dict of what was seen."""

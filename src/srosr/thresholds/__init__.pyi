@@ -14,5 +14,4 @@ from .p_values import count_needed as count_needed
 from .p_values import count_units as count_units
 from .p_values import find_own_classes as find_own_classes
 from .p_values import p_values_by_candidate as p_values_by_candidate
-from .p_values import p_values_by_class as p_values_by_class
 from .prediction_sets import PredictionSets as PredictionSets

@@ -181,8 +181,3 @@ class ClassComparison:
         for classes, ranked in self._parts:
             out[:, classes] = ranked.compute(class_scores[:, classes])
         return out
-
-
-def p_values_by_class(class_scores: Array, split: CalibrationSplit, needed: int) -> Array:
-    """Return the p-value of each class, (n_samples, n_classes), against calibration samples of that class."""
-    return ClassComparison(split, class_scores.shape[1], needed).compute(class_scores)

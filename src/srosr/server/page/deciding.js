@@ -50,7 +50,7 @@ export async function decide(samples = state.samples, { record = true, added = f
     if (again) return "Cancelled: these are the decisions of before.";
     return head && found.length ? `Cancelled: ${number(found.length)} of ${number(head.rows)} decided.` : "Cancelled.";
   };
-  const done = await runJob(find("decide-job"), "Deciding", work, describeCancelled);
+  const done = await runJob(find("decide-job"), "Deciding", work, { describeCancelled });
   if (turn !== runs) return;
   if (done && before.length && head.version !== versionBefore) return decide(samples, { record: false });
   showBusy(false);

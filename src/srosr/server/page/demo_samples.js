@@ -19,7 +19,8 @@ export async function showDemoSamples(place) {
   if (offered) return;
   const slot = h("div", {});
   fill(place, slot);
-  offered = await runJob(slot, "Loading", ({ signal }) => offer(signal));
+  const again = () => showDemoSamples(place);
+  offered = await runJob(slot, "Loading", ({ signal }) => offer(signal), { again });
   if (offered) draw(place);
 }
 

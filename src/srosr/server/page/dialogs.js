@@ -51,6 +51,12 @@ export function askToken(complaint) {
 const showTokenProblem = (text) =>
   fill(find("token-problem"), text ? h("p", { class: "error", role: "alert" }, text) : null);
 
+/** Whether a press is within the edges of an element: the dialog is its target also beside them. */
+function isInside(element, { clientX: x, clientY: y }) {
+  const { left, right, top, bottom } = element.getBoundingClientRect();
+  return x >= left && x <= right && y >= top && y <= bottom;
+}
+
 /** Let buttons with `data-closes` close their dialog, and a click beside a dialog, too. */
 export function wireDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
@@ -59,7 +65,7 @@ export function wireDialogs() {
     }
     dialog.addEventListener("mousedown", (event) => {
       // The second press of a double click on a row falls beside the dialog that the first has opened.
-      if (event.target === dialog && event.detail < 2) dialog.close("");
+      if (event.target === dialog && event.detail < 2 && !isInside(dialog, event)) dialog.close("");
     });
   }
   find("token-form").addEventListener("submit", (event) => {

@@ -39,11 +39,16 @@ export function startExplanation() {
     document.querySelector(`[data-focus="open-${sequence[current]}"]`)?.focus();
     if (document.activeElement === document.body) focusHeading(find("title-decisions"));
   });
+  addEventListener("hashchange", () => dialog.close()); // Back goes to another part of the page
   // What is open may be decided again, or go, while something runs that was started before.
   on("samples decisions", () => {
     if (!shown) return;
     if (shown.samples !== state.samples) dialog.close();
     else if (state.decisions[sequence[current]] && shown.decision !== state.decisions[sequence[current]]) show();
+  });
+  on("model", () => {
+    const rest = find("why-body").querySelector(".why-rest");
+    if (shown && rest && isStale()) drawStale(rest);
   });
 }
 
@@ -96,9 +101,9 @@ async function show(pause = 0) {
 function explain(samples, { row }) {
   const alone = samples.rows || samples.files;
   const parts = alone ? samples.request({}, { only: [row] }) : samples.request({ row });
-  return runJob(slot, "Explaining", ({ signal, report }) =>
-    streamResult(modelPath(state.model.name, "explain"), report, { ...parts, signal }),
-  );
+  const work = ({ signal, report }) =>
+    streamResult(modelPath(state.model.name, "explain"), report, { ...parts, signal });
+  return runJob(slot, "Explaining", work, { again: () => show() });
 }
 
 /** An explanation by another version would not fit the decision above it. */
@@ -165,6 +170,7 @@ function drawRest(place, body, found, decision) {
     h("section", {}, h("h3", {}, "What would change the decision"), h("p", {}, describeTurn(decision))),
     drawTraining(found),
     drawEvidence(found.explanation),
+    drawClasses(found.explanation),
     drawFigure(found.figure),
   );
 }
@@ -182,14 +188,19 @@ function describeTurn(decision) {
   const then = effectOf(rejected ? value : value - Math.max(Math.abs(value) * Number.EPSILON, Number.MIN_VALUE));
   const now = currentEffect();
   const that = state.info.threshold === null ? "Set for all classes, that threshold" : "That threshold";
-  const known = `${that} rejects ${percent(then.rejected)} of known samples (now ${percent(now.rejected)})`;
+  const known = `${that} rejects ${percent(then.rejected)} of held-out known samples (now ${percent(now.rejected)})`;
   if (then.simulated === null) return `${turn} ${known}.`;
   const before = Number.isFinite(now.simulated) ? ` (now ${percent(now.simulated)})` : "";
   return `${turn} ${known} and ${percent(then.simulated)} of simulated unknowns${before}.`;
 }
 
-function drawTraining({ training_samples: samples }) {
+function drawTraining({ training_samples: samples, explanation }) {
   if (!samples?.length) return null;
+  const all = explanation.atoms?.length ?? samples.length;
+  const which =
+    all > samples.length
+      ? `The sample is rebuilt from ${number(all)}; these ${number(samples.length)} have the largest weights.`
+      : "The sample is rebuilt from these, each with its weight.";
   const most = Math.max(...samples.map((sample) => Math.abs(sample.weight)), 1e-12);
   const items = samples.map((sample) => {
     const bar = h("span", { class: sample.weight < 0 ? "weight-fill negative" : "weight-fill" });
@@ -216,7 +227,7 @@ function drawTraining({ training_samples: samples }) {
     "section",
     {},
     h("h3", {}, "Training samples behind it"),
-    h("p", { class: "quiet" }, "The sample is rebuilt from these, each with its weight."),
+    h("p", { class: "quiet" }, which),
     h("ul", { class: "training" }, items),
   );
 }
@@ -262,6 +273,64 @@ function drawEvidence(explanation) {
             h("th", { scope: "col", class: "number" }, "Adds"),
             h("th", { scope: "col", class: "number" }, "Here"),
             h("th", { scope: "col", class: "number" }, "Typical"),
+          ),
+        ),
+        h("tbody", {}, rows),
+        drawSum(explanation),
+      ),
+    ),
+  );
+}
+
+/** The contributions add up to a score with a threshold of its own, which decides. */
+function drawSum({ score: sum, score_threshold: limit }) {
+  if (!Number.isFinite(sum)) return null;
+  const words = Number.isFinite(limit) ? `Sum; rejected above ${limit.toFixed(2)}` : "Sum";
+  return h(
+    "tfoot",
+    {},
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row", colSpan: 2 }, words),
+      h("td", { class: "number" }, signed(sum)),
+      h("td", { colSpan: 2 }),
+    ),
+  );
+}
+
+/** What each class leaves unexplained, and its part of the code: the numbers of the figure. */
+function drawClasses(explanation) {
+  const { residuals, shares, length } = explanation ?? {};
+  if (!residuals?.length || !(length > 0)) return null;
+  const rows = residuals.map(({ label, value }, i) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, `${label}`),
+      h("td", { class: "number" }, percent(value / length)),
+      h("td", { class: "number" }, percent(shares?.[i]?.value)),
+    ),
+  );
+  return h(
+    "details",
+    { class: "fold" },
+    h("summary", {}, "What each class explains"),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "What each class explains" },
+      h(
+        "table",
+        { class: "plain" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Class"),
+            h("th", { scope: "col", class: "number" }, "Leaves unexplained"),
+            h("th", { scope: "col", class: "number" }, "Part of the code"),
           ),
         ),
         h("tbody", {}, rows),

@@ -80,6 +80,11 @@ function draw() {
 
 async function findGroups() {
   const { samples, model } = state;
+  if (minSize && !(Number.isInteger(Number(minSize)) && Number(minSize) >= 2)) {
+    showError(slot, { message: "Smallest group: give a whole number of at least 2.", status: 422 });
+    find("min-size").focus();
+    return;
+  }
   const parameters = minSize ? { min_size: Number(minSize) } : {};
   grouping = samples;
   const discovery = await runJob(slot, "Grouping", ({ signal, report }) =>
@@ -104,7 +109,7 @@ function drawDiscovery({ groups, noise }) {
     { class: "discovery" },
     h(
       "p",
-      { role: "status" },
+      {},
       groups.length
         ? `${count(groups.length, "group")} found.${alone}`
         : `No group found: the rejected samples have too little in common.${alone}`,

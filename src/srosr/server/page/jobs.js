@@ -6,9 +6,9 @@ const running = new WeakMap();
 
 /**
  * Run `work({signal, report})`, showing it in `slot`. Return its result, or null if it failed or was cancelled;
- * `describeCancelled` says how far it came.
+ * `describeCancelled` says how far it came; `again` starts it once more after an error.
  */
-export async function runJob(slot, title, work, describeCancelled = () => "Cancelled.") {
+export async function runJob(slot, title, work, { describeCancelled = () => "Cancelled.", again = null } = {}) {
   running.get(slot)?.abort();
   const control = new AbortController();
   running.set(slot, control);
@@ -37,7 +37,7 @@ export async function runJob(slot, title, work, describeCancelled = () => "Cance
       const text = describeCancelled();
       finish(slot, () => fill(slot, h("p", { class: "quiet" }, text)));
       announce(text);
-    } else finish(slot, () => showError(slot, error));
+    } else finish(slot, () => showError(slot, error, again));
     return null;
   } finally {
     clearTimeout(shown);
@@ -62,18 +62,31 @@ export function dropJob(slot) {
   fill(slot);
 }
 
-/** Show an error, in the server's words, next to what caused it. */
-export function showError(slot, error) {
+/** Empty a slot that only says how something ended. */
+export function clearNotice(slot) {
+  if (!running.has(slot)) fill(slot);
+}
+
+/** Empty all slots on the page that only say how something ended. */
+export function clearNotices() {
+  document.querySelectorAll(".slot").forEach(clearNotice);
+}
+
+/** Show an error, in the server's words, next to what caused it; `again` is what a button to try again does. */
+export function showError(slot, error, again = null) {
   if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
   const close = h(
     "button",
     { type: "button", class: "close", "aria-label": "Dismiss", on: { click: () => finish(slot, () => fill(slot)) } },
     "×",
   );
-  fill(slot, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), close));
+  const retry = again
+    ? h("button", { type: "button", class: "button small", on: { click: () => finish(slot, again) } }, "Try again")
+    : null;
+  fill(slot, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), retry, close));
 }
 
-/** Show how something ended, in words. */
+/** Show how something ended, in words that the caller announces. */
 export function showDone(slot, text) {
-  fill(slot, h("p", { class: "done", role: "status" }, text));
+  fill(slot, h("p", { class: "done" }, text));
 }

@@ -81,8 +81,8 @@ async function look() {
     if (!own) lost = new Error(`The model ${state.model.name} is no longer served.`);
     else {
       state.model.problem = own.problem;
-      // A model that was chosen meanwhile comes first.
-      if (own.version !== state.model.version && wantedModel() === own.name)
+      // A model that was chosen meanwhile comes first, and a change that the page makes is shown with its words.
+      if (own.version !== state.model.version && wantedModel() === own.name && !state.changing)
         await loadModel(own.name, { quiet: true });
     }
   } catch (error) {

@@ -80,6 +80,8 @@ async function run() {
   find("measure-result")?.focus();
 }
 
+const byLabel = (a, b) => a.label.localeCompare(b.label, "en", { numeric: true });
+
 function drawResult() {
   const { metrics, classes, unknown, samples, notes } = result;
   const tiles = FIRST.filter((key) => metrics[key]).map((key) => {
@@ -154,7 +156,7 @@ function drawResult() {
               ),
             ),
           ),
-          h("tbody", {}, group(classes, null), group(unknown, "unknown")),
+          h("tbody", {}, group(classes, null), group([...unknown].sort(byLabel), "unknown")),
         ),
       ),
     ),

@@ -2,7 +2,7 @@
 import { modelPath, request, streamResult } from "./api.js";
 import { clearSamples, decide } from "./deciding.js";
 import { announce } from "./dom.js";
-import { runJob, showDone } from "./jobs.js";
+import { clearNotices, runJob, showDone } from "./jobs.js";
 import { changed, state } from "./state.js";
 
 /** Load the list of models. */
@@ -46,7 +46,10 @@ export async function loadModel(name, options) {
   if (turn !== loads) return false;
   wanted = null;
   const other = state.model && state.model.name !== name;
-  if (other) clearSamples();
+  if (other) {
+    clearSamples();
+    clearNotices();
+  }
   const problem = state.models.find((model) => model.name === name)?.problem ?? null;
   state.model = { ...pick(info, OF_MODEL), problem };
   state.info = info;
@@ -76,25 +79,36 @@ const pick = (object, names) => Object.fromEntries(names.filter((n) => n in obje
  * what was done.
  */
 export async function changeModel(slot, { name, version }, endpoint, parts, { title, describe }) {
+  clearNotices();
   countChanges(1);
-  const result = await runJob(slot, title, ({ signal, report }) =>
-    streamResult(modelPath(name, endpoint), report, { ...parts, signal, headers: { "If-Match": `"${version}"` } }),
-  ).finally(() => countChanges(-1));
-  if (!result) return null;
-  const text = describe(result);
+  let result;
+  let shown = false;
+  try {
+    result = await runJob(slot, title, ({ signal, report }) =>
+      streamResult(modelPath(name, endpoint), report, { ...parts, signal, headers: { "If-Match": `"${version}"` } }),
+    );
+    if (result) shown = await showChange(slot, name, describe(result));
+  } finally {
+    countChanges(-1);
+  }
+  if (shown && state.samples) await decide(state.samples, { record: false });
+  return result;
+}
+
+/** Load what a model has become and say what was done; return whether the page shows it. */
+async function showChange(slot, name, text) {
   announce(text);
-  if (wantedModel() !== name) return result;
+  if (wantedModel() !== name) return false;
   try {
     await loadModels();
-    if (!(await loadModel(name))) return result;
-    showDone(slot, text);
+    if (!(await loadModel(name))) return false;
   } catch (error) {
     showDone(slot, `${text} The page cannot show it yet: ${error.message}`);
-    return result;
+    return false;
   }
+  showDone(slot, text);
   changed("history");
-  if (state.samples) await decide(state.samples, { record: false });
-  return result;
+  return true;
 }
 
 function countChanges(by) {

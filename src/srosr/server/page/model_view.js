@@ -12,9 +12,11 @@ const classSlot = h("div", { class: "slot" });
 const historySlot = h("div", { class: "slot" });
 const calibrationSlot = h("div", { class: "slot" });
 const historyPlace = h("div", {});
+let hadDecisions = false; // when the cards were drawn
 
 export function startModelView() {
   on("model samples", draw);
+  on("decisions", () => state.info && hadDecisions !== state.decisions.length > 0 && draw());
   on("model history", () => state.model && drawHistory());
 }
 
@@ -23,6 +25,7 @@ function draw() {
 }
 
 function drawCards() {
+  hadDecisions = state.decisions.length > 0;
   fill(
     find("model"),
     whyNot("update") ? h("p", { class: "note" }, whyNot("update")) : null,
@@ -173,7 +176,7 @@ async function removeClass(label) {
 
 function drawRecalibration() {
   if (whyNot("recalibrate")) return null;
-  const { samples } = state;
+  const samples = hadDecisions ? state.samples : null;
   const shift = h("input", { type: "checkbox", id: "shift" });
   const go = h(
     "button",
@@ -274,20 +277,21 @@ const CHANGES = {
 
 /** Say what made a version; one that no change here made came as a file. */
 function describeChange(change, details) {
-  if (!change) return "As the file came";
+  if (!change) return "The file as it was found";
   return CHANGES[change]?.(details ?? {}) ?? change;
 }
 
-function drawVersion({ version, time: when, change, details, kept }) {
-  const current = version === state.model.version;
+function drawVersion({ version, time: when, change, details, kept, current }) {
+  const same = !current && version === state.model.version;
+  const made = describeChange(change, details);
   const restore =
-    kept && !current && !state.readOnly
+    kept && !current && !same && !state.readOnly
       ? h(
           "button",
           {
             type: "button",
             class: "button small",
-            "aria-label": `Restore version ${version}`,
+            "aria-label": `Restore version ${version.slice(0, 8)}: ${made}${when ? `, ${time(when)}` : ""}`,
             on: { click: () => restoreVersion(version) },
           },
           "Restore",
@@ -299,10 +303,11 @@ function drawVersion({ version, time: when, change, details, kept }) {
     h(
       "span",
       { class: "history-text" },
-      h("b", {}, describeChange(change, details)),
+      h("b", {}, made),
       h("span", { class: "quiet" }, when ? `${time(when)}, ` : "", h("code", {}, version.slice(0, 8))),
     ),
     current ? h("span", { class: "tag" }, "serves now") : null,
+    same ? h("span", { class: "tag loose" }, "the same as now") : null,
     restore,
   );
 }

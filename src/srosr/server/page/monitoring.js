@@ -11,11 +11,12 @@ const EVERY = 3000;
 let timer = null;
 let shown = false;
 let last = null;
+let watched = null; // the name of the model
 let alarmed = false;
 let complaint = null;
 const FINAL = [401, 403, 404]; // these do not get better by asking again
 const slot = h("div", { class: "slot" });
-const problem = h("div", {});
+const problem = h("div", { class: "slot" });
 const content = h("div", { class: "stack" });
 
 export function startMonitoring() {
@@ -23,6 +24,10 @@ export function startMonitoring() {
   document.addEventListener("visibilitychange", schedule);
   on("model", () => {
     last = null;
+    if (state.model.name !== watched) {
+      watched = state.model.name;
+      alarmed = false;
+    }
     schedule();
   });
 }
@@ -49,9 +54,11 @@ async function refresh() {
       draw(found);
     }
   } catch (error) {
-    if (error.message !== complaint) showError(problem, error); // said once, not with every try
-    complaint = error.message;
-    if (FINAL.includes(error.status)) return;
+    if (name === state.model.name) {
+      if (error.message !== complaint) showError(problem, error); // said once, not with every try
+      complaint = error.message;
+      if (FINAL.includes(error.status)) return;
+    }
   }
   clearTimeout(timer);
   if (shown && !document.hidden) timer = setTimeout(refresh, EVERY);
@@ -66,10 +73,10 @@ function draw(found) {
     fill(content, h("div", { class: "card empty" }, h("p", {}, found.problem ?? "This model is not monitored.")));
     return;
   }
-  const { alarm } = summary;
+  const { alarm, rejected, rejected_recent: recent, target } = summary;
   if (Boolean(alarm) !== alarmed) {
     alarmed = Boolean(alarm);
-    if (alarmed) announce(`Alarm at sample ${alarm.sample}.`);
+    if (alarmed) announce(`Alarm at sample ${number(alarm.sample)}.`);
   }
   const status = alarm
     ? h(
@@ -94,8 +101,10 @@ function draw(found) {
             ? "The samples look alike over time, as far as can be told."
             : "No sample has been decided yet.",
         ),
+        target !== null && rejected.low > target
+          ? h("p", {}, "But more are rejected than known samples would be: from the start, many of them look unknown.")
+          : null,
       );
-  const { rejected, rejected_recent: recent, target } = summary;
   const tile = (name, value, more) =>
     h(
       "div",
@@ -200,6 +209,7 @@ async function restartWatch() {
   try {
     await request(modelPath(state.model.name, "monitor/restart"), { method: "POST" });
     showDone(slot, "A new watch has begun.");
+    announce("A new watch has begun.");
     await refresh();
   } catch (error) {
     showError(slot, error);

@@ -7,6 +7,14 @@ const LEFT = 44;
 const RIGHT = 12;
 const TOP = 12;
 const BOTTOM = 26;
+const ALARM_LABEL = 44;
+
+/** Write beside the line of an alarm, on the side where there is place. */
+function drawAlarmLabel(place, width) {
+  const atEnd = place > width - RIGHT - ALARM_LABEL;
+  const attributes = { x: place + (atEnd ? -4 : 4), y: TOP + 10, "text-anchor": atEnd ? "end" : "start" };
+  return s("text", { class: "alarm-label", ...attributes }, "alarm");
+}
 
 /** Draw the blocks as wide as the place that is free, in pixels. */
 export function drawRates(blocks, target, free) {
@@ -30,7 +38,7 @@ export function drawRates(blocks, target, free) {
         "g",
         {},
         s("line", { class: "alarm-line", x1: x(block.alarm), x2: x(block.alarm), y1: TOP, y2: HEIGHT - BOTTOM }),
-        s("text", { class: "alarm-label", x: x(block.alarm) + 4, y: TOP + 10 }, "alarm"),
+        drawAlarmLabel(x(block.alarm), width),
       ),
     );
   const { share, low, high } = blocks.at(-1).rejected;

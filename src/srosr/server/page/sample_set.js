@@ -89,8 +89,14 @@ export class TableSet {
     return this.lines?.[row + (this.reading.header ? 1 : 0)]?.split(this.separator) ?? null;
   }
 
+  /** Return the place of a column, by its name or, where columns have none, by its number; -1 if there is none. */
+  placeOf(name) {
+    if (this.columns.length) return this.columns.indexOf(name);
+    return /^\d+$/.test(name) ? Number(name) : -1;
+  }
+
   truth(row) {
-    const place = this.reading.label ? this.columns.indexOf(this.reading.label) : -1;
+    const place = this.reading.label ? this.placeOf(this.reading.label) : -1;
     return place < 0 ? null : (this.cells(row)?.[place]?.trim() ?? null);
   }
 
@@ -98,8 +104,8 @@ export class TableSet {
   picture(row) {
     const cells = this.shape && !this.reading.by_name ? this.cells(row) : null;
     if (!cells) return null;
-    const left = this.reading.label ? [...this.reading.ignore, this.reading.label] : this.reading.ignore;
-    const values = cells.filter((_, i) => !left.includes(this.columns[i])).map(Number);
+    const left = [...this.reading.ignore, this.reading.label].filter(Boolean).map((name) => this.placeOf(name));
+    const values = cells.filter((_, i) => !left.includes(i)).map(Number);
     const fits = values.length === this.shape[0] * this.shape[1] && values.every(Number.isFinite);
     return fits ? paint(values, this.shape) : null;
   }

@@ -73,6 +73,7 @@ function show(name) {
   for (const [other] of SOURCES) find(`source-${other}`).hidden = other !== name;
   if (name === "pick") showDemoSamples(find("source-pick"));
   if (name === "draw") showDrawing(find("source-draw"));
+  showReading();
 }
 
 function wireDropping() {
@@ -81,10 +82,11 @@ function wireDropping() {
   const over = (on_) => drop.classList.toggle("over", on_);
   // A file dropped anywhere on the page is meant for the card; the browser would open it instead.
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files") ?? false;
-  const isAsking = () => document.querySelector("dialog[open]") !== null;
+  const isAsking = () => document.querySelector("dialog[open]:not(#why)") !== null;
   addEventListener("dragenter", (event) => {
     if (!hasFiles(event) || isAsking()) return;
     depth += 1;
+    find("why").close(); // it asks nothing
     location.hash = "#decide";
     if (state.model) show("file");
     const chosen = find("source").querySelector('input[value="file"]');
@@ -175,8 +177,9 @@ async function makeSet(files, model) {
 
 function takePasted() {
   fill(find("source-problem"));
-  const text = find("paste").value.trim();
+  let text = find("paste").value.trim();
   if (!text) return refuse("Paste at least one row of numbers.");
+  if (!/[,;\t]/.test(text)) text = text.replace(/ +/g, ",");
   const suffix = text.split("\n", 1)[0].includes("\t") ? "tsv" : "csv";
   const file = new File([`${text}\n`], `pasted.${suffix}`, {
     type: suffix === "tsv" ? "text/tab-separated-values" : "text/csv",
@@ -187,7 +190,7 @@ function takePasted() {
 function showReading() {
   const fold = find("reading");
   const set = state.samples;
-  fold.hidden = !(set instanceof TableSet);
+  fold.hidden = !(set instanceof TableSet) || (source !== "file" && source !== "paste");
   if (fold.hidden || set === readingOf) return; // what is being typed into the form stays
   readingOf = set;
   keepFocus(fold, () => drawReading(set));
@@ -202,8 +205,9 @@ function drawReading(set) {
         h("option", { value: "" }, "None"),
         columns.map((name) => h("option", { value: name, selected: name === reading.label }, name)),
       )
-    : h("input", { id: "reading-label", value: reading.label, placeholder: "none" });
-  const ignore = h("input", { id: "reading-ignore", value: reading.ignore.join(", "), placeholder: "none" });
+    : h("input", { id: "reading-label", value: reading.label, placeholder: "none, or a number from 0" });
+  const without = columns.length ? "none" : "none, or numbers from 0";
+  const ignore = h("input", { id: "reading-ignore", value: reading.ignore.join(", "), placeholder: without });
   const box = (name, text, checked) =>
     h("label", { class: "check" }, h("input", { type: "checkbox", name, checked }), h("span", {}, text));
   const form = find("reading-form");

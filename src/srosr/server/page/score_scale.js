@@ -2,11 +2,15 @@
 import { state } from "./state.js";
 
 const FINEST = 1e-9;
+const CROWD = 0.9;
 
-/** Whether scores run from 0 to 1: these crowd near 1 and are drawn by −log10(1 − score). */
+/**
+ * Whether scores run from 0 to 1 and crowd near 1, as one minus a p-value does: one in twenty known samples is beyond
+ * 0.9. They are drawn by −log10(1 − score).
+ */
 export function isLogarithmic() {
-  const range = state.scores?.score_range ?? state.info?.score_range;
-  return Boolean(range && range[0] === 0 && range[1] === 1);
+  const range = state.scores?.score_range;
+  return Boolean(range && range[0] === 0 && range[1] === 1 && at(state.scores.known, 0.95) >= CROWD);
 }
 
 const decades = (score) => -Math.log10(Math.max(1 - score, FINEST));
@@ -118,8 +122,9 @@ export function thresholdOf(decision) {
 const bands = new WeakMap();
 
 /**
- * Whether a score is close to its threshold. Where scores run to 1: what is missing to 1 is between half and twice what
- * the threshold misses. Elsewhere: a threshold that rejects half or twice as many known samples would decide otherwise.
+ * Whether a score is close to its threshold. Where scores crowd near 1: what is missing to 1 is between half and twice
+ * what the threshold misses. Elsewhere: a threshold that rejects half or twice as many known samples would decide
+ * otherwise.
  */
 export function isNear(decision) {
   const threshold = thresholdOf(decision);

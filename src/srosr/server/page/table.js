@@ -7,7 +7,7 @@ import { announce, fill, find, focusHeading, h, keepFocus, oncePerFrame } from "
 import { openWhy } from "./explanation.js";
 import { isLogarithmic } from "./score_scale.js";
 import { changed, isStale, on, state } from "./state.js";
-import { showTeaching } from "./teaching.js";
+import { forgetTeaching, showTeaching } from "./teaching.js";
 import { count, number, percent } from "./wording.js";
 
 const PAGE_SIZES = [25, 50, 100];
@@ -38,6 +38,7 @@ export function startTable() {
     redraw();
     if (state.samples === drawnSet) return; // decided again: what is looked at stays
     drawnSet = state.samples;
+    forgetTeaching();
     page = 0;
     Object.assign(filter, { kind: "all", label: "", text: "" });
     Object.assign(order, { by: "row", down: false });
@@ -113,26 +114,29 @@ function drawBrief() {
 
 function drawStale() {
   const place = find("stale");
-  const notes = (state.run?.notes ?? []).map((note) => h("p", { class: "note" }, note));
-  if (state.run?.dropped)
-    notes.push(h("p", { class: "note" }, `${count(state.run.dropped, "row")} with missing values left out.`));
+  const texts = [...(state.run?.notes ?? [])];
+  if (state.run?.dropped) texts.push(`${count(state.run.dropped, "row")} with missing values left out.`);
+  const isOld = isStale() && state.decisions.length > 0;
+  const now = JSON.stringify([isOld, texts]);
+  if (now === place.dataset.shown) return; // drawn anew it would be read aloud anew
+  place.dataset.shown = now;
   const again = () => {
     decide();
     focusHeading(place);
   };
-  const stale =
-    isStale() && state.decisions.length
-      ? h(
-          "div",
-          { class: "note row", role: "status" },
-          h("p", {}, "The model has changed since. These decisions are of the version before."),
-          h(
-            "button",
-            { type: "button", class: "button small", data: { focus: "again" }, on: { click: again } },
-            "Decide again",
-          ),
-        )
-      : null;
+  const stale = isOld
+    ? h(
+        "div",
+        { class: "note row", role: "status" },
+        h("p", {}, "The model has changed since. These decisions are of the version before."),
+        h(
+          "button",
+          { type: "button", class: "button small", data: { focus: "again" }, on: { click: again } },
+          "Decide again",
+        ),
+      )
+    : null;
+  const notes = texts.map((text) => h("p", { class: "note" }, text));
   keepFocus(place, () => fill(place, stale, notes));
 }
 
@@ -235,7 +239,7 @@ function drawLegend() {
       isLogarithmic() ? ". Scores crowd near 1, so bars are drawn by −log₁₀(1 − score)." : "",
     ),
     coverage && guarantee
-      ? h("p", {}, `Possible: ${promise}, ${guarantee}.`)
+      ? h("p", {}, `Possible: ${promise}, ${guarantee}. They are found class by class, not by the threshold.`)
       : null,
   );
 }

@@ -1,11 +1,17 @@
 // Selected samples teach the model: more of a class that it knows, or a new class.
 import { fill, find, focusHeading, h } from "./dom.js";
 import { ask } from "./dialogs.js";
+import { clearNotice } from "./jobs.js";
 import { changeModel } from "./model_changes.js";
 import { changed, isStale, state, whyNot } from "./state.js";
 import { count } from "./wording.js";
 
 let slot = null;
+
+/** Take away how teaching ended: the samples are others. */
+export function forgetTeaching() {
+  if (slot) clearNotice(slot);
+}
 
 /** Show what can be done with the selected samples, in `place`. */
 export function showTeaching(place) {
@@ -20,6 +26,7 @@ export function showTeaching(place) {
     place.querySelector(".teaching-count").textContent = `${count(n, "sample")} selected`;
     return;
   }
+  if (!drawn) clearNotice(slot); // a new selection begins
   const why = whyNot("update");
   const none = h("button", { type: "button", class: "button small ghost", on: { click: deselect } }, "Deselect");
   const head = h("strong", { class: "teaching-count" }, `${count(n, "sample")} selected`);

@@ -2,10 +2,11 @@
 import { ask } from "./dialogs.js";
 import { wouldChange } from "./decision_filter.js";
 import { fill, find, h, keepFocus } from "./dom.js";
+import { clearNotice } from "./jobs.js";
 import { changeModel } from "./model_changes.js";
 import { currentEffect, effectOf, shareRejected, thresholdFor } from "./score_scale.js";
 import { drawScores } from "./score_chart.js";
-import { changed, on, state, whyNot } from "./state.js";
+import { changed, isStale, on, state, whyNot } from "./state.js";
 import { fileNote } from "./teaching.js";
 import { count, nameThreshold, number, percent, score } from "./wording.js";
 
@@ -34,10 +35,23 @@ function build() {
   const slider = h("input", { type: "range", id: "threshold-slider", min: 0, max: STEPS, step: 1 });
   const share = h("input", { type: "number", id: "threshold-share", min: 0, max: 50, step: 0.1, inputMode: "decimal" });
   slider.addEventListener("input", () => tryShare(shareAt(Number(slider.value))));
+  const limits = h("p", { class: "error", role: "alert", id: "threshold-limits", hidden: true });
   share.addEventListener("input", () => {
     const value = Number(share.value) / 100;
-    if (share.value !== "" && value >= 0 && value <= MOST) tryShare(value, share);
+    const fits = share.value !== "" && value >= 0 && value <= MOST;
+    showFit(fits);
+    if (fits) tryShare(value, share);
+    else apply.disabled = true;
   });
+  share.addEventListener("change", () => {
+    showFit(true);
+    refresh(); // the field shows what is tried again
+  });
+  const showFit = (fits) => {
+    limits.hidden = fits;
+    limits.textContent = fits ? "" : `Give a share from 0 to ${percent(MOST)}.`;
+    share.setAttribute("aria-invalid", String(!fits));
+  };
   const apply = h("button", { type: "button", class: "button primary", on: { click: applyTrial } }, "Apply");
   const reset = h("button", { type: "button", class: "button", on: { click: () => resetTrial(slider) } }, "Reset");
   const why = whyNot("set-threshold");
@@ -66,6 +80,7 @@ function build() {
       share,
       h("span", {}, "% of known"),
     ),
+    limits,
     effect,
     turned,
     h("div", { class: "actions" }, why ? null : apply, reset),
@@ -88,6 +103,7 @@ let typed = null;
 
 function tryShare(share, source = null) {
   typed = source;
+  clearNotice(parts.slot);
   state.trial = { share, threshold: thresholdFor(share) };
   changed("trial");
   typed = null;
@@ -111,7 +127,7 @@ function refresh() {
   parts.apply.disabled = parts.reset.disabled = !trial;
   fill(parts.chart, drawScores(currentThreshold(), trial?.threshold ?? null));
   const name = (value) => (value === null ? "by class" : score(value));
-  const turned = state.trial ? state.decisions.filter(wouldChange) : [];
+  const turned = trial && !isStale() ? state.decisions.filter(wouldChange) : [];
   const lost = turned.filter((d) => d.verdict === "recognized").length;
   const rejected = state.decisions.filter((d) => d.verdict === "rejected").length;
   const rows = [
@@ -121,7 +137,7 @@ function refresh() {
     ["Simulated unknowns rejected", percent(now.simulated), percent(then.simulated)],
   ];
   const all = state.decisions.length;
-  if (all)
+  if (all && !isStale())
     rows.push([`Your ${count(all, "sample")} rejected`, number(rejected), number(rejected + 2 * lost - turned.length)]);
   fill(
     parts.effect,
