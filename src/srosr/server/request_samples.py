@@ -19,10 +19,10 @@ from .json_samples import NAME, SampleForm, check_count, convert_samples
 from .model_store import ServedModel
 from .multipart_form import FormPart
 from .process_pool import ProcessPool
-from .request_parameters import PICTURES, ParsedRequest, answer_refusals, get_taken, view_bytes
+from .request_parameters import ParsedRequest, answer_refusals, get_taken, view_bytes
 from .schemas import SampleParameters
 from .settings import Limits
-from .upload_header import describe_reading, get_recipe_arrays
+from .upload_header import PICTURES, describe_reading, get_recipe_arrays
 
 #: JSON of so many bytes is converted in the event loop, which takes less time than to ask a thread.
 _TINY_BODY = 32 * 1024
