@@ -3,11 +3,14 @@
     SROSR_DATA_DIR=data python -m benchmarks.serve
 
 The server is the real command in a process of its own; the client is urllib3. The model is that of benchmarks.latency:
-512 faces of ten persons of Extended Yale B (32 × 32 pixels), or digits with --data digits.
+512 faces of ten persons of Extended Yale B (32 × 32 pixels), or digits with --data digits. Measuring begins when the
+child processes of the server have started, which takes seconds in which it serves already.
 
 \b
 Latency      requests of one sample as JSON arrive at random times (Poisson) at a fixed rate, whether or not earlier
              ones are answered. A latency counts from the planned time, so that waiting in a queue is part of it.
+             Beside them stands what it is made of: an answer without work (/healthz) at the same rate, and `decide` in
+             this process without pauses, and with pauses as between requests, in which caches of the processor empty.
 Throughput   batches as NPY and JSON, in turns with `decide` in this process on the same rows and threads.
 Mixed        requests of all kinds over several connections, also invalid ones, each with the status that it must get.
              The memory is that of the server and its children.
@@ -45,6 +48,18 @@ THREADS = 16
 SWAP = 0.5
 
 
+def wait_for_children(server: ServerProcess, case: Case) -> None:
+    """Send what the children do, as often at a time as there are children, so that all of them have started."""
+    requests = [("explain", to_json(case.samples[0]), JSON), ("decide?record=false", to_npy(case.take(64)), NPY)]
+    with ThreadPoolExecutor(THREADS) as threads:
+        sent = [
+            threads.submit(server.request, "POST", f"/v1/models/model/{path}", body, kind)
+            for path, body, kind in requests * THREADS
+        ]
+        for answer in sent:
+            check(answer.result())
+
+
 # -- latency ----------------------------------------------------------------------------------------------
 
 
@@ -72,10 +87,12 @@ def send_on_schedule(send: Callable[[int], object], n: int, rate: float, seed: i
     return taken
 
 
-def time_in_process(case: Case, n: int, coverage: float | None) -> np.ndarray:
-    """Return the seconds of n calls of `decide` for one sample."""
+def time_in_process(case: Case, n: int, coverage: float | None, rate: float | None = None) -> np.ndarray:
+    """Return the seconds of n calls of `decide` for one sample, with random pauses at a rate."""
     samples, taken = case.take(n), np.empty(n)
+    pauses = np.zeros(n) if rate is None else np.random.default_rng(0).exponential(1 / rate, n)
     for i in range(n):
+        time.sleep(pauses[i])
         started = time.perf_counter()
         case.clf.decide(samples[i : i + 1], coverage=coverage)
         taken[i] = time.perf_counter() - started
@@ -97,10 +114,16 @@ def measure_latency(out: Any, server: ServerProcess, case: Case, options: dict[s
 
         send_on_schedule(send, min(n, 200), rate)  # warms up
         what = "with prediction sets" if coverage else "without"
-        for name, taken in (
+        few = min(n, 1000)
+        rows = [
             (f"HTTP, {rate:g} a second, {what}", send_on_schedule(send, n, rate)),
-            (f"decide in process, {what}", time_in_process(case, min(n, 1000), coverage)),
-        ):
+            (f"decide in process, {what}", time_in_process(case, few, coverage)),
+            (f"decide in process with pauses, {what}", time_in_process(case, few, coverage, rate)),
+        ]
+        if coverage is None:
+            idle = send_on_schedule(lambda i: check(server.request("GET", "/healthz")), few, rate)
+            rows.append((f"HTTP, {rate:g} a second, no work", idle))
+        for name, taken in rows:
             found[name] = np.quantile(1000 * taken, (0.5, 0.9, 0.99, 1))
             table.add_row(name, f"{len(taken):,}", *(f"{value:.2f}" for value in found[name]))
     report.show(out, "Latency from the planned time", table)
@@ -210,6 +233,7 @@ def main(measures: tuple[str, ...], json_path: Path | None, quick: bool, **optio
         atoms, features = len(case.clf.dictionary_.labels), case.samples.shape[1]
         out.print(f"{options['data']}: {atoms} atoms of {features} features, {options['jobs']} thread(s)")
         with ServerProcess([str(case.path), "--jobs", str(options["jobs"])], THREADS) as server:
+            wait_for_children(server, case)
             for measure in measures or MEASURES:
                 lines += MEASURES[measure](out, server, case, options)
     if quick:  # the times of so short a run mean nothing
