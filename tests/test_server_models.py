@@ -335,10 +335,12 @@ def test_a_change_that_is_cancelled_leaves_no_file_and_one_that_waits_is_not_mad
             answer = connection.getresponse()
             while json.loads(answer.readline())["stage"] != "Saving":
                 pass
+            wait_until(lambda: list(private.glob("*/change-*/new.srosr")))
+            time.sleep(0.5)
             connection.sock.close()
             answer.close()
             connection.close()
-            wait_until(lambda: not list(private.glob("*/change-*")))
+            wait_until(lambda: not list(private.glob("*/change-*")), 10)
             assert list(private.glob("*/*.srosr")), "the model's own copy is there"
             # Another one still waits when the server is asked to end.
             told = []

@@ -1413,13 +1413,19 @@ def test_what_was_done_to_one_model_is_not_said_of_another(visit, flowers):
 def test_a_change_is_shown_though_the_page_notices_the_new_version_by_itself(visit, demo):
     page = visit(demo)
     decide_at_random(page)
-    held = hold(page, re.compile(r"/v1/models/digits$"))
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.partition("/v1/")[2]))
+    release = hold(page, re.compile(r"/v1/models/digits$"))
     open_threshold(page)
     page.locator("#threshold-share").fill("12")
     page.locator("#threshold").get_by_role("button", name="Apply").click()
     confirm(page, "Apply")
-    page.wait_for_timeout(6000)  # the page looks every four seconds
-    held()
+    while "models/digits" not in asked:
+        page.wait_for_timeout(100)
+    looks = asked.count("models")
+    while asked.count("models") < looks + 2:  # the page looks every four seconds, and sees another version
+        page.wait_for_timeout(100)
+    release()
     page.locator("#threshold .done").wait_for()
     wait_for_decisions(page, 200)
     wait_until(lambda: page.locator("#stale .note").count() == 0)
@@ -1563,7 +1569,7 @@ def test_the_parts_of_an_explanation_agree(visit, demo):
 
 def test_a_dropped_file_closes_the_explanation_and_is_decided(visit, flowers):
     X, _, unknown = make_samples(seed=5)
-    page = visit(flowers)
+    page = visit(flowers, part="#decide")
     upload(page, "first.csv", write_csv(unknown))
     wait_for_decisions(page, 25)
     page.locator("tr.decision .open").first.click()
@@ -1619,3 +1625,51 @@ def test_with_forced_colors_marks_and_choices_are_seen(visit, demo, browser):
     assert page.locator(".bar-mark").first.evaluate(style, "backgroundColor") != "rgba(0, 0, 0, 0)"
     chosen, other = page.locator("#source .segment span").all()[:2]
     assert chosen.evaluate(style, "outlineStyle") == "solid" and other.evaluate(style, "outlineStyle") == "none"
+
+
+def test_two_groups_become_one_class(visit, flowers):
+    X, _, unknown = make_samples(seed=5)
+    moved = make_samples(seed=6)[2] * np.array([1, 1, 1, 1, 4, 1]) + np.array([0, 0, 0, 0, 30, 0])
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(np.vstack([X[:25], unknown, moved])))
+    wait_for_decisions(page, 75)
+    go_to(page, "Groups")
+    page.get_by_role("button", name="Group the rejected").click()
+    cards = page.locator(".group")
+    cards.nth(1).wait_for()
+    for place, words in ((0, "Add the class"), (1, "Teach")):
+        rows = int(re.match(r"(\d+) samples", cards.nth(place).locator("p.quiet").first.inner_text())[1])
+        before = flowers.get("/v1/models/flowers")[1]["class_sizes"].get("daisy", 0)
+        cards.nth(place).get_by_label("Name").fill("daisy")
+        cards.nth(place).get_by_role("button", name="Make it a class").click()
+        confirm(page, words)
+        cards.nth(place).locator("p.done").get_by_text("Now of the class daisy.").wait_for()
+        assert flowers.get("/v1/models/flowers")[1]["class_sizes"]["daisy"] == before + rows
+
+
+def test_selected_samples_are_offered_as_the_class_that_most_are_closest_to(visit, flowers):
+    X, y, _ = make_samples(seed=5)
+    page = visit(flowers)
+    upload(page, "new.csv", write_csv(np.vstack([X[y == "a"][:1], X[y == "c"][:3]])))
+    wait_for_decisions(page, 4)
+    page.get_by_label("Select all").check()
+    assert page.locator("#teach-class").input_value() == "c"
+
+
+def test_an_explanation_fits_beside_a_scroll_bar(visit, demo):
+    page = visit(demo, 360)
+    decide_at_random(page)
+    page.locator("tr.decision .open").first.click()
+    page.locator("#why-body").wait_for()
+    box = page.locator("#why").bounding_box()
+    assert box["x"] >= 0 and box["width"] <= page.evaluate("document.documentElement.clientWidth")
+
+
+def test_an_error_goes_when_another_file_is_chosen(visit, flowers):
+    page = visit(flowers)
+    page.expected.append("status of 422")
+    upload(page, "empty.csv", b"\n")
+    page.locator("#decide-job .error").wait_for()
+    upload(page, "text.docx", b"x", "application/octet-stream")
+    page.locator("#source-problem .error").get_by_text("text.docx is not a table").wait_for()
+    assert page.locator("#decide-job .error").count() == 0

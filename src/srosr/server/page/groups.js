@@ -5,7 +5,7 @@ import { openWhy } from "./explanation.js";
 import { dropJob, runJob, showError } from "./jobs.js";
 import { thumbnail } from "./pictures.js";
 import { on, state, whyNot } from "./state.js";
-import { addClassOf } from "./teaching.js";
+import { addClassOf, teachClassOf } from "./teaching.js";
 import { count, listOr, number, percent } from "./wording.js";
 
 let cards = []; // {root, refresh} of each group
@@ -191,7 +191,9 @@ function drawGroup(group) {
     event.preventDefault();
     const title = name.value.trim();
     if (!title) return name.focus();
-    const done = await addClassOf(
+    // Two groups may be of one class.
+    const make = state.model.classes.includes(title) ? teachClassOf : addClassOf;
+    const done = await make(
       job,
       title,
       group.rows.filter((row) => chosen.has(row)),
@@ -232,7 +234,7 @@ function drawGroup(group) {
     root.classList.toggle("named", named);
     form.hidden = named;
     done.hidden = !named;
-    done.textContent = named ? `Now the class ${className}.` : "";
+    done.textContent = named ? `Now of the class ${className}.` : "";
   };
   return { root, refresh };
 }

@@ -3,7 +3,7 @@ import { decide } from "./deciding.js";
 import { showDemoSamples } from "./demo_samples.js";
 import { fill, find, h, keepFocus } from "./dom.js";
 import { showDrawing } from "./drawing.js";
-import { showError } from "./jobs.js";
+import { clearNotice, showError } from "./jobs.js";
 import { isPicture, isTable, openTable, PictureSet, TableSet } from "./sample_set.js";
 import { on, state } from "./state.js";
 import { bytes, count } from "./wording.js";
@@ -64,7 +64,7 @@ function showSources() {
   find("file").accept = pictures ? "image/*" : ".csv,.tsv,.txt,.npy,.npz,.parquet,.pq";
   find("drop-hint").textContent = pictures
     ? "Photographs of one sample each, or a folder with them."
-    : `CSV, TSV, NPY or Parquet with ${count(state.model.features, "column")} of numbers, one sample a row.`;
+    : `CSV, TSV, NPY, NPZ or Parquet with ${count(state.model.features, "column")} of numbers, one sample a row.`;
   show(source);
 }
 
@@ -137,11 +137,17 @@ async function readFolders(entries) {
   return files;
 }
 
+/** Take away what was wrong with what was given before. */
+function clearProblems() {
+  fill(find("source-problem"));
+  clearNotice(find("decide-job"));
+}
+
 const refuse = (message) => showError(find("source-problem"), { message, status: 422 });
 
 /** Decide on chosen files, or on those of dropped folders once they are found. */
 async function takeFiles(given) {
-  fill(find("source-problem"));
+  clearProblems();
   if (!state.model) return;
   choices += 1;
   const choice = choices;
@@ -166,7 +172,7 @@ async function makeSet(files, model) {
     throw new Error(`${files[0].name} is not a picture; the model ${model.name} takes pictures.`);
   }
   const tables = files.filter(isTable);
-  if (!tables.length) throw new Error(`${files[0].name} is not a table: CSV, TSV, NPY or Parquet.`);
+  if (!tables.length) throw new Error(`${files[0].name} is not a table: CSV, TSV, NPY, NPZ or Parquet.`);
   if (tables.length > 1) throw new Error("Drop one table at a time.");
   try {
     return await openTable(tables[0], model);
@@ -176,7 +182,7 @@ async function makeSet(files, model) {
 }
 
 function takePasted() {
-  fill(find("source-problem"));
+  clearProblems();
   let text = find("paste").value.trim();
   if (!text) return refuse("Paste at least one row of numbers.");
   if (!/[,;\t]/.test(text)) text = text.replace(/ +/g, ",");

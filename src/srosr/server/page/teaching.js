@@ -42,6 +42,7 @@ export function showTeaching(place) {
     state.model.classes.map((name) => h("option", { value: name }, name)),
     h("option", { value: NEW }, "a new class…"),
   );
+  select.value = findClosest();
   const name = h("input", {
     id: "teach-name",
     placeholder: "Name",
@@ -95,6 +96,17 @@ function clear(samples) {
   if (held) focusHeading(find("title-decisions"));
 }
 
+/** Return the class that most of the selected samples are closest to. */
+function findClosest() {
+  const counts = new Map();
+  for (const place of state.selected) {
+    const name = state.decisions[place]?.candidate;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const names = state.model.classes.filter((name) => counts.has(name));
+  return names.sort((a, b) => counts.get(b) - counts.get(a))[0] ?? state.model.classes[0];
+}
+
 /** Places without a decision are left out: deciding again may have been cancelled. */
 const selectedRows = () =>
   [...state.selected]
@@ -102,22 +114,26 @@ const selectedRows = () =>
     .filter((place) => state.decisions[place])
     .map((place) => state.decisions[place].row);
 
+async function teachClass(label) {
+  const { samples } = state;
+  if (await teachClassOf(slot, label, selectedRows())) clear(samples);
+}
+
 // What is changed, and by which samples, is taken before the question: both may be others when it is answered.
 
-async function teachClass(label) {
-  const rows = selectedRows();
+/** Ask, and teach the model these rows of the present samples, of a class that it knows. */
+export async function teachClassOf(place, label, rows) {
   const { samples, run, model } = state;
   const yes = await ask({
     title: `Teach ${count(rows.length, "sample")} of class ${label}?`,
     text: ["They join the training samples of the class, and the threshold is chosen anew.", fileNote()],
     action: "Teach",
   });
-  if (!yes) return;
-  const done = await changeModel(slot, model, "update", samples.requestLabeled(rows, label, run), {
+  if (!yes) return null;
+  return changeModel(place, model, "update", samples.requestLabeled(rows, label, run), {
     title: "Teaching",
     describe: () => `The model has learned ${count(rows.length, "more sample")} of class ${label}.`,
   });
-  if (done) clear(samples);
 }
 
 async function addClass(name) {
