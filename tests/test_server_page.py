@@ -882,7 +882,7 @@ def test_the_threshold_shows_what_it_does_at_once_and_is_applied(visit, demo, wi
     rejected = int(effect["Your 200 samples rejected"])
 
     page.get_by_role("button", name="Reset").click()
-    assert page.locator("tr.turns").count() == 0 and page.locator("input[value=changes]").is_hidden()
+    wait_until(lambda: page.locator("tr.turns").count() == 0 and page.locator("input[value=changes]").is_hidden())
 
     page.locator("#threshold-share").fill("12")
     page.get_by_role("button", name="Apply").click()
@@ -1603,7 +1603,7 @@ def test_a_file_that_could_not_be_read_is_not_offered_for_a_change(visit, flower
     upload(page, "wrong.csv", write_csv(X[:, :2]))
     page.locator("#decide-job .error").wait_for()
     go_to(page, "Model")
-    button = page.get_by_role("button", name="Recalibrate")
+    button = page.get_by_role("button", name="Recalibrate", exact=True)
     button.wait_for()
     assert button.is_disabled() and page.get_by_text("Decide on the fresh samples first.").is_visible()
     go_to(page, "Decide")
