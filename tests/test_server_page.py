@@ -1580,9 +1580,10 @@ def test_a_dropped_file_closes_the_explanation_and_is_decided(visit, flowers):
 
 
 def test_what_could_not_be_loaded_is_tried_again(visit, demo):
-    page = visit(demo, ready=False)
+    page = visit(demo)
     page.expected += ["net::ERR_FAILED", "failed: "]
     page.route("**/v1/demo/samples*", lambda route: route.abort())
+    page.reload()
     page.locator("#source-pick .error").wait_for()
     page.unroute("**/v1/demo/samples*")
     page.locator("#source-pick").get_by_role("button", name="Try again").click()
