@@ -13,7 +13,10 @@ import pytest
 import srosr
 
 #: What modules import that need an extra: they are left out where it is not installed.
-EXTRAS = ("fastapi", "httptools", "prometheus_client", "pydantic", "python_multipart", "starlette", "triton", "uvicorn")
+EXTRAS = (
+    "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_core", "python_multipart", "starlette", "triton",
+    "uvicorn",
+)  # fmt: skip
 
 
 def test_every_public_name_is_what_its_home_holds_whatever_was_imported_before():
