@@ -19,6 +19,7 @@ from child_pools import PoolInThread
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scale import examples
+from server_runs import server_required
 
 import srosr
 from srosr.exceptions import CalibrationWarning
@@ -26,6 +27,8 @@ from srosr.operations import InputError, open_for_model
 from srosr.server.process_pool import JobError
 from srosr.server.upload_header import clean_name, describe_reading, get_recipe_arrays
 from srosr.tables import FeatureRecipe, Imputer, ReadOptions
+
+server_required()
 
 LIMITS = {"rows": 50, "columns": 40, "pixels": 40_000, "files": 5}
 _RNG = np.random.default_rng(0)
