@@ -20,11 +20,14 @@ from scipy.special import expit
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, Trial
 from srosr import SROSRClassifier
-from srosr.evidence import DIRECTION, EVIDENCE, FIRST_EVIDENCE, ClassScorer, Evidence
-from srosr.metrics import open_set_auroc, oscr_area
-from srosr.scoring import CrossTester, draw_folds
+from srosr.evidence.class_scores import ClassScorer
+from srosr.evidence.table import DIRECTION, EVIDENCE, FIRST_EVIDENCE, Evidence
+from srosr.metrics.oscr import oscr_area
+from srosr.metrics.ranking import open_set_auroc
 from srosr.scoring.class_weights import fit_class_fusion
+from srosr.scoring.cross_test import CrossTester
 from srosr.scoring.fusion import STRENGTHS, find_prior, fit_fusion
+from srosr.scoring.splits import draw_folds
 
 FIRST_SEED = 100
 LITERATURE = ("matched", "nonmatched", "concentration", "ratio")

@@ -3,7 +3,7 @@
 In every trial the recognizer is fitted to the known classes and decides on the test samples. Those that it rejects, of
 unknown classes and some of known ones, are grouped by
 
-- `srosr.discovery.discover`, with its defaults;
+- `srosr.discovery.discover_classes.discover`, with its defaults;
 - HDBSCAN on the features, with its defaults (groups of at least five samples);
 - k-means on the features with the true number of unknown classes, which nobody knows in practice;
 - k-means with the number that has the largest silhouette.
@@ -38,7 +38,8 @@ from benchmarks.problems import Unavailable, read_mnist
 from benchmarks.timing import Record
 from benchmarks.trials import TRIALS, Trial
 from srosr import SROSRClassifier
-from srosr.discovery import Discovery, DiscoveryCollector, discover
+from srosr.discovery.discover_classes import DiscoveryCollector, discover
+from srosr.discovery.discovery import Discovery
 
 N_TRIALS = 5
 SCALE = "scale"

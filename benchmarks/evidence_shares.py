@@ -19,7 +19,8 @@ from rich.table import Table
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, Trial
 from srosr import SROSRClassifier
-from srosr.evidence import CLASS_SCORES, EVIDENCE
+from srosr.evidence.class_scores import CLASS_SCORES
+from srosr.evidence.table import EVIDENCE
 
 FIRST_SEED = 100
 

@@ -40,7 +40,8 @@ from benchmarks.problems import Unavailable
 from benchmarks.scaling import fit_exponent
 from benchmarks.timing import Record, clock
 from benchmarks.trials import UNKNOWN, Trial
-from srosr.metrics import open_set_auroc, oscr_area
+from srosr.metrics.oscr import oscr_area
+from srosr.metrics.ranking import open_set_auroc
 
 SIZES = {"embeddings": "1000,3000,10000,30000,100000", "mnist": "1800,6000,18000,all"}
 """Default sizes of each source."""

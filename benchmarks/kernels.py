@@ -18,7 +18,8 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, Trial
 from srosr import SROSRClassifier
-from srosr.metrics import open_set_auroc, oscr_area
+from srosr.metrics.oscr import oscr_area
+from srosr.metrics.ranking import open_set_auroc
 
 FIRST_SEED = 100
 FACTORS = (0.25, 1.0, 4.0)

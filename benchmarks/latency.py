@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from srosr import SROSRClassifier, load_yaleb
-from srosr.rivals import KNNDistance
+from srosr.rivals.knn_distance import KNNDistance
 
 N_TRAINING = 512
 N_CLASSES = 10

@@ -27,7 +27,8 @@ from benchmarks import report
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, UNKNOWN, Trial
 from srosr import SROSRClassifier
-from srosr.metrics import open_set_auroc, oscr_area
+from srosr.metrics.oscr import oscr_area
+from srosr.metrics.ranking import open_set_auroc
 
 SETS = ("yaleb", "mnist", "uiuc", "clip", "usps", "letter", "coil20")
 FRESH = 100

@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 
 from benchmarks.trials import UNKNOWN, Trial
 from srosr import open_set_methods
-from srosr.metrics import fpr_at_tpr, open_set_accuracy, open_set_auroc, open_set_f_measure, openness, oscr_area
+from srosr.metrics.accuracy import open_set_accuracy
+from srosr.metrics.f_measure import open_set_f_measure
+from srosr.metrics.oscr import oscr_area
+from srosr.metrics.ranking import fpr_at_tpr, open_set_auroc
+from srosr.metrics.unknown_classes import openness
 
 TARGET_REJECTION = 0.05
 """Share of known samples that every method with a threshold aims to reject."""

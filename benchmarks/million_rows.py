@@ -23,8 +23,8 @@ import numpy as np
 
 from srosr import SROSRClassifier, load
 from srosr.classifiers.base import Decisions
-from srosr.tables import open_rows
 from srosr.tables.decision_files import DecisionWriter
+from srosr.tables.formats import open_rows
 
 N_FEATURES, N_CLASSES, N_ATOMS, DIMENSION = 64, 10, 500, 6
 BLOCK = 20_000

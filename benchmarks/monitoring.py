@@ -22,10 +22,10 @@ import numpy as np
 
 from benchmarks import report
 from srosr import Decisions, Monitor, OpenSetClassifier, SROSRClassifier, load_mnist
-from srosr.classifiers import RawPrediction
-from srosr.datasets import DatasetError
-from srosr.scoring import HeldOutScores
-from srosr.thresholds import CalibrationSplit
+from srosr.classifiers.base import RawPrediction
+from srosr.datasets.dataset import DatasetError
+from srosr.scoring.held_out_scores import HeldOutScores
+from srosr.thresholds.p_values import CalibrationSplit
 
 #: P-values per second that a monitor is to take, beyond the coding of samples.
 TARGET = 20_000

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from benchmarks import report
-from srosr.datasets import DatasetError
-from srosr.experiments import make_executor
+from srosr.datasets.dataset import DatasetError
 from srosr.experiments.protocol_file import load_protocol
+from srosr.experiments.runner import make_executor
 from srosr.reports.reproduction import reproduce
 
 

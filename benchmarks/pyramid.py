@@ -1,7 +1,7 @@
 """Our spatial pyramids compared with precomputed visual-word counts: ``python -m benchmarks.pyramid``.
 
 Pictures of Caltech-101, 40 of each of 24 objects, are split class by class into training and test pictures. On the
-same splits, two closed-set classifiers run on the pyramids of :class:`srosr.features.SpatialPyramid`, whose vocabulary
+same splits, two closed-set classifiers run on the pyramids of :class:`srosr.SpatialPyramid`, whose vocabulary
 is learned from the training pictures of each split, and on pyramids of the counts in
 ``caltech101_dsift_spm_counts.npz``, whose vocabulary was learned once, by others, from unnamed pictures, maybe test
 pictures here.
@@ -20,8 +20,8 @@ from benchmarks.problems import Unavailable, find
 from benchmarks.report import console, new_table
 from benchmarks.trials import CALTECH101_FILES
 from srosr import SRCClassifier
-from srosr.datasets import list_pictures
-from srosr.features import SpatialPyramid, pyramid_of_counts
+from srosr.datasets.user_data import list_pictures
+from srosr.features.spatial_pyramid import SpatialPyramid, pyramid_of_counts
 
 SEED = 2006
 FOLDER = "caltech101_images"

@@ -36,7 +36,7 @@ from benchmarks import report
 from benchmarks.serve_case import JSON, NPY, Case, check, make_case, make_line, to_json, to_npy
 from benchmarks.serve_load import measure_mixed, measure_swaps
 from benchmarks.server_process import ServerProcess
-from srosr.datasets import DatasetError
+from srosr.datasets.dataset import DatasetError
 
 #: What a run is to reach: milliseconds, and the share of the throughput in process.
 P50, P99, SHARE = 5.0, 25.0, 0.7

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.svm import SVC
 
-from srosr.rivals import PairwiseSVM
+from srosr.rivals.pairwise_svm import PairwiseSVM
 
 
 def draw_samples(n_classes: int, n: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:

@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from srosr import SROSRClassifier
-from srosr.metrics import mark_unknown, open_set_f_measure
+from srosr import SROSRClassifier, mark_unknown, open_set_f_measure
 
 X, y = load_digits(return_X_y=True)
 X = X + np.random.default_rng(0).normal(0, 3, X.shape)  # noise, or it is too easy

@@ -62,7 +62,7 @@ print(pd.DataFrame(rows).T.round(3))
 # The four digits that were never used so far show how far to trust that estimate.
 # Every method is fitted to the known digits and tested on all ten.
 
-from srosr.metrics import (
+from srosr import (
     mark_unknown,
     open_set_auroc,
     open_set_f_measure,

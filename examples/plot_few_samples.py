@@ -60,8 +60,8 @@ def training(n):
 # thresholds and tails. A class with fewer than ten samples shares the tails of all
 # classes.
 
-from srosr import SROSRClassifier
-from srosr.metrics import (
+from srosr import (
+    SROSRClassifier,
     mark_unknown,
     open_set_auroc,
     recognition_accuracy,

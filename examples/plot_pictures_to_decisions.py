@@ -5,7 +5,7 @@ From pictures to decisions
 All you need is a folder with one subfolder of pictures per class. The pictures become
 feature vectors (spatial pyramids of visual words), and these are classified as usual.
 This example draws its own pictures, so nothing is downloaded; with yours, begin at
-:func:`~srosr.datasets.list_pictures`.
+:func:`~srosr.list_pictures`.
 """
 
 # %%
@@ -70,8 +70,7 @@ for name in OUTLINES:
 # From a folder to vectors. The visual words are learned from the training pictures
 # alone.
 
-from srosr import SpatialPyramid, SROSRClassifier
-from srosr.datasets import list_pictures
+from srosr import SpatialPyramid, SROSRClassifier, list_pictures
 
 paths, numbers, names = list_pictures(folder / "train")
 y = np.array(names)[numbers]

@@ -42,7 +42,7 @@ for truth, candidate, score in zip(y_test[:5], candidates[:5], scores[:5], stric
 # How good are the answers? Give all unknown digits the same label; then every metric
 # applies.
 
-from srosr.metrics import (
+from srosr import (
     mark_unknown,
     open_set_auroc,
     open_set_f_measure,

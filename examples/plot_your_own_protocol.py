@@ -72,8 +72,8 @@ print(
 # Finished trials are on disk, so a run that was killed resumes where it stopped. The
 # folder then holds ``report.html``, figures and tables.
 
-from srosr.experiments import make_executor
-from srosr.reports import reproduce
+from srosr.experiments.runner import make_executor
+from srosr.reports.reproduction import reproduce
 
 outcome = reproduce(protocol, folder / "results", make_executor(jobs=2), seed=0)
 print(

@@ -185,7 +185,9 @@ def run(asked: dict[str, Any]) -> None:
     """Run a server as it was asked for, in this process."""
     import logging
 
-    from srosr.server import Limits, ModelStore, ServerSettings, bind_socket, name_models, run_server
+    from srosr.server.http_server import bind_socket, run_server
+    from srosr.server.model_store import ModelStore, name_models
+    from srosr.server.settings import Limits, ServerSettings
 
     logging.basicConfig(level=logging.INFO)
     settings = ServerSettings(**asked["settings"], jobs=1, limits=Limits(**asked["limits"]))

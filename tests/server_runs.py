@@ -26,7 +26,9 @@ START = 120.0
 _LAUNCH = """
 import json, logging, sys, tempfile
 from pathlib import Path
-from srosr.server import Limits, ModelStore, ServerSettings, bind_socket, name_models, run_server
+from srosr.server.http_server import bind_socket, run_server
+from srosr.server.model_store import ModelStore, name_models
+from srosr.server.settings import Limits, ServerSettings
 
 logging.basicConfig(level=logging.INFO)
 paths, limits, settings = map(json.loads, sys.argv[1:])
@@ -128,7 +130,7 @@ def serve(*arguments, token=None, folder=None, environment=None, limits=None, se
     """Run ``srosr serve`` with these arguments on a free port until the block ends.
 
     ``folder`` gets the log, ``token`` is sent with each request. With ``limits`` or ``settings``, dicts of attributes
-    of :class:`srosr.server.Limits` and :class:`srosr.server.ServerSettings`, arguments are models only.
+    of ``Limits`` and ``ServerSettings`` of the server, arguments are models only.
     """
     import tempfile
 

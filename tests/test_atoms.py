@@ -23,9 +23,10 @@ from srosr import (
     RandomAtoms,
     SelectAtoms,
 )
-from srosr.atoms import OpenRisk, class_groups, kmedoids_atoms, learn_atoms
+from srosr.atoms import class_groups, kmedoids_atoms, learn_atoms
 from srosr.atoms.atom_counts import count_class_atoms
 from srosr.atoms.class_groups import count_samples, draw_groups
+from srosr.atoms.open_risk import OpenRisk
 
 SELECTING = (SelectAtoms, RandomAtoms, KMedoidsAtoms, CondensedAtoms)
 LEARNING = (LearnAtoms, KMeansAtoms, DictionaryLearningAtoms)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from srosr import SROSRClassifier
-from srosr.evidence import EVIDENCE
+from srosr.evidence.table import EVIDENCE
 from srosr.scoring.fusion import fit_fusion
 from srosr.scoring.splits import add_only_samples, count_splits, draw_cross_splits, draw_folds, thin_splits
 

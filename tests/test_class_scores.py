@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist, pdist
 from worlds import World
 
 from srosr import Dictionary, Lasso, Queries, SROSRClassifier
-from srosr.evidence import CLASS_SCORES, NEED_FEATURES, ClassScorer, HoldOut
+from srosr.evidence.class_scores import CLASS_SCORES, NEED_FEATURES, ClassScorer, HoldOut
 from srosr.evidence.standardized import MOST, StandardizedColumns
 
 KINDS = tuple(kind for kind in CLASS_SCORES if kind != "residual")

@@ -20,7 +20,9 @@ from test_runner import IDENTITY, METHODS, InThisProcess, Run, all_gone, run, ta
 from work_for_runner import add_shared, count_shared, square, threads
 
 from srosr import __version__
-from srosr.distributed import ClusterError, DaskCluster, ExecutorError, dask_cluster
+from srosr.distributed import dask_cluster
+from srosr.distributed.dask_cluster import ClusterError, DaskCluster
+from srosr.distributed.worker_task import ExecutorError
 from srosr.experiments.local_processes import LocalProcesses
 from srosr.experiments.protocol import Source
 from srosr.experiments.protocol_file import parse_protocol

@@ -18,7 +18,7 @@ from srosr import openness
 from srosr.cli.app import main
 from srosr.cli.comparison_data import read_comparison_data
 from srosr.cli.input_data import FeatureOptions
-from srosr.datasets import Dataset
+from srosr.datasets.dataset import Dataset
 from srosr.experiments.comparison_protocol import LEAST_SAMPLES, choose_folds, choose_rounds, plan_comparison
 from srosr.experiments.protocol import UNKNOWN, ProtocolError
 from srosr.experiments.protocol_file import load_protocol
@@ -27,8 +27,8 @@ from srosr.experiments.result_tables import read_results
 from srosr.experiments.trial import RunSettings, run_trial
 from srosr.reports.recommendation import CRITERIA, describe_rule, rank_standings, recommend
 from srosr.rivals.methods import open_set_methods
-from srosr.tables import ReadOptions
 from srosr.tables.class_sampler import ClassSampler, number_classes
+from srosr.tables.read_options import ReadOptions
 
 
 def made_up(sizes, seed=0, n_features=4) -> Dataset:
@@ -534,7 +534,7 @@ def test_pictures_are_compared_by_pixels_or_by_pyramids_learned_in_each_trial(pi
 
 
 def test_a_broken_picture_is_an_error_or_left_out(pictures):
-    from srosr.tables import ReadError
+    from srosr.tables.row_source import ReadError
 
     (pictures / "dark" / "0.png").write_bytes(b"no picture")
     with pytest.raises(ReadError, match=r"0\.png"):

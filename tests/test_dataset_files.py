@@ -30,11 +30,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import examples
 
-from srosr.datasets import DatasetError, caltech, letter, load_dataset
+from srosr.datasets import caltech, letter
 from srosr.datasets.archives import unpack_pictures
+from srosr.datasets.dataset import DatasetError
 from srosr.datasets.fetch import DataFile, find_or_fetch
 from srosr.datasets.mnist import read_idx
-from srosr.tables import read_npz
+from srosr.datasets.registry import load_dataset
+from srosr.tables.arrays import read_npz
 from srosr.tables.matlab import read_mat
 
 BODY = b"the content of the file " * 1000

@@ -23,13 +23,15 @@ from hypothesis import strategies as st
 from scale import examples
 
 from srosr import datasets
-from srosr.datasets import DATASETS, Dataset, DatasetError, list_pictures, load_dataset, read_dataset
 from srosr.datasets import caltech as caltech_module
 from srosr.datasets import letter as letter_module
 from srosr.datasets import uiuc as uiuc_module
 from srosr.datasets import usps as usps_module
 from srosr.datasets import yaleb_orl_coil20 as cai_module
-from srosr.tables import open_rows
+from srosr.datasets.dataset import Dataset, DatasetError
+from srosr.datasets.registry import DATASETS, load_dataset
+from srosr.datasets.user_data import list_pictures, read_dataset
+from srosr.tables.formats import open_rows
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from device_cases import (
 
 from srosr import BPDN, Dictionary
 from srosr.dictionary import device_dictionary as device_dictionary_module
-from srosr.dictionary import put_on_device
+from srosr.dictionary.device_dictionary import put_on_device
 
 torch = pytest.importorskip("torch")
 

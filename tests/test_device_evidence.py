@@ -24,34 +24,30 @@ from srosr.classifiers import changing_classifier as changing_classifier_module
 from srosr.classifiers import dictionary_classifier as dictionary_classifier_module
 from srosr.classifiers import srosr_classifier as srosr_classifier_module
 from srosr.cli.app import main
-from srosr.evidence import (
-    CLASS_SCORES,
-    EVIDENCE,
-    NEED_FEATURES,
-    ClassScorer,
-    HoldOut,
-    LandmarkScorer,
-    RegressionSamples,
-    build_evidence,
-    measure_codes,
-)
 from srosr.evidence import class_subspaces as class_subspaces_module
 from srosr.evidence import landmark_scores as landmark_scores_module
 from srosr.evidence import landmark_view as landmark_view_module
+from srosr.evidence.class_scores import CLASS_SCORES, NEED_FEATURES, ClassScorer, HoldOut
+from srosr.evidence.landmark_scores import LandmarkScorer
+from srosr.evidence.landmarks import RegressionSamples
+from srosr.evidence.table import EVIDENCE, build_evidence, measure_codes
 from srosr.exceptions import DeviceError, DeviceWarning
 from srosr.operations import model_input
-from srosr.rivals import NaiveRejection, RatioRejection, SCIRejection
-from srosr.scoring import draw_cross_splits, draw_folds
+from srosr.rivals.sparse_rejection import NaiveRejection, RatioRejection, SCIRejection
+from srosr.scoring.splits import draw_cross_splits, draw_folds
 
 torch = pytest.importorskip("torch")
 
-from srosr.dictionary import put_on_device  # noqa: E402
-from srosr.evidence import DeviceGatherer, fit_sampled_scorer, fit_scorer  # noqa: E402
+from srosr.dictionary.device_dictionary import put_on_device  # noqa: E402
 from srosr.evidence import tensor_formulas as tensor_formulas_module  # noqa: E402
-from srosr.evidence.device_evidence import measure_device_codes  # noqa: E402
+from srosr.evidence.device_evidence import (  # noqa: E402
+    DeviceGatherer,
+    measure_device_codes,
+)
 from srosr.evidence.device_exact_fit import fit_class_scorer  # noqa: E402
 from srosr.evidence.device_landmark_fit import fit_landmark_scorer  # noqa: E402
 from srosr.evidence.device_scores import put_scorer_on_device  # noqa: E402
+from srosr.evidence.scorer_fits import fit_sampled_scorer, fit_scorer  # noqa: E402
 
 CPU = torch.device("cpu")
 KERNELS = [
@@ -421,7 +417,7 @@ def test_features_that_a_kernel_does_not_take_are_rejected_on_a_device(digits):
 
 
 def test_the_progress_of_a_fit_counts_every_coding(digits):
-    from srosr.scoring import CrossTester
+    from srosr.scoring.cross_test import CrossTester
 
     X, y = digits
     dictionary = Dictionary(X[:80], y[:80], normalize=True)
@@ -604,7 +600,7 @@ def test_every_public_name_can_be_imported_without_torch():
     code = (
         "import importlib.util as u, sys; find = u.find_spec; "
         "u.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more); "
-        "import srosr; from srosr.coding import *; from srosr.dictionary import *; from srosr.evidence import *; "
+        "import srosr, srosr.coding.device, srosr.dictionary.device_dictionary, srosr.evidence.device_evidence; "
         "assert 'torch' not in sys.modules"
     )
     environment = os.environ | {"EAGER_IMPORT": "1"}

@@ -21,7 +21,7 @@ from srosr.coding.device import DeviceCoder
 from srosr.coding.device import device_coder as device_coder_module
 from srosr.coding.device import many_atoms as many_atoms_module
 from srosr.dictionary import device_dictionary as device_dictionary_module
-from srosr.dictionary import put_on_device
+from srosr.dictionary.device_dictionary import put_on_device
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from srosr import Dictionary, Lasso, SROSRClassifier, sparse_encode
 from srosr._support import devices
 from srosr.coding.device import DeviceCoder, map_chunks
 from srosr.coding.device import device_coder as device_coder_module
-from srosr.dictionary import put_on_device
+from srosr.dictionary.device_dictionary import put_on_device
 from srosr.evidence import device_evidence as device_evidence_module
 from srosr.exceptions import DeviceError, DeviceWarning
 

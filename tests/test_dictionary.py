@@ -15,7 +15,7 @@ from srosr import Dictionary, Lasso, Queries, sparse_encode
 from srosr._support.threads import ThreadPool
 from srosr.coding import batch as batch_module
 from srosr.dictionary import dictionary as module
-from srosr.evidence import map_coded_blocks
+from srosr.evidence.coded_blocks import map_coded_blocks
 
 GAMMA, DEGREE, COEF0 = 0.7, 2, 1.3
 KERNELS = {

@@ -19,7 +19,6 @@ from worlds import World
 
 import srosr
 from srosr import Dictionary, Queries, SROSRClassifier
-from srosr.discovery import DiscoveryCollector, DiscoveryFileError, SampleHasher, discover, find_distinctive_features
 from srosr.discovery.affinity_groups import (
     _join_noise,
     _merge_groups,
@@ -28,6 +27,9 @@ from srosr.discovery.affinity_groups import (
     measure_modularity,
     measure_tightness,
 )
+from srosr.discovery.discover_classes import DiscoveryCollector, discover
+from srosr.discovery.discovery_file import DiscoveryFileError
+from srosr.discovery.distinctive_features import find_distinctive_features
 from srosr.discovery.sample_affinity import (
     N_PARTS,
     PENALTY,
@@ -39,8 +41,8 @@ from srosr.discovery.sample_affinity import (
     symmetrize,
     weigh_neighbors,
 )
-from srosr.reports import PageContent, render_discovery
-from srosr.reports.discovery_page import encode_png
+from srosr.discovery.sample_fingerprint import SampleHasher
+from srosr.reports.discovery_page import PageContent, encode_png, render_discovery
 
 GROUP_SIZE = 40
 

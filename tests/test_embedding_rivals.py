@@ -12,9 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from worlds import draw_task
 
 from srosr.exceptions import SROSRWarning
-from srosr.rivals import GEN, Mahalanobis, MaxLogit, NNGuide, RelativeMahalanobis, ViM
 from srosr.rivals.covariance import find_ledoit_wolf_shrinkage
 from srosr.rivals.cross_fitted import N_FOLDS, find_folds
+from srosr.rivals.gen import GEN
+from srosr.rivals.mahalanobis import Mahalanobis
+from srosr.rivals.max_logit import MaxLogit
+from srosr.rivals.nnguide import NNGuide
+from srosr.rivals.relative_mahalanobis import RelativeMahalanobis
+from srosr.rivals.vim import ViM
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.exceptions.CalibrationWarning")
 

@@ -12,16 +12,8 @@ from sklearn.metrics import roc_auc_score
 from worlds import World
 
 from srosr import Dictionary, Lasso, Queries, SROSRClassifier, class_residuals, load
-from srosr.evidence import (
-    CLASS_SCORES,
-    DIRECTION,
-    EVIDENCE,
-    FIRST_EVIDENCE,
-    NEED_FEATURES,
-    ClassScorer,
-    list_class_scores,
-    list_evidence,
-)
+from srosr.evidence.class_scores import CLASS_SCORES, NEED_FEATURES, ClassScorer
+from srosr.evidence.table import DIRECTION, EVIDENCE, FIRST_EVIDENCE, list_class_scores, list_evidence
 from srosr.exceptions import CalibrationWarning, CertificateWarning, ModelFileError
 from srosr.model_files.file_format import write_model
 from srosr.model_files.srosr_state import get_state

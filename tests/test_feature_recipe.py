@@ -6,7 +6,7 @@ from PIL import Image
 
 import srosr
 from srosr.exceptions import ModelFileError
-from srosr.features import SpatialPyramid
+from srosr.features.spatial_pyramid import SpatialPyramid
 from srosr.model_files.file_format import ModelState, read_model, write_model
 from srosr.tables.feature_recipe import THUMBNAIL, FeatureRecipe, make_thumbnail, resize_picture
 

@@ -15,19 +15,17 @@ from worlds import World, draw_task
 
 import srosr
 from srosr.exceptions import SROSRWarning
-from srosr.inspection import explain_rival
-from srosr.rivals import (
-    EVM,
-    GEN,
-    OSNN,
-    KNNDistance,
-    Mahalanobis,
-    MaxLogit,
-    NNGuide,
-    OpenMax,
-    RelativeMahalanobis,
-    ViM,
-)
+from srosr.inspection.rival_explanation import explain_rival
+from srosr.rivals.evm import EVM
+from srosr.rivals.gen import GEN
+from srosr.rivals.knn_distance import KNNDistance
+from srosr.rivals.mahalanobis import Mahalanobis
+from srosr.rivals.max_logit import MaxLogit
+from srosr.rivals.nnguide import NNGuide
+from srosr.rivals.openmax import OpenMax
+from srosr.rivals.osnn import OSNN
+from srosr.rivals.relative_mahalanobis import RelativeMahalanobis
+from srosr.rivals.vim import ViM
 
 ON_LOGITS = (MaxLogit, OpenMax, ViM, NNGuide, GEN)
 ALL = (OSNN, KNNDistance, Mahalanobis, RelativeMahalanobis, EVM, *ON_LOGITS)

@@ -23,9 +23,11 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from srosr import SRCClassifier, SROSRClassifier
-from srosr.datasets import list_pictures
-from srosr.features import SpatialPyramid, dense_sift, pyramid_of_counts, read_picture
-from srosr.metrics import open_set_auroc
+from srosr.datasets.user_data import list_pictures
+from srosr.features.gray_values import read_picture
+from srosr.features.sift_descriptors import dense_sift
+from srosr.features.spatial_pyramid import SpatialPyramid, pyramid_of_counts
+from srosr.metrics.ranking import open_set_auroc
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from srosr import RandomAtoms, Ridge, SROSRClassifier
-from srosr.distributed import ClusterError
+from srosr.distributed.dask_cluster import ClusterError
 
 pytest.importorskip("distributed")
 

@@ -16,7 +16,8 @@ from worlds import World
 import srosr
 from srosr import Lasso, SROSRClassifier, sparse_encode
 from srosr._support.threads import ThreadPool, one_blas_thread
-from srosr.evidence import CLASS_SCORES, ClassScorer, HoldOut, ridge
+from srosr.evidence import ridge
+from srosr.evidence.class_scores import CLASS_SCORES, ClassScorer, HoldOut
 
 PACKAGE = Path(srosr.__file__).parent
 CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"

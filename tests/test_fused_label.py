@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 from worlds import World
 
 from srosr import Dictionary, Lasso, SROSRClassifier, load, sparse_encode
-from srosr.evidence import CLASS_SCORES, ClassScorer, HoldOut, class_residuals
+from srosr.evidence.class_scores import CLASS_SCORES, ClassScorer, HoldOut
+from srosr.evidence.residuals import class_residuals
 from srosr.scoring.class_weights import FAVORED, FAVORED_PRIOR, LEAST, PRIOR, fit_class_fusion
 from srosr.scoring.splits import draw_cross_splits, draw_folds
 

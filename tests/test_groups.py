@@ -12,7 +12,7 @@ from worlds import World
 
 import srosr
 from srosr import CalibrationWarning, SROSRClassifier
-from srosr.evidence import HoldOut
+from srosr.evidence.class_scores import HoldOut
 from srosr.scoring import calibration as calibration_module
 from srosr.scoring import cross_fitting as cross_fitting_module
 from srosr.scoring.group_splits import SampleGroups, check_groups, extend_groups

@@ -22,8 +22,11 @@ from sklearn.impute import KNNImputer, SimpleImputer
 import srosr
 from srosr.exceptions import ModelFileError
 from srosr.model_files.file_format import ModelState, read_model, write_model
-from srosr.tables import FeatureRecipe, Imputer, ReadError, imputation, open_rows
-from srosr.tables.imputation import KINDS, MOST_DONORS, draw_rows
+from srosr.tables import imputation
+from srosr.tables.feature_recipe import FeatureRecipe
+from srosr.tables.formats import open_rows
+from srosr.tables.imputation import KINDS, MOST_DONORS, Imputer, draw_rows
+from srosr.tables.row_source import ReadError
 
 #: Every sentence ends with a period here.
 error_of = partial(error_of_command, ends=".")

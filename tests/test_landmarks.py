@@ -11,12 +11,11 @@ from sklearn.metrics import roc_auc_score
 import srosr
 from srosr import Dictionary, Queries, SROSRClassifier
 from srosr._support.threads import ThreadPool
-from srosr.dictionary import wrap_queries
-from srosr.evidence import CLASS_SCORES, EVIDENCE, HoldOut
+from srosr.dictionary.dictionary import wrap_queries
 from srosr.evidence import class_subspaces as class_subspaces_module
 from srosr.evidence import landmark_scores as landmark_scores_module
 from srosr.evidence import landmark_view as landmark_view_module
-from srosr.evidence.class_scores import ClassScorer
+from srosr.evidence.class_scores import CLASS_SCORES, ClassScorer, HoldOut
 from srosr.evidence.class_subspaces import ClassSubspaces
 from srosr.evidence.landmark_scores import LandmarkScorer, make_class_scorer
 from srosr.evidence.landmark_view import choose_landmarks
@@ -24,6 +23,7 @@ from srosr.evidence.landmarks import LandmarkRegression, RegressionSamples, whit
 from srosr.evidence.neighbors import NearestInBlocks
 from srosr.evidence.ridge import RidgeRegression
 from srosr.evidence.subspaces import HeldOutSubspaces, Subspaces
+from srosr.evidence.table import EVIDENCE
 
 PIXELS, DIGIT = load_digits(return_X_y=True)
 NEW = PIXELS[900:960]

@@ -16,7 +16,8 @@ from sklearn.exceptions import NotFittedError
 from worlds import World
 
 from srosr import OSNN, SROSRClassifier, open_set_methods
-from srosr.distributed import DaskCluster, DaskDecisions, decide
+from srosr.distributed.dask_cluster import DaskCluster
+from srosr.distributed.lazy_decisions import DaskDecisions, decide
 
 dask = pytest.importorskip("dask", reason='lazy decisions need Dask: pip install "srosr[cluster]"')
 da = pytest.importorskip("dask.array")

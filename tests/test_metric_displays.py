@@ -16,7 +16,9 @@ from sklearn.preprocessing import FunctionTransformer
 from srosr._support.plotting import KNOWN_COLOR, UNKNOWN_COLOR
 from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.inspection.metric_displays import OpenSetConfusionDisplay, OSCRDisplay
-from srosr.metrics import mark_unknown, open_set_confusion, oscr_area, oscr_curve
+from srosr.metrics.confusion import open_set_confusion
+from srosr.metrics.oscr import oscr_area, oscr_curve
+from srosr.metrics.unknown_classes import mark_unknown
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)

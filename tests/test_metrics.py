@@ -21,24 +21,19 @@ from sklearn.metrics import (
 )
 
 from srosr import metrics
-from srosr.metrics import (
-    ccr_at_fpr,
-    fpr_at_tpr,
+from srosr.metrics.accuracy import (
     harmonic_normalized_accuracy,
-    mark_unknown,
     normalized_accuracy,
     open_set_accuracy,
-    open_set_aupr,
-    open_set_auroc,
-    open_set_confusion,
-    open_set_f_measure,
-    openness,
-    oscr_area,
-    oscr_curve,
     recognition_accuracy,
     rejection_accuracy,
     youden_j,
 )
+from srosr.metrics.confusion import open_set_confusion
+from srosr.metrics.f_measure import open_set_f_measure
+from srosr.metrics.oscr import ccr_at_fpr, oscr_area, oscr_curve
+from srosr.metrics.ranking import fpr_at_tpr, open_set_aupr, open_set_auroc
+from srosr.metrics.unknown_classes import mark_unknown, openness
 
 # Six known samples: three right, one wrong, two rejected. Four unknown samples: one accepted, three rejected.
 TRUE = ["a", "a", "b", "b", "c", "c", "?", "?", "?", "?"]

@@ -14,7 +14,11 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from srosr.metrics import mark_unknown, open_set_auroc, open_set_f_measure, oscr_area, youden_j
+from srosr.metrics.accuracy import youden_j
+from srosr.metrics.f_measure import open_set_f_measure
+from srosr.metrics.oscr import oscr_area
+from srosr.metrics.ranking import open_set_auroc
+from srosr.metrics.unknown_classes import mark_unknown
 from srosr.model_selection import (
     LeaveClassesOut,
     candidate_accuracy_scorer,

@@ -19,11 +19,14 @@ from worlds import draw_task
 
 from srosr._support.threads import one_blas_thread
 from srosr.exceptions import CalibrationWarning, SROSRWarning, TailWarning
-from srosr.rivals import EVM, OSNN, KNNDistance, Mahalanobis, MaxLogit, OpenMax
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.distances import project_to_span
-from srosr.rivals.evm import BEYOND, find_cover
-from srosr.rivals.max_logit import choose_penalty, fit_logistic
+from srosr.rivals.evm import BEYOND, EVM, find_cover
+from srosr.rivals.knn_distance import KNNDistance
+from srosr.rivals.mahalanobis import Mahalanobis
+from srosr.rivals.max_logit import MaxLogit, choose_penalty, fit_logistic
+from srosr.rivals.openmax import OpenMax
+from srosr.rivals.osnn import OSNN
 
 # Those that learn from inner products of centered samples alone.
 BY_DISTANCE = (OSNN, KNNDistance, Mahalanobis, EVM)

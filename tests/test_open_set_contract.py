@@ -21,8 +21,8 @@ from worlds import World
 import srosr
 from srosr import CalibrationWarning, LeaveClassesOut, SROSRClassifier, SROSRWarning, open_set_methods
 from srosr.classifiers.base import OpenSetClassifier
-from srosr.metrics import open_set_auroc
-from srosr.rivals import RIVALS
+from srosr.metrics.ranking import open_set_auroc
+from srosr.rivals.methods import RIVALS
 from srosr.thresholds.choice import OBJECTIVES, rejection_threshold
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")

@@ -14,10 +14,12 @@ from worlds import World
 from srosr import SROSRClassifier
 from srosr._support.threads import ThreadPool, map_ahead, one_blas_thread
 from srosr.cli.app import main
-from srosr.coding import sparse_encode
-from srosr.evidence import Evidence, map_blocks
+from srosr.coding.encode import sparse_encode
+from srosr.evidence.coded_blocks import map_blocks
+from srosr.evidence.table import Evidence
 from srosr.operations import model_input
-from srosr.tables import ReadOptions, open_rows
+from srosr.tables.formats import open_rows
+from srosr.tables.read_options import ReadOptions
 from srosr.tables.text_table import TextRows
 
 

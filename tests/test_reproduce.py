@@ -21,7 +21,8 @@ from sklearn.datasets import load_digits
 from srosr.cli import reproduce as reproduce_command
 from srosr.cli.app import main
 from srosr.cli.trial_progress import trial_progress
-from srosr.datasets import DatasetError, DatasetNotFound, load_dataset
+from srosr.datasets.dataset import DatasetError, DatasetNotFound
+from srosr.datasets.registry import load_dataset
 from srosr.experiments.protocol import Protocol
 from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.result_tables import read_results
@@ -225,7 +226,7 @@ def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_reque
     helper.write_text(
         "import os\n"
         "if os.environ.get('BREAK_WSVM'):\n"
-        "    from srosr.rivals import WSVM\n"
+        "    from srosr import WSVM\n"
         "    def fail(*_):\n"
         "        raise ValueError('no machine <today>')\n"
         "    WSVM._fit = fail\n"

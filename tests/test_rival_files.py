@@ -150,7 +150,7 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
     """Shapes that broadcast against each other are errors before anything is computed."""
     import tracemalloc
 
-    from srosr.rivals import EVM
+    from srosr.rivals.evm import EVM
 
     EVM(cv=2).fit(*World(0).known(9)).save(tmp_path / "model")
     state = read_model(tmp_path / "model")
@@ -219,7 +219,7 @@ def test_a_file_of_another_rival_is_not_taken_for_this_one(name, state, tmp_path
 
 
 def test_classifiers_of_others_are_not_written(tmp_path):
-    from srosr.rivals import OSNN
+    from srosr.rivals.osnn import OSNN
 
     class Mine(OSNN):
         pass
@@ -232,8 +232,8 @@ def test_classifiers_of_others_are_not_written(tmp_path):
 
 
 def test_a_model_that_does_not_declare_itself_is_not_written(tmp_path, monkeypatch):
-    from srosr.rivals import OSNN
     from srosr.rivals.cross_fitted import Model
+    from srosr.rivals.osnn import OSNN
 
     clf = OSNN(cv=2).fit(*World(0).known(9))
     with monkeypatch.context() as patch:

@@ -16,7 +16,8 @@ import pytest
 import work_for_runner
 from work_for_runner import METHODS, METRICS, record, square, threads, times, unpicklable, work
 
-from srosr.distributed import DaskCluster, ExecutorError, LostTask, call_task
+from srosr.distributed.dask_cluster import DaskCluster
+from srosr.distributed.worker_task import ExecutorError, LostTask, call_task
 from srosr.experiments.local_processes import LocalProcesses
 from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError

@@ -17,7 +17,8 @@ from sklearn.datasets import load_digits
 
 import srosr
 from srosr.model_files.file_format import FORMAT_VERSION, read_model
-from srosr.rivals import EVM, OpenMax
+from srosr.rivals.evm import EVM
+from srosr.rivals.openmax import OpenMax
 
 SAVED = Path(__file__).parent / "saved-classifiers"
 EXPECTED = json.loads((SAVED / "expected.json").read_text())

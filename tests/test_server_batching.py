@@ -13,11 +13,12 @@ from server_runs import make_samples, save_model, server_required
 
 server_required()
 
-from srosr.classifiers import Decisions  # noqa: E402
-from srosr.operations import InputError  # noqa: E402
-from srosr.server import batching, decide_route, make_private_folder, model_store  # noqa: E402
+from srosr.classifiers.base import Decisions  # noqa: E402
+from srosr.operations.input_errors import InputError  # noqa: E402
+from srosr.server import batching, decide_route, model_store  # noqa: E402
 from srosr.server.batching import MOST_ROWS, Batcher, TooManyWaiting, decide_samples  # noqa: E402
 from srosr.server.model_store import ModelStore  # noqa: E402
+from srosr.server.private_folder import make_private_folder  # noqa: E402
 from srosr.server.request_samples import RequestSamples  # noqa: E402
 from srosr.server.schemas import DecideParameters  # noqa: E402
 from srosr.server.settings import ServerSettings  # noqa: E402

@@ -439,7 +439,7 @@ def test_media_types_are_chosen_by_quality():
 
 
 def test_tokens_are_read_and_loopback_is_known(tmp_path):
-    from srosr.operations import InputError
+    from srosr.operations.input_errors import InputError
 
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n")

@@ -17,7 +17,7 @@ from server_runs import make_samples, save_model, serve, server_required, wait_u
 server_required()
 
 import srosr  # noqa: E402
-from srosr.inspection import summarize_model  # noqa: E402
+from srosr.inspection.model_summary import summarize_model  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,13 @@ from server_runs import server_required
 
 import srosr
 from srosr.exceptions import CalibrationWarning
-from srosr.operations import InputError, open_for_model
+from srosr.operations.input_errors import InputError
+from srosr.operations.model_input import open_for_model
 from srosr.server.process_pool import JobError
 from srosr.server.upload_header import clean_name, describe_reading, get_recipe_arrays
-from srosr.tables import FeatureRecipe, Imputer, ReadOptions
+from srosr.tables.feature_recipe import FeatureRecipe
+from srosr.tables.imputation import Imputer
+from srosr.tables.read_options import ReadOptions
 
 server_required()
 
@@ -228,7 +231,7 @@ def test_pictures_become_features_whatever_they_are_called(upload, picture_model
 
 
 def test_pyramids_are_computed_by_the_words_of_the_model(upload, tmp_path):
-    from srosr.features import SpatialPyramid
+    from srosr.features.spatial_pyramid import SpatialPyramid
 
     pytest.importorskip("PIL")
     paths = []

@@ -16,7 +16,7 @@ from scale import slow_except
 from sklearn.datasets import load_digits
 
 import srosr
-from srosr.operations import prepare_features
+from srosr.operations.model_input import prepare_features
 from srosr.server.gray_png import draw_ink, write_png
 from srosr.server.process_pool import JobError
 
@@ -395,8 +395,8 @@ def test_pictures_join_the_model_with_their_thumbnails(worker, folder, tmp_path)
     right("fit", tmp_path / "train", "-o", path, "--features", "pixels", "--size", "8x8", "--seed", "0", "--quiet")
     clf = srosr.load(path)
     files = sorted((tmp_path / "new").iterdir())
-    from srosr.features import read_picture
-    from srosr.tables import make_thumbnail
+    from srosr.features.gray_values import read_picture
+    from srosr.tables.feature_recipe import make_thumbnail
 
     small = np.stack([make_thumbnail(read_picture(file, None)) for file in files])
     arrays = {"X": clf.feature_recipe_.compute_features(files), "thumbnails": small}

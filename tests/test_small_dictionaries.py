@@ -12,10 +12,14 @@ from sklearn.metrics import roc_auc_score
 
 import srosr
 from srosr import SROSRClassifier
-from srosr.atoms import KMeansAtoms, LearnAtoms, RandomAtoms, SelectAtoms
+from srosr.atoms.kmeans_atoms import KMeansAtoms
+from srosr.atoms.learn_atoms import LearnAtoms
+from srosr.atoms.random_atoms import RandomAtoms
+from srosr.atoms.select_atoms import SelectAtoms
 from srosr.cli.app import main
-from srosr.evidence import LandmarkScorer, landmark_scores
-from srosr.inspection import summarize_model
+from srosr.evidence import landmark_scores
+from srosr.evidence.landmark_scores import LandmarkScorer
+from srosr.inspection.model_summary import summarize_model
 from srosr.scoring import cross_fitting
 
 PIXELS, DIGIT = load_digits(return_X_y=True)

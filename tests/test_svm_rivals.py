@@ -20,18 +20,19 @@ from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils import check_random_state
 
 from srosr.exceptions import SROSRWarning, TailWarning
-from srosr.metrics import open_set_f_measure
-from srosr.rivals import PISVM, WSVM, OneVsRestSVM, OneVsSet, PairwiseSVM
+from srosr.metrics.f_measure import open_set_f_measure
 from srosr.rivals import cross_fitted as cross_fitted_module
 from srosr.rivals import kernel_machines as machines_module
 from srosr.rivals import wsvm as wsvm_module
 from srosr.rivals.cross_fitted import COSTS
 from srosr.rivals.distances import squared_distances
 from srosr.rivals.kernel_machines import choose_parameters, compute_kernel_scale, fit_lowest_tails, measure_quality
-from srosr.rivals.one_vs_rest_svm import fit_calibrated
-from srosr.rivals.one_vs_set import place_planes
-from srosr.rivals.pairwise_svm import couple_probabilities, extract_pair_weights, fit_sigmoids
-from srosr.scoring import draw_left_out_classes
+from srosr.rivals.one_vs_rest_svm import OneVsRestSVM, fit_calibrated
+from srosr.rivals.one_vs_set import OneVsSet, place_planes
+from srosr.rivals.pairwise_svm import PairwiseSVM, couple_probabilities, extract_pair_weights, fit_sigmoids
+from srosr.rivals.pisvm import PISVM
+from srosr.rivals.wsvm import WSVM
+from srosr.scoring.splits import draw_left_out_classes
 from srosr.tails.weibull import Weibull
 
 KERNEL = (WSVM, PISVM, OneVsRestSVM, PairwiseSVM)

@@ -19,10 +19,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scale import examples, slow_except
 
-from srosr.tables import ReadError, ReadOptions, open_rows, text_blocks
+from srosr.tables import text_blocks
 from srosr.tables.cells import parse_labels
 from srosr.tables.columns import assign_roles
+from srosr.tables.formats import open_rows
 from srosr.tables.matlab import list_mat
+from srosr.tables.read_options import ReadOptions
+from srosr.tables.row_source import ReadError
 
 PETS = "weight,height,label\n4.2,25,cat\n30,60,dog\n3.9,23,cat\n"
 
@@ -794,7 +797,7 @@ def test_any_table_that_the_csv_module_writes_is_read_back(content, separator, e
 
 _PEAK = """
 import re, sys
-from srosr.tables import open_rows
+from srosr.tables.formats import open_rows
 rows = sum(len(batch.X) for batch in open_rows(sys.argv[1], labels="no").batches(1000))
 print(rows, re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1])
 """

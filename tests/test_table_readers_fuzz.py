@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scale import examples
 
-from srosr.tables import ReadError, open_rows, text_blocks
+from srosr.tables import text_blocks
+from srosr.tables.formats import open_rows
+from srosr.tables.row_source import ReadError
 from srosr.tables.text_table import TextRows
 
 KINDS = ["csv", "tsv", "csv.gz", "parquet", "npz", "npy", "mat"]

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from srosr import CalibrationWarning, SROSRClassifier, openness
-from srosr.datasets import load_dataset
-from srosr.distributed import UnfitWorkerError
+from srosr.datasets.registry import load_dataset
+from srosr.distributed.worker_task import UnfitWorkerError
 from srosr.experiments import trial as trials
 from srosr.experiments.protocol import UNKNOWN, MethodSetting, Source
 from srosr.experiments.protocol_file import parse_protocol
@@ -145,7 +145,7 @@ def test_coverage_leaves_the_methods_own_threshold_alone(first):
 
 
 def test_a_failing_method_is_recorded_with_its_reason_and_leaves_the_others_alone(work, first, monkeypatch):
-    from srosr.rivals import KNNDistance
+    from srosr.rivals.knn_distance import KNNDistance
 
     def fail(*_):
         raise MemoryError("no room\nfor the distances")
@@ -164,7 +164,7 @@ def test_one_of_those_who_share_a_fit_may_fail_alone(work, monkeypatch):
     )
     shared = RunSettings(protocol, 0, work.fingerprint)
     expected = {r["method"]: r for r, _ in run_trial(shared, 0, ("naive", "ratio", "sci"))}
-    from srosr.rivals import RatioRejection
+    from srosr.rivals.sparse_rejection import RatioRejection
 
     def fail(*_):
         raise ArithmeticError("a ratio of nothing")

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from srosr.distributed import ExecutorError, UnfitWorkerError
-from srosr.experiments import make_executor
+from srosr.distributed.worker_task import ExecutorError, UnfitWorkerError
 from srosr.experiments.result_tables import write_tables
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
-from srosr.experiments.runner import TrialTask, run_trials
+from srosr.experiments.runner import TrialTask, make_executor, run_trials
 
 METHODS = ("calibrated", "w-svm", "osnn")
 METRICS = ("f", "accuracy", "auroc")

@@ -1,6 +1,6 @@
 """``python -m srosr`` is the same as the command ``srosr``."""
 
-from .cli import main
+from .cli.app import main
 
 if __name__ == "__main__":
     main(prog_name="srosr")

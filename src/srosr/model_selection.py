@@ -25,8 +25,12 @@ from sklearn.utils.validation import column_or_1d
 
 from ._support.array_types import AnyArray, IntArray
 from ._support.parameter_checks import check_count, check_rate
-from .metrics import mark_unknown, open_set_auroc, open_set_f_measure, oscr_area, youden_j
-from .scoring import rotate_classes
+from .metrics.accuracy import youden_j
+from .metrics.f_measure import open_set_f_measure
+from .metrics.oscr import oscr_area
+from .metrics.ranking import open_set_auroc
+from .metrics.unknown_classes import mark_unknown
+from .scoring.splits import rotate_classes
 
 __all__ = [
     "LeaveClassesOut",
@@ -139,7 +143,7 @@ class LeaveClassesOut(BaseShuffleSplit):
 
 
 def open_set_f_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Return the F-measure of Scheirer et al. of the predictions, :func:`srosr.metrics.open_set_f_measure`.
+    """Return the F-measure of Scheirer et al. of the predictions, :func:`srosr.open_set_f_measure`.
 
     It depends on the estimator's threshold.
 
@@ -160,7 +164,7 @@ def open_set_f_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def youden_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Return Youden's J of the rejections, :func:`srosr.metrics.youden_j`.
+    """Return Youden's J of the rejections, :func:`srosr.youden_j`.
 
     It depends on the estimator's threshold and not on the class that an accepted sample gets.
 
@@ -174,7 +178,7 @@ def youden_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def open_set_auroc_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Return how well ``unknown_score`` ranks unknown above known samples, :func:`srosr.metrics.open_set_auroc`.
+    """Return how well ``unknown_score`` ranks unknown above known samples, :func:`srosr.open_set_auroc`.
 
     It does not depend on the threshold.
 
@@ -188,7 +192,7 @@ def open_set_auroc_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def oscr_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Return the area under the OSCR curve, :func:`srosr.metrics.oscr_area`: ranking and classification in one.
+    """Return the area under the OSCR curve, :func:`srosr.oscr_area`: ranking and classification in one.
 
     It does not depend on the threshold.
 

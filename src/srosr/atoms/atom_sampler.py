@@ -12,8 +12,8 @@ from sklearn.utils import check_array, check_random_state
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_flag
 from .._support.threads import one_blas_thread
-from ..dictionary import normalize_rows, split_range
-from ..evidence import compute_squared_distances
+from ..dictionary.dictionary import normalize_rows, split_range
+from ..evidence.ridge import compute_squared_distances
 from .atom_counts import count_class_atoms
 
 # Samples whose distances to the atoms are computed at a time.

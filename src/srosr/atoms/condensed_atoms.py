@@ -41,7 +41,7 @@ class CondensedAtoms(AtomSampler):
 
     Examples
     --------
-    >>> from srosr.atoms import CondensedAtoms
+    >>> from srosr import CondensedAtoms
     >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
     >>> CondensedAtoms(1, normalize=False, random_state=0).fit_resample(X, y)[1].tolist()
     [0, 1]

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count, check_positive
-from ..dictionary import normalize_rows
+from ..dictionary.dictionary import normalize_rows
 from .atom_sampler import AtomSampler
 
 # Atoms shorter than this, of samples of length one, were never used.
@@ -46,7 +46,7 @@ class DictionaryLearningAtoms(AtomSampler):
 
     Examples
     --------
-    >>> from srosr.atoms import DictionaryLearningAtoms
+    >>> from srosr import DictionaryLearningAtoms
     >>> X, y = [[1.0, 0.1], [1.0, -0.1], [0.0, 1.0], [0.1, 1.0]], [0, 0, 1, 1]
     >>> atoms, labels = DictionaryLearningAtoms(1, random_state=0).fit_resample(X, y)
     >>> atoms.shape, labels.tolist()

@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .._support.array_types import Array, IntArray
-from ..dictionary import normalize_rows
+from ..dictionary.dictionary import normalize_rows
 from .atom_sampler import AtomSampler
 
 _filtering = Lock()
@@ -67,7 +67,7 @@ class KMeansAtoms(AtomSampler):
 
     Examples
     --------
-    >>> from srosr.atoms import KMeansAtoms
+    >>> from srosr import KMeansAtoms
     >>> X = [[1.0, 0.1], [1.0, -0.1], [-0.1, 1.0], [0.1, 1.0]]
     >>> atoms, labels = KMeansAtoms(1, random_state=0).fit_resample(X, ["a", "a", "b", "b"])
     >>> atoms.round(3).tolist(), labels.tolist()

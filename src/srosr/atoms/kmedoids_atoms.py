@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..dictionary import split_range
+from ..dictionary.dictionary import split_range
 from .atom_sampler import AtomSampler, compute_row_distances
 from .kmeans_atoms import find_centers
 
@@ -45,7 +45,7 @@ class KMedoidsAtoms(AtomSampler):
 
     Examples
     --------
-    >>> from srosr.atoms import KMedoidsAtoms
+    >>> from srosr import KMedoidsAtoms
     >>> X, y = [[0.0], [1.0], [9.0], [20.0], [21.0], [29.0]], [0, 0, 0, 1, 1, 1]
     >>> KMedoidsAtoms(1, normalize=False, random_state=0).fit_resample(X, y)[0].ravel().tolist()
     [1.0, 21.0]

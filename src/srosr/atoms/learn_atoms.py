@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
-from ..dictionary import normalize_rows
+from ..dictionary.dictionary import normalize_rows
 from .atom_sampler import MOST_ATOMS, AtomSampler
 from .class_groups import draw_groups
 from .kmeans_atoms import find_class_centers
@@ -77,7 +77,7 @@ class LearnAtoms(AtomSampler):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from srosr.atoms import LearnAtoms
+    >>> from srosr import LearnAtoms
     >>> X, y = load_digits(n_class=3, return_X_y=True)
     >>> sampler = LearnAtoms(5, max_iter=5, random_state=0)
     >>> atoms, labels = sampler.fit_resample(X, y)

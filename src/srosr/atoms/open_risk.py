@@ -32,7 +32,7 @@ import numpy as np
 from scipy import linalg
 
 from .._support.array_types import Array
-from ..evidence import COLLABORATIVE_PENALTY
+from ..evidence.ridge import COLLABORATIVE_PENALTY
 from .atom_sampler import compute_row_distances
 
 # Added to the similarities of atoms to themselves, so that copies of an atom do not matter.

@@ -34,7 +34,7 @@ class RandomAtoms(AtomSampler):
 
     Examples
     --------
-    >>> from srosr.atoms import RandomAtoms
+    >>> from srosr import RandomAtoms
     >>> sampler = RandomAtoms(1, random_state=0)
     >>> X_res, y_res = sampler.fit_resample([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0]], ["a", "a", "b"])
     >>> y_res.tolist(), len(sampler.sample_indices_)

@@ -66,7 +66,7 @@ class SelectAtoms(AtomSampler):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from srosr.atoms import SelectAtoms
+    >>> from srosr import SelectAtoms
     >>> X, y = load_digits(n_class=3, return_X_y=True)
     >>> sampler = SelectAtoms(0.1)
     >>> X_res, y_res = sampler.fit_resample(X, y)

@@ -11,7 +11,7 @@ r"""The contract of every open set classifier: a known class for every sample, o
 The base class checks what users pass in, once; a method derives from :class:`OpenSetClassifier` and says how to learn
 from checked samples (``_fit``), how to score them (``_predict_raw``) and what training samples scored while they were
 held out (``_held_out_scores``). A method whose only way to held-out scores is to fit again without the samples derives
-from :class:`srosr.rivals.CrossFittedClassifier`.
+from :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
 """
 
 from __future__ import annotations
@@ -35,23 +35,12 @@ from .._support.documentation_link import DocumentationLink
 from .._support.parameter_checks import check_positive, check_rate, is_plain_matrix
 from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
-from ..scoring import HeldOutScores
-from ..thresholds import (
-    OBJECTIVES,
-    CalibrationSplit,
-    Guarantees,
-    PredictionSets,
-    Threshold,
-    check_threshold,
-    choose_threshold,
-    conformal_p_values,
-    count_needed,
-    count_units,
-    describe_guarantees,
-    p_values_by_candidate,
-    select_discoveries,
-    use_fixed_threshold,
-)
+from ..scoring.held_out_scores import HeldOutScores
+from ..thresholds.choice import OBJECTIVES, Threshold, check_threshold, choose_threshold, use_fixed_threshold
+from ..thresholds.false_discovery import select_discoveries
+from ..thresholds.guarantees import Guarantees, describe_guarantees
+from ..thresholds.p_values import CalibrationSplit, conformal_p_values, count_needed, count_units, p_values_by_candidate
+from ..thresholds.prediction_sets import PredictionSets
 
 #: The value of ``threshold`` for the threshold of the paper that a method comes from.
 ORIGINAL = "original"
@@ -505,7 +494,7 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that :func:`srosr.load` reads: safetensors and JSON, no executable code."""
-        from ..model_files import save
+        from ..model_files.save_load import save
 
         check_is_fitted(self, "classes_")
         save(self, path)

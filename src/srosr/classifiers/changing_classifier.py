@@ -14,29 +14,19 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.devices import find_device, to_numpy
 from .._support.parameter_checks import check_choice, check_count
 from .._support.threads import one_blas_thread
-from ..dictionary import Dictionary, Queries
-from ..evidence import ClassScorer, HoldOut, LandmarkScorer, find_landmarks, fit_sampled_scorer, fit_scorer
+from ..dictionary.dictionary import Dictionary, Queries
+from ..evidence.class_scores import ClassScorer, HoldOut
+from ..evidence.landmark_scores import LandmarkScorer, find_landmarks
+from ..evidence.scorer_fits import fit_sampled_scorer, fit_scorer
 from ..exceptions import CalibrationWarning, warn
-from ..scoring import (
-    MAX_CODINGS,
-    CalibratedRule,
-    Calibration,
-    CodedHoldOut,
-    CrossTest,
-    CrossTester,
-    SampleGroups,
-    assess_rows,
-    build_cross_test,
-    check_group_names,
-    count_atoms,
-    draw_class_passes,
-    draw_folds,
-    extend_groups,
-    split_off_calibration,
-    thin_splits,
-)
-from ..tails import SplicedDistribution
-from ..thresholds import CalibrationSplit, ClassComparison, count_needed
+from ..scoring.calibration import Calibration, count_atoms, draw_class_passes
+from ..scoring.cross_fitting import assess_rows
+from ..scoring.cross_test import CodedHoldOut, CrossTest, CrossTester, build_cross_test
+from ..scoring.decision_rules import CalibratedRule
+from ..scoring.group_splits import SampleGroups, check_group_names, extend_groups
+from ..scoring.splits import MAX_CODINGS, draw_folds, split_off_calibration, thin_splits
+from ..tails.error_distribution import SplicedDistribution
+from ..thresholds.p_values import CalibrationSplit, ClassComparison, count_needed
 from .base import find_target
 from .class_changes import (
     append_class,

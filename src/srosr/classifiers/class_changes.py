@@ -12,16 +12,11 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.threads import one_blas_thread
 from .._support.unknown_label import is_text
-from ..dictionary import Dictionary
-from ..scoring import (
-    MIN_SAMPLES,
-    CalibratedRule,
-    Calibration,
-    CrossTest,
-    fit_calibrated_rule,
-    fit_tails,
-    rescale_fusion,
-)
+from ..dictionary.dictionary import Dictionary
+from ..scoring.calibration import Calibration, fit_calibrated_rule
+from ..scoring.cross_test import CrossTest
+from ..scoring.decision_rules import MIN_SAMPLES, CalibratedRule, fit_tails
+from ..scoring.fusion import rescale_fusion
 
 #: The three passes of a calibration: known, simulated and held out.
 CrossTests: TypeAlias = tuple[CrossTest, CrossTest, CrossTest]

@@ -14,13 +14,16 @@ from .._support.array_types import AnyArray, Array
 from .._support.devices import check_device, find_device, is_tensor, to_numpy
 from .._support.parameter_checks import check_n_jobs
 from .._support.threads import ThreadPool, one_blas_thread
-from ..coding import Codes, Lasso, Problem, gram_wanted, problem_names, sparse_encode
-from ..dictionary import Dictionary, Queries
-from ..evidence import Evidence, build_evidence, map_blocks, map_coded_blocks, measure_codes
+from ..coding.batch import gram_wanted
+from ..coding.encode import Codes, sparse_encode
+from ..coding.problems import Lasso, Problem, problem_names
+from ..dictionary.dictionary import Dictionary, Queries
+from ..evidence.coded_blocks import map_blocks, map_coded_blocks
+from ..evidence.table import Evidence, build_evidence, measure_codes
 from .base import OpenSetClassifier, RawPrediction
 
 if TYPE_CHECKING:
-    from ..evidence import DeviceGatherer
+    from ..evidence.device_evidence import DeviceGatherer
 
 #: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.02)
@@ -163,7 +166,7 @@ class DictionaryClassifier(OpenSetClassifier):
 
     def _start_gathering(self, device: Any) -> DeviceGatherer:
         """Return what gathers the evidence of the codes alone on a device."""
-        from ..evidence import DeviceGatherer
+        from ..evidence.device_evidence import DeviceGatherer
 
         return DeviceGatherer(self.dictionary_, self.problem_, device, n_jobs=self.n_jobs)
 

@@ -19,8 +19,9 @@ from .base import Decisions
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..coding import Codes
-    from ..thresholds import Guarantees, Threshold
+    from ..coding.encode import Codes
+    from ..thresholds.choice import Threshold
+    from ..thresholds.guarantees import Guarantees
 
 
 def _final_has(name: str) -> Callable[[Any], bool]:

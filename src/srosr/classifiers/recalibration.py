@@ -10,8 +10,8 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean
 from .._support.unknown_label import is_text
-from ..dictionary import Dictionary
-from ..thresholds import count_needed
+from ..dictionary.dictionary import Dictionary
+from ..thresholds.p_values import count_needed
 
 #: Fewest samples that a distribution is fitted to.
 LEAST_SAMPLES = 10

@@ -13,10 +13,17 @@ import numpy as np
 from sklearn.base import clone
 
 from .._support.array_types import AnyArray, Array, IntArray
-from ..coding import Problem
-from ..dictionary import NONNEGATIVE_KERNELS, Dictionary, split_range, widen
-from ..evidence import ClassScores, CodeMeasures, LandmarkScorer, RegressionSamples, fit_sampled_scorer
-from ..scoring import MAX_CODINGS, SampleGroups, assess_rows, draw_folds, thin_splits
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary, split_range, widen
+from ..dictionary.kernels import NONNEGATIVE_KERNELS
+from ..evidence.class_scores import ClassScores
+from ..evidence.landmark_scores import LandmarkScorer
+from ..evidence.landmarks import RegressionSamples
+from ..evidence.scorer_fits import fit_sampled_scorer
+from ..evidence.table import CodeMeasures
+from ..scoring.cross_fitting import assess_rows
+from ..scoring.group_splits import SampleGroups
+from ..scoring.splits import MAX_CODINGS, draw_folds, thin_splits
 from .class_changes import append_class, append_labels, append_samples
 
 # Samples compared with learned atoms at a time, and folds of a class that is added.
@@ -63,7 +70,7 @@ def make_sampler(atoms: Any, random_state: Any, *, normalize: bool) -> Any:
     if hasattr(atoms, "fit_resample"):
         sampler = clone(atoms, safe=False)
     else:
-        from ..atoms import LearnAtoms
+        from ..atoms.learn_atoms import LearnAtoms
 
         sampler = LearnAtoms(int(atoms) if atoms > 1 or isinstance(atoms, (int, np.integer)) else float(atoms))
     parameters = sampler.get_params(deep=False) if hasattr(sampler, "get_params") else {}

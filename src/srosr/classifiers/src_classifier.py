@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._support.array_types import AnyArray, Array
 from .._support.devices import check_device, find_device, to_numpy
 from .._support.parameter_checks import check_n_jobs
-from ..coding import Codes, Lasso, Problem, problem_names, sparse_encode
-from ..dictionary import Dictionary, Queries, wrap_queries
-from ..evidence import class_residuals
+from ..coding.encode import Codes, sparse_encode
+from ..coding.problems import Lasso, Problem, problem_names
+from ..dictionary.dictionary import Dictionary, Queries, wrap_queries
+from ..evidence.residuals import class_residuals
 
 #: The problem for ``problem=None``.
 DEFAULT_PROBLEM = Lasso(0.05)
@@ -140,7 +141,7 @@ class SRCClassifier(ClassifierMixin, BaseEstimator):
         """Return the reconstruction error of each class, (n_samples, n_classes), in the order of ``classes_``."""
         X, device = self._check_queries(X), find_device(self.device)
         if device is not None and self._extended is None:
-            from ..evidence import DeviceGatherer
+            from ..evidence.device_evidence import DeviceGatherer
 
             return DeviceGatherer(self.dictionary_, self.problem_, device, n_jobs=self.n_jobs).measure_residuals(X)
         rows = max(64, _BLOCK_BYTES // (8 * self.dictionary_.n_atoms))

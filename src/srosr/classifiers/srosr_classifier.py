@@ -22,37 +22,35 @@ from .._support.parameter_checks import (
     check_tail_size,
 )
 from .._support.threads import one_blas_thread
-from ..coding import Codes, Problem, gram_wanted
-from ..dictionary import Dictionary, Queries
-from ..evidence import (
+from ..coding.batch import gram_wanted
+from ..coding.encode import Codes
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary, Queries
+from ..evidence.class_scores import ClassScorer
+from ..evidence.landmark_scores import LandmarkScorer
+from ..evidence.landmarks import RegressionSamples
+from ..evidence.scorer_fits import fit_sampled_scorer, fit_scorer
+from ..evidence.table import (
     EVIDENCE,
     FIRST_EVIDENCE,
     LEAST_SQUARES,
-    ClassScorer,
     Evidence,
-    LandmarkScorer,
-    RegressionSamples,
     build_evidence,
     find_class_scores,
-    fit_sampled_scorer,
-    fit_scorer,
     list_class_scores,
     list_evidence,
     measure_codes,
 )
-from ..scoring import (
-    CalibratedRule,
-    Calibration,
-    HeldOutScores,
-    TailRule,
-    calibrate,
-    check_groups,
-    compute_margins,
-    count_atoms,
-    cross_fit,
-    split_off_calibration,
-)
-from ..thresholds import CalibrationSplit, ClassComparison, PredictionSets, count_needed, describe_guarantees
+from ..scoring.calibration import Calibration, calibrate, count_atoms
+from ..scoring.cross_fitting import cross_fit
+from ..scoring.cross_test import compute_margins
+from ..scoring.decision_rules import CalibratedRule, TailRule
+from ..scoring.group_splits import check_groups
+from ..scoring.held_out_scores import HeldOutScores
+from ..scoring.splits import split_off_calibration
+from ..thresholds.guarantees import describe_guarantees
+from ..thresholds.p_values import CalibrationSplit, ClassComparison, count_needed
+from ..thresholds.prediction_sets import PredictionSets
 from .changing_classifier import ChangingClassifier
 from .small_dictionary import (
     AtomFinder,
@@ -64,10 +62,10 @@ from .small_dictionary import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..discovery import Discovery
-    from ..evidence import DeviceGatherer
-    from ..inspection import Explanation
-    from ..tails import TailDiagnostics
+    from ..discovery.discovery import Discovery
+    from ..evidence.device_evidence import DeviceGatherer
+    from ..inspection.explanation import Explanation
+    from ..tails.diagnostics import TailDiagnostics
     from .base import RawPrediction
 
 RULES = ("calibrated", "paper", "matched")
@@ -121,8 +119,8 @@ class SROSRClassifier(ChangingClassifier):
         How the candidate class is found. "fused": by eight kinds of class scores, with weights learned on held-out
         samples. "residual": by the smallest residual, as in the paper and always with its rules.
     evidence_kinds : "auto" or sequence of str, default "auto"
-        The kinds of evidence that the rule "calibrated" fuses, from ``srosr.evidence.EVIDENCE``; "auto" takes all.
-        Those on standardized columns need features and are left out with ``kernel="precomputed"``.
+        The kinds of evidence that the rule "calibrated" fuses, from ``srosr.evidence.table.EVIDENCE``; "auto" takes
+        all. Those on standardized columns need features and are left out with ``kernel="precomputed"``.
     openness : float, default 0.0
         Openness of the problem, for the paper's weight; rarely known in practice.
     weight : float, optional
@@ -255,7 +253,7 @@ class SROSRClassifier(ChangingClassifier):
 
         Raises
         ------
-        srosr.distributed.ClusterError
+        srosr.distributed.dask_cluster.ClusterError
             If the cluster cannot be reached, has workers of another version, or is lost; the classifier is as before.
         srosr.exceptions.DeviceError
             If there is no such ``device``.
@@ -266,7 +264,7 @@ class SROSRClassifier(ChangingClassifier):
             if groups is not None:
                 self._given_groups = groups
             if cluster is not None:
-                from ..distributed import DaskCluster
+                from ..distributed.dask_cluster import DaskCluster
 
                 work = DaskCluster(cluster, work="code held-out samples", after_loss="Nothing was fitted.")
                 self._workers = stack.enter_context(work)
@@ -549,7 +547,7 @@ class SROSRClassifier(ChangingClassifier):
         return build_evidence(measure_codes(queries, codes, self.dictionary_), scores, self.calibration_.class_fusion)
 
     def _start_gathering(self, device: Any) -> DeviceGatherer:
-        from ..evidence import DeviceGatherer
+        from ..evidence.device_evidence import DeviceGatherer
 
         return DeviceGatherer(
             self.dictionary_, self.problem_, device, self._scorer, self.calibration_.class_fusion, n_jobs=self.n_jobs
@@ -697,7 +695,7 @@ class SROSRClassifier(ChangingClassifier):
         Explanation
             Prints as text; ``plot()`` draws it.
         """
-        from ..inspection import explain
+        from ..inspection.explanation import explain
 
         return explain(self, x)
 
@@ -716,7 +714,7 @@ class SROSRClassifier(ChangingClassifier):
         n_resamples : int
         random_state : int, RandomState or None
         """
-        from ..tails import tail_diagnostics
+        from ..tails.diagnostics import tail_diagnostics
 
         check_is_fitted(self, "calibration_")
         check_choice("kind", kind, ("matched", "nonmatched"))
@@ -737,13 +735,13 @@ class SROSRClassifier(ChangingClassifier):
         ----------
         X : array-like (n_samples, n_features)
         **options
-            Those of :func:`srosr.discovery.discover`.
+            Those of :func:`srosr.discovery.discover_classes.discover`.
 
         Returns
         -------
         Discovery
             Prints as a table of the groups.
         """
-        from ..discovery import discover
+        from ..discovery.discover_classes import discover
 
         return discover(self, X, **options)

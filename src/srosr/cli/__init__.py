@@ -6,7 +6,3 @@ it runs. What is done with a model and samples, and the errors that end a comman
 saving model files), ``output_paths`` (checks before writing) and ``trial_progress`` (commands that run trials).
 ``comparison_data`` reads DATA for ``compare``.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

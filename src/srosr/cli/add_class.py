@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from .._support.messages import join_names
-from ..operations import (
-    InputError,
-    MissingGroups,
-    MoreRows,
-    convert_errors,
-    convert_label,
-    find_group_column,
-    is_picture_data,
-    name_columns,
-    name_errors,
-    open_with_groups,
-    prepare_features,
-    read_batches,
-    read_thumbnails,
-    set_device,
-)
+from ..operations.change_checks import convert_label
+from ..operations.device_choice import set_device
+from ..operations.input_errors import InputError, convert_errors, name_errors
+from ..operations.model_input import is_picture_data, name_columns, prepare_features, read_batches
+from ..operations.more_samples import MissingGroups, MoreRows, find_group_column, open_with_groups, read_thumbnails
 from .console import device_option, json_option, show_warnings
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
@@ -31,9 +20,9 @@ from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier
-    from ..discovery import Discovery
-    from ..tables import ReadOptions
+    from ..classifiers.base import OpenSetClassifier
+    from ..discovery.discovery import Discovery
+    from ..tables.read_options import ReadOptions
 
 
 @click.command("add-class")
@@ -151,7 +140,9 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
     """Return the samples of groups of a discovery."""
     import numpy as np
 
-    from ..discovery import Discovery, DiscoveryFileError, SampleHasher
+    from ..discovery.discovery import Discovery
+    from ..discovery.discovery_file import DiscoveryFileError
+    from ..discovery.sample_fingerprint import SampleHasher
 
     with convert_errors(DiscoveryFileError):
         found = Discovery.load(chosen.path)

@@ -15,7 +15,7 @@ import click
 
 from .. import __version__
 from ..exceptions import DeviceError
-from ..operations import InputError, escape_unprintable
+from ..operations.input_errors import InputError, escape_unprintable
 
 #: Commands in the order of their use, with their lines in the list of commands. Each is a function in a module of its
 #: name, with underscores for hyphens.

@@ -17,16 +17,17 @@ import click
 from .._support.atomic_files import write_atomically
 from .._support.messages import choose_from, count_of, join_names
 from .._support.number_format import format_number, format_seconds
-from ..operations import InputError, convert_errors
+from ..operations.input_errors import InputError, convert_errors
 from .comparison_data import read_comparison_data
 from .console import err, jobs_option, json_option, out, print_json, quiet_option, seed_option
 from .input_data import FeatureOptions, data_options, feature_options
 from .trial_progress import prepare_folder, stop, trial_progress
 
 if TYPE_CHECKING:
-    from ..experiments import ComparisonProtocol
-    from ..reports import Recommendation, Reproduction, Standing
-    from ..tables import ReadOptions
+    from ..experiments.comparison_protocol import ComparisonProtocol
+    from ..reports.recommendation import Recommendation, Standing
+    from ..reports.reproduction import Reproduction
+    from ..tables.read_options import ReadOptions
     from .comparison_data import ComparisonData
 
 CRITERIA = ("oscr", "auroc", "f", "accuracy")
@@ -117,9 +118,11 @@ def compare(
       srosr compare photos/ --features pixels --by f
       srosr compare train.csv --json | jq .recommendation.method
     """
-    from ..datasets import DatasetError
-    from ..distributed import ExecutorError
-    from ..experiments import ProtocolError, ResultsFolderError, plan_comparison
+    from ..datasets.dataset import DatasetError
+    from ..distributed.worker_task import ExecutorError
+    from ..experiments.comparison_protocol import plan_comparison
+    from ..experiments.protocol import ProtocolError
+    from ..experiments.run_identity import ResultsFolderError
 
     out = out or Path("srosr-compare-standardized" if features.standardize else "srosr-compare")
     wanted = _parse_methods(methods)
@@ -155,7 +158,7 @@ def compare(
 
 def _parse_methods(methods: str | None) -> list[str] | None:
     """Return the methods asked for; raise if there is an unknown one, or only one."""
-    from ..rivals import open_set_methods
+    from ..rivals.methods import open_set_methods
 
     if methods is None:
         return None
@@ -173,7 +176,7 @@ def _note_small_classes(found: ComparisonData) -> list[str]:
     """Return a note on the classes that are too small to be known."""
     import numpy as np
 
-    from ..experiments import LEAST_SAMPLES
+    from ..experiments.comparison_protocol import LEAST_SAMPLES
 
     sizes = np.bincount(found.dataset.y)
     small = [found.dataset.class_names[c] for c in np.flatnonzero(sizes < LEAST_SAMPLES)]
@@ -190,11 +193,11 @@ def _run_trials(
     comparison: _Comparison, out: Path, file: Path, jobs: int, quiet: bool, options: dict[str, Any]
 ) -> Reproduction:
     """Run the trials that are missing; the copy of the samples that workers read exists while they run."""
-    from ..experiments import make_executor
-    from ..reports import reproduce
+    from ..experiments.runner import make_executor
+    from ..reports.reproduction import reproduce
 
     def advise(tables: dict[str, Any]) -> list[str]:
-        from ..reports import describe_rule
+        from ..reports.recommendation import describe_rule
 
         advice = _rank_and_recommend(comparison, tables)[1]
         if advice is None:
@@ -234,7 +237,7 @@ def _write_samples(file: Path, found: ComparisonData) -> None:
 def _rank_and_recommend(
     comparison: _Comparison, tables: dict[str, Any]
 ) -> tuple[list[Standing], Recommendation | None]:
-    from ..reports import rank_standings, recommend
+    from ..reports.recommendation import rank_standings, recommend
 
     found, protocol, by, _ = comparison
     results, times = (_select_methods(protocol, tables[name]) for name in ("results", "times"))
@@ -258,7 +261,7 @@ def _print_results(
     advice: Recommendation | None,
     failures: Any,
 ) -> None:
-    from ..reports import describe_rule
+    from ..reports.recommendation import describe_rule
 
     console = out()
     if advice is None:
@@ -359,7 +362,7 @@ def _to_dict(
     notes: list[str],
 ) -> dict[str, Any]:
     """Return all results as a JSON-serializable dict."""
-    from ..reports import describe_rule
+    from ..reports.recommendation import describe_rule
 
     found, protocol, by, fit_command = comparison
     data = found.dataset

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._support.messages import count_of
-from ..operations import InputError, check_options, format_notes, is_picture_data
+from ..operations.input_errors import InputError
+from ..operations.model_input import check_options, format_notes, is_picture_data
 from .console import progress
 from .input_data import SMALL_PICTURE, USUAL_SHAPE, FeatureOptions, choose_shape, compute_column_scale
 
 if TYPE_CHECKING:
-    from ..datasets import Dataset
-    from ..tables import ReadOptions
+    from ..datasets.dataset import Dataset
+    from ..tables.read_options import ReadOptions
 
 #: Default numbers of samples per class and in all; with these a comparison of all methods takes minutes.
 PER_CLASS, IN_ALL = 200, 4000
@@ -46,8 +47,10 @@ def read_comparison_data(
 def _read_table(
     data: str, options: ReadOptions, standardize: bool, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
-    from ..datasets import Dataset
-    from ..tables import ClassSampler, make_overview, number_classes, open_rows
+    from ..datasets.dataset import Dataset
+    from ..tables.class_sampler import ClassSampler, number_classes
+    from ..tables.data_overview import make_overview
+    from ..tables.formats import open_rows
 
     source = open_rows(data, options, labels="required")
     drawn = ClassSampler(PER_CLASS if most is None else most, seed)
@@ -76,9 +79,11 @@ def _read_pictures(
 ) -> ComparisonData:
     import numpy as np
 
-    from ..datasets import Dataset
-    from ..features import resize_picture
-    from ..tables import ClassSampler, ReadError, list_labeled_pictures, number_classes, read_pictures
+    from ..datasets.dataset import Dataset
+    from ..features.gray_values import resize_picture
+    from ..tables.class_sampler import ClassSampler, number_classes
+    from ..tables.picture_rows import list_labeled_pictures, read_pictures
+    from ..tables.row_source import ReadError
 
     kind, shape = features.kind, features.shape
     if not Path(data).is_dir():

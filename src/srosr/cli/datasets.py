@@ -9,12 +9,12 @@ import click
 
 from .._support.atomic_files import make_folder, write_atomically
 from .._support.messages import choose_from, count_of, list_names
-from ..operations import InputError, convert_errors
+from ..operations.input_errors import InputError, convert_errors
 from .console import err, json_option, out, print_facts, print_json
 from .output_paths import check_output_path
 
 if TYPE_CHECKING:
-    from ..datasets import Dataset
+    from ..datasets.dataset import Dataset
 
 
 @click.command()
@@ -44,7 +44,8 @@ def datasets(name: str | None, fetch: bool, export: Path | None, as_json: bool) 
       srosr datasets usps --fetch       download it first
       srosr datasets digits --export .  known.csv and new.csv, to try srosr with
     """
-    from ..datasets import DATASETS, DatasetError, DatasetNotFound, load_dataset
+    from ..datasets.dataset import DatasetError, DatasetNotFound
+    from ..datasets.registry import DATASETS, load_dataset
 
     if name is None:
         if fetch or export is not None:
@@ -86,7 +87,8 @@ def _print_list(names: list[str], as_json: bool) -> None:
     """Print the data sets and whether each is available; nothing is downloaded."""
     from rich.table import Table
 
-    from ..datasets import DatasetError, DatasetNotFound, load_dataset
+    from ..datasets.dataset import DatasetError, DatasetNotFound
+    from ..datasets.registry import load_dataset
 
     found: list[dict[str, object]] = []
     with err().status("Looking for data sets …"):

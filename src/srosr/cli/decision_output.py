@@ -8,20 +8,12 @@ from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ..operations import (
-    decide_rows,
-    find_error,
-    get_imputer,
-    list_sets,
-    make_sample_error,
-    measure_gaps,
-    prepare_features,
-    read_batches,
-)
+from ..operations.model_input import get_imputer, prepare_features, read_batches
+from ..operations.sample_decisions import decide_rows, find_error, list_sets, make_sample_error, measure_gaps
 
 if TYPE_CHECKING:
-    from ..classifiers import Decisions, OpenSetClassifier
-    from ..tables import Rows, RowSource
+    from ..classifiers.base import Decisions, OpenSetClassifier
+    from ..tables.row_source import Rows, RowSource
 
 
 def write_decisions(
@@ -40,7 +32,7 @@ def write_decisions(
     ``on_rows`` is called after each batch with the number of rows so far and the share of the file, if known. With a
     false discovery rate ``fdr`` all rows are read and decided together; with a ``coverage`` there are prediction sets.
     """
-    from ..tables import DecisionWriter
+    from ..tables.decision_files import DecisionWriter
 
     imputes = get_imputer(clf) is not None
     writer = None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..operations import InputError, name_errors
+from ..operations.input_errors import InputError, name_errors
 from .console import seed_option
 from .output_paths import check_figure_path, make_write_error
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ..experiments import DemoResult
+    from ..experiments.digits_demo import DemoResult
 
 _RULES = {"calibrated": "calibrated", "paper": "paper's, same codes", "SCI": "SCI alone"}
 _CAPTION = "thresholds set to reject {0.target_rejection:.0%} of known samples; no unknown sample was used"
@@ -57,8 +57,8 @@ def demo(known: str | None, seed: int, out: Path, as_json: bool) -> None:
 
     from rich.console import Console
 
-    from ..experiments import choose_digits, run_demo
-    from ..reports import plot_demo
+    from ..experiments.digits_demo import choose_digits, run_demo
+    from ..reports.demo_figure import plot_demo
 
     with name_errors(f"--known {known}"):
         choose_digits(seed, digits)

@@ -12,19 +12,11 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import list_names
-from ..operations import (
-    InputError,
-    convert_errors,
-    decide_rows,
-    end_sentence,
-    format_notes,
-    is_picture_data,
-    open_for_model,
-    read_batches,
-    set_device,
-    set_threads,
-    undo_scaling,
-)
+from ..operations.device_choice import set_device, set_threads
+from ..operations.input_errors import InputError, convert_errors, end_sentence
+from ..operations.model_facts import undo_scaling
+from ..operations.model_input import format_notes, is_picture_data, open_for_model, read_batches
+from ..operations.sample_decisions import decide_rows
 from .console import (
     device_option,
     err,
@@ -43,10 +35,12 @@ from .output_paths import check_output_path, make_write_error
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray, Array
-    from ..classifiers import OpenSetClassifier
-    from ..discovery import Discovery, DiscoveryCollector
-    from ..reports import PageContent
-    from ..tables import ReadOptions, RowSource
+    from ..classifiers.base import OpenSetClassifier
+    from ..discovery.discover_classes import DiscoveryCollector
+    from ..discovery.discovery import Discovery
+    from ..reports.discovery_page import PageContent
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import RowSource
 
 _WIDE = 240
 # Typical samples of each group, in the file and on the page.
@@ -128,7 +122,7 @@ def discover(
                 raise InputError(end_sentence(error)) from None
     html = b""
     if page is not None:
-        from ..reports import render_discovery
+        from ..reports.discovery_page import render_discovery
 
         with convert_errors():
             content = _gather_content(clf, source, found, collector, shape)
@@ -186,7 +180,7 @@ def _parse_shape(text: str | None, clf: OpenSetClassifier, data: str) -> tuple[i
 
 def _collect(clf: OpenSetClassifier, source: RowSource, *, rejected_only: bool, shown: bool) -> DiscoveryCollector:
     """Decide batch by batch and keep the rows to be grouped."""
-    from ..discovery import DiscoveryCollector
+    from ..discovery.discover_classes import DiscoveryCollector
 
     collector = DiscoveryCollector(clf, rejected_only=rejected_only)
     n = 0
@@ -206,9 +200,10 @@ def _gather_content(
     shape: tuple[int, int] | None,
 ) -> PageContent:  # fmt: skip
     """Return pictures of the typical samples, or the features in which groups differ."""
-    from ..discovery import find_distinctive_features
-    from ..reports import PageContent
-    from ..tables import PictureSource, make_thumbnail, read_pictures
+    from ..discovery.distinctive_features import find_distinctive_features
+    from ..reports.discovery_page import PageContent
+    from ..tables.feature_recipe import make_thumbnail
+    from ..tables.picture_rows import PictureSource, read_pictures
 
     typical = sorted({row for group in found.groups for row in group.typical})
     if isinstance(source, PictureSource):

@@ -12,16 +12,11 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of, list_names
-from ..operations import (
-    convert_errors,
-    decide_rows,
-    describe_thresholds,
-    name_errors,
-    open_for_model,
-    read_batches,
-    set_device,
-    set_threads,
-)
+from ..operations.device_choice import set_device, set_threads
+from ..operations.input_errors import convert_errors, name_errors
+from ..operations.model_facts import describe_thresholds
+from ..operations.model_input import open_for_model, read_batches
+from ..operations.sample_decisions import decide_rows
 from .console import (
     device_option,
     err,
@@ -42,9 +37,10 @@ from .trial_progress import prepare_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..classifiers import OpenSetClassifier
-    from ..evaluation import Evaluation
-    from ..tables import ReadOptions, RowSource
+    from ..classifiers.base import OpenSetClassifier
+    from ..evaluation.evaluation import Evaluation
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import RowSource
 
 #: Largest number of labels in a list, and of lines in a table; the report has all.
 _MOST_NAMES, _MOST_LINES = 12, 20
@@ -103,8 +99,8 @@ def evaluate(
       srosr evaluate model.srosr photos/ --figure scores.pdf
       srosr evaluate model.srosr test.npz --json | jq .metrics.auroc.value
     """
-    from ..experiments import ResultsFolderError
-    from ..reports import find_remarks
+    from ..experiments.run_identity import ResultsFolderError
+    from ..reports.evaluation_text import find_remarks
 
     if figure is not None:
         check_figure_path(figure, "--figure", data, model)
@@ -136,7 +132,7 @@ def _evaluate(
     clf: OpenSetClassifier, source: RowSource, unknown: tuple[str, ...] | None, seed: int, shown: bool
 ) -> Evaluation:
     """Predict batch by batch, keeping four numbers per row."""
-    from ..evaluation import EvaluationCollector, UnexpectedLabel
+    from ..evaluation.evaluation import EvaluationCollector, UnexpectedLabel
 
     with name_errors("--unknown", UnexpectedLabel):
         collector = EvaluationCollector(clf.classes_, unknown)
@@ -154,7 +150,7 @@ def _evaluate(
 
 
 def _describe(clf: OpenSetClassifier, model: Path, source: RowSource) -> dict[str, Any]:
-    from ..rivals import method_name
+    from ..rivals.methods import method_name
 
     return {
         "model": str(model),
@@ -174,7 +170,7 @@ def _render_files(
     """Return the content of all files, before any is written."""
     if out is None and figure is None:
         return {}
-    from ..reports import draw_evaluation
+    from ..reports.evaluation_figures import draw_evaluation
 
     names = [Path(whole[key]).name.encode("utf-8", "backslashreplace").decode() for key in ("model", "data")]
     files = {}
@@ -182,7 +178,7 @@ def _render_files(
         kind = figure.suffix.lower().removeprefix(".")
         files[figure] = draw_evaluation(found, file_format=kind, title=" on ".join(names))
     if out is not None:
-        from ..reports import render_evaluation
+        from ..reports.evaluation_page import render_evaluation
 
         facts = [
             *((name, whole[name]) for name in ("model", "method", "data")),
@@ -214,8 +210,8 @@ def _write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def _describe_threshold(whole: Mapping[str, Any]) -> str:
-    from ..inspection import format_threshold
-    from ..reports import format_score
+    from ..inspection.model_summary import format_threshold
+    from ..reports.evaluation_text import format_score
 
     values = whole["class_thresholds"]
     text = format_threshold([v for v in values if v is not None]) if values else format_score(whole["threshold"])
@@ -244,7 +240,7 @@ def _wide_console() -> Console:
 def _print_results(found: Evaluation, notes: list[str], whole: Mapping[str, Any]) -> None:
     from rich.table import Table
 
-    from ..reports import describe_results, format_interval, format_value
+    from ..reports.evaluation_text import describe_results, format_interval, format_value
 
     console = _wide_console()
     for note in notes:

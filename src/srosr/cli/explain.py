@@ -10,20 +10,12 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import did_you_mean
-from ..operations import (
-    InputError,
-    convert_errors,
-    describe_missing,
-    gather_pictures,
-    get_imputer,
-    is_picture_data,
-    make_sample_error,
-    number_as_in_file,
-    open_for_model,
-    read_batches,
-    render_explanation,
-    set_device,
-)
+from ..operations.device_choice import set_device
+from ..operations.explanations import gather_pictures, number_as_in_file, render_explanation
+from ..operations.input_errors import InputError, convert_errors
+from ..operations.model_facts import describe_missing
+from ..operations.model_input import get_imputer, is_picture_data, open_for_model, read_batches
+from ..operations.sample_decisions import make_sample_error
 from .console import device_option, json_option, print_facts, print_json
 from .console import out as stdout
 from .input_data import data_options
@@ -31,9 +23,10 @@ from .models import load_model
 from .output_paths import check_figure_path, make_write_error
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..inspection import Explanation
-    from ..tables import ReadOptions, RowSource
+    from ..classifiers.base import OpenSetClassifier
+    from ..inspection.explanation import Explanation
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import RowSource
 
 #: Largest number of training pictures that are named.
 _MOST_PICTURES = 6
@@ -91,14 +84,14 @@ def explain(
             options = replace(options, drop_missing=True, impute=True)
         source = open_for_model(clf, data, options)
         number, X, missing = _find_row(clf, source, row, name)
-    from ..classifiers import SROSRClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
 
     explanation: Any
     try:
         if isinstance(clf, SROSRClassifier):
             explanation = number_as_in_file(clf.explain(X), clf)
         else:
-            from ..inspection import explain_rival
+            from ..inspection.rival_explanation import explain_rival
 
             explanation = explain_rival(clf, X)
     except ValueError as error:
@@ -135,7 +128,7 @@ def _find_row(
     """Return the number of the row asked for, its features as the classifier takes them, and which were missing."""
     import numpy as np
 
-    from ..tables import PictureSource
+    from ..tables.picture_rows import PictureSource
 
     if name is not None:
         if not isinstance(source, PictureSource):
@@ -167,13 +160,13 @@ def _find_row(
 
 def _find_pictures(clf: OpenSetClassifier, source: RowSource, number: int, explanation: Any) -> Any:
     """Return the picture and those of the training samples it is reconstructed from; None if there are none."""
-    from ..tables import PictureSource
+    from ..tables.picture_rows import PictureSource
 
     recipe = clf.feature_recipe_
     if recipe is None or recipe.thumbnails is None or not isinstance(source, PictureSource):
         return None
-    from ..features import read_picture
-    from ..tables import make_thumbnail
+    from ..features.gray_values import read_picture
+    from ..tables.feature_recipe import make_thumbnail
 
     return gather_pictures(clf, explanation, make_thumbnail(read_picture(source.paths[number], None)))
 

@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .._support.messages import choose_from, count_of, list_names
-from ..operations import (
-    InputError,
-    check_device_option,
-    check_options,
-    convert_errors,
-    end_sentence,
-    escape_unprintable,
-    format_notes,
-    is_picture_data,
-    name_columns,
-    name_errors,
-)
+from ..operations.device_choice import check_device_option
+from ..operations.input_errors import InputError, convert_errors, end_sentence, escape_unprintable, name_errors
+from ..operations.model_input import check_options, format_notes, is_picture_data, name_columns
 from .console import (
     device_option,
     err,
@@ -49,9 +40,11 @@ from .output_paths import check_model_path
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier
-    from ..inspection import ModelSummary
-    from ..tables import FeatureRecipe, Overview, ReadOptions
+    from ..classifiers.base import OpenSetClassifier
+    from ..inspection.model_summary import ModelSummary
+    from ..tables.data_overview import Overview
+    from ..tables.feature_recipe import FeatureRecipe
+    from ..tables.read_options import ReadOptions
 
 #: Below this accuracy on held-out samples, and below this rejection rate of simulated unknowns, advice is given.
 POOR_ACCURACY, POOR_REJECTION = 0.8, 0.5
@@ -144,8 +137,8 @@ def fit(
       srosr fit photos/ --features pyramid
       srosr fit faces/ --features pixels --size 48x42
     """
-    from ..distributed import ExecutorError
-    from ..inspection import summarize_model
+    from ..distributed.worker_task import ExecutorError
+    from ..inspection.model_summary import summarize_model
 
     check_model_path(output, data)
     clf = _make_classifier(settings)
@@ -204,8 +197,8 @@ def _advise(summary: ModelSummary, data: str) -> list[str]:
 
 def _make_classifier(settings: dict[str, Any]) -> OpenSetClassifier:
     """Return the classifier that the options ask for, checked before any data are read."""
-    from ..coding import BPDN, Lasso
-    from ..rivals import open_set_methods
+    from ..coding.problems import BPDN, Lasso
+    from ..rivals.methods import open_set_methods
 
     methods, name = open_set_methods(), settings["method"]
     if name not in methods:
@@ -271,8 +264,8 @@ def _check_cluster(cluster: str | None, clf: OpenSetClassifier) -> None:
     """Raise for an address that is none, and for a method that codes nothing."""
     if cluster is None:
         return
-    from ..classifiers import SROSRClassifier
-    from ..distributed import DaskCluster
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..distributed.dask_cluster import DaskCluster
 
     if not isinstance(clf, SROSRClassifier):
         raise InputError(
@@ -287,8 +280,8 @@ def _check_cluster(cluster: str | None, clf: OpenSetClassifier) -> None:
 
 def _check_group(group: str | None, data: str, clf: OpenSetClassifier) -> None:
     """Raise if --group does not apply to DATA, or to the method."""
-    from ..classifiers import SROSRClassifier
-    from ..rivals import method_name
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..rivals.methods import method_name
 
     if group is not None and is_picture_data(data):
         raise InputError(f"--group is for tables, and {data} holds pictures: leave it out.")
@@ -339,7 +332,10 @@ def _check_classes(data: str, training: _Training) -> None:
 def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str | None, seed: int) -> _Training:
     import numpy as np
 
-    from ..tables import FeatureRecipe, Imputer, make_overview, open_rows
+    from ..tables.data_overview import make_overview
+    from ..tables.feature_recipe import FeatureRecipe
+    from ..tables.formats import open_rows
+    from ..tables.imputation import Imputer
 
     source = open_rows(data, options, labels="required", impute=impute is not None)
     rows = source.read()
@@ -370,7 +366,10 @@ def _read_pictures(
 ) -> _Training:
     import numpy as np
 
-    from ..tables import FeatureRecipe, ReadError, list_labeled_pictures, make_overview, make_thumbnail, read_pictures
+    from ..tables.data_overview import make_overview
+    from ..tables.feature_recipe import FeatureRecipe, make_thumbnail
+    from ..tables.picture_rows import list_labeled_pictures, read_pictures
+    from ..tables.row_source import ReadError
 
     paths, classes, names = list_labeled_pictures(data)
     with progress("Reading pictures", unit="pictures", shown=speaks) as update:
@@ -398,7 +397,7 @@ def _read_pictures(
 
 
 def _fit_pyramid(data: str, paths: list[Path], settings: dict[str, Any]) -> Any:
-    from ..features import SpatialPyramid
+    from ..features.spatial_pyramid import SpatialPyramid
 
     pyramid = SpatialPyramid(n_jobs=settings["jobs"] or -1, random_state=settings["seed"])
     with err().status("Learning visual words …"):

@@ -13,7 +13,7 @@ from .input_data import describe_imputation
 from .models import classes_fact, held_out_facts, load_model
 
 if TYPE_CHECKING:
-    from ..inspection import ModelSummary
+    from ..inspection.model_summary import ModelSummary
 
 
 @click.command()
@@ -27,7 +27,7 @@ def info(model: Path, as_json: bool) -> None:
       srosr info model.srosr
       srosr info model.srosr --json
     """
-    from ..inspection import summarize_model
+    from ..inspection.model_summary import summarize_model
 
     summary = summarize_model(load_model(model))
     size = model.stat().st_size

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..operations import InputError, is_picture_data
+from ..operations.input_errors import InputError
+from ..operations.model_input import is_picture_data
 from .console import format_percent
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
-    from ..tables import ReadOptions, RowSource
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import RowSource
 
 #: Pictures of at most so many pixels keep their size if all have the same; others are scaled to the second.
 SMALL_PICTURE, USUAL_SHAPE = 64 * 64, (32, 32)
@@ -107,7 +109,7 @@ def data_options(*, labels: bool = True, model: bool = False, keep: bool = False
     """
 
     def build(given: dict[str, Any]) -> ReadOptions:
-        from ..tables import ReadOptions
+        from ..tables.read_options import ReadOptions
 
         return ReadOptions(**given)
 
@@ -147,7 +149,7 @@ def choose_shape(shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 def compute_column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
     """Return mean and standard deviation of every column; raise if the numbers of one are too large."""
-    from ..tables import compute_scale
+    from ..tables.feature_recipe import compute_scale
 
     try:
         return compute_scale(X)
@@ -158,7 +160,7 @@ def compute_column_scale(X: Array, source: RowSource) -> tuple[Array, Array]:
 
 
 def describe_imputation(summary: dict[str, Any]) -> str:
-    """Return in words what :meth:`srosr.tables.Imputer.summarize` says."""
+    """Return in words what :meth:`srosr.tables.imputation.Imputer.summarize` says."""
     if summary["column"] is None:
         return f"{summary['kind']}, no training cells"
     share, most = format_percent(summary["share"]), format_percent(summary["column_share"])

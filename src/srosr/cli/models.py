@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from .._support.messages import list_names
-from ..operations import InputError, convert_errors, require_srosr_classifier
+from ..operations.change_checks import require_srosr_classifier
+from ..operations.input_errors import InputError, convert_errors
 from .console import format_percent, out, print_facts, print_json
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier, SROSRClassifier
-    from ..inspection import ModelSummary
+    from ..classifiers.base import OpenSetClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..inspection.model_summary import ModelSummary
 
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Where to write the changed model.  [the model file itself]"
@@ -22,7 +24,7 @@ output_option = click.option(
 
 def load_model(path: Path) -> OpenSetClassifier:
     """Load the model in a file."""
-    from ..model_files import load
+    from ..model_files.save_load import load
 
     with convert_errors():
         if not path.exists():
@@ -39,7 +41,7 @@ def load_srosr_classifier(path: Path, command: str) -> SROSRClassifier:
 
 def save_changed_model(clf: OpenSetClassifier, model: Path, output: Path | None, as_json: bool) -> None:
     """Save a changed model, over the old one without ``output``, and print its facts."""
-    from ..inspection import summarize_model
+    from ..inspection.model_summary import summarize_model
 
     target = model if output is None else output
     with convert_errors():
@@ -64,7 +66,7 @@ def classes_fact(summary: ModelSummary) -> tuple[str, str]:
 
 def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     """Return the threshold, and how held-out samples and simulated unknowns were classified."""
-    from ..inspection import format_threshold
+    from ..inspection.model_summary import format_threshold
 
     held = summary.held_out
     error = summary.threshold_standard_error

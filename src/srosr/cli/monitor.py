@@ -12,25 +12,20 @@ import click
 
 from .._support.atomic_files import write_atomically
 from .._support.messages import count_of
-from ..operations import (
-    InputError,
-    convert_errors,
-    decide_rows,
-    format_notes,
-    open_for_model,
-    read_batches,
-    set_device,
-    set_threads,
-)
+from ..operations.device_choice import set_device, set_threads
+from ..operations.input_errors import InputError, convert_errors
+from ..operations.model_input import format_notes, open_for_model, read_batches
+from ..operations.sample_decisions import decide_rows
 from .console import device_option, err, jobs_option, out, print_facts, progress, quiet_option
 from .input_data import data_options
 from .models import load_model
 from .output_paths import check_figure_path, check_output_path
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..monitor import Monitor
-    from ..tables import ReadOptions, RowSource
+    from ..classifiers.base import OpenSetClassifier
+    from ..monitor.stream_monitor import Monitor
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import RowSource
 
 #: Options that are part of a state, by the names that they have there.
 _OPTIONS = {
@@ -141,7 +136,7 @@ def _check_paths(model: Path, stream: str, state: Path | None, figure: Path | No
 
 def _open_monitor(clf: OpenSetClassifier, state: Path | None, given: dict[str, Any]) -> Monitor:
     """Return a new monitor, or that of the state if there is one; options must agree with it."""
-    from ..monitor import Monitor
+    from ..monitor.stream_monitor import Monitor
 
     with convert_errors(ValueError):
         if state is None or not state.exists():
@@ -176,7 +171,7 @@ def _render_figure(watching: Monitor, path: Path) -> bytes | None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from ..monitor import FIGURE_SIZE
+    from ..monitor.monitor_display import FIGURE_SIZE
 
     content, kind = BytesIO(), path.suffix.lower().removeprefix(".")
     dates: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})

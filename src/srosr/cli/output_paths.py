@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from .._support.messages import join_names
-from ..operations import InputError
+from ..operations.input_errors import InputError
 
 FIGURE_FORMATS = ("png", "pdf", "svg")
 

@@ -16,13 +16,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .._support.atomic_files import open_atomically
-from ..distributed import UnfitWorkerError
-from ..operations import InputError, open_for_model, set_threads
+from ..distributed.worker_task import UnfitWorkerError
+from ..operations.device_choice import set_threads
+from ..operations.input_errors import InputError
+from ..operations.model_input import open_for_model
 from .decision_output import write_decisions
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions
+    from ..classifiers.base import OpenSetClassifier
+    from ..tables.read_options import ReadOptions
 
 _SHARED = "All workers need the file system of the command, under the same paths."
 
@@ -99,7 +101,7 @@ def write_part(
     clf: OpenSetClassifier, task: PartTask, on_rows: Callable[[int, float | None], None] = lambda n, share: None
 ) -> PartResult:
     """Write the decisions on a part, completely or not at all; return an error if the part is at fault."""
-    from ..tables import ReadError
+    from ..tables.row_source import ReadError
 
     try:
         if not _is_unchanged(task):
@@ -126,7 +128,7 @@ def _is_unchanged(task: PartTask) -> bool:
 def _load_once(path: str, digest: str) -> OpenSetClassifier:
     """Load the model of the command, whose digest is known."""
     from ..exceptions import ModelFileError
-    from ..model_files import load
+    from ..model_files.save_load import load
 
     try:
         with check_unchanged(path):

@@ -13,7 +13,9 @@ import click
 
 from .._support.atomic_files import open_atomically
 from .._support.messages import count_of
-from ..operations import InputError, convert_errors, name_columns, name_errors, open_for_model, set_device, set_threads
+from ..operations.device_choice import set_device, set_threads
+from ..operations.input_errors import InputError, convert_errors, name_errors
+from ..operations.model_input import name_columns, open_for_model
 from .console import device_option, err, jobs_option, progress, quiet_option, show_warnings
 from .decision_output import write_decisions
 from .input_data import data_options
@@ -21,8 +23,8 @@ from .models import load_model
 from .output_paths import check_output_path
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions
+    from ..classifiers.base import OpenSetClassifier
+    from ..tables.read_options import ReadOptions
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -106,7 +108,7 @@ def predict(
       srosr predict model.srosr days/ -o decisions/              a folder of tables
       srosr predict model.srosr 'days/2026-*.csv.gz' -o decisions/ --cluster tcp://10.0.0.5:8786
     """
-    from ..tables import find_format
+    from ..tables.decision_files import find_format
 
     parts = _find_parts(data, model)
     if parts:
@@ -163,8 +165,8 @@ def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float, quiet:
     """Raise if a model has no prediction sets; say on standard error what they promise."""
     import numpy as np
 
-    from ..classifiers import SROSRClassifier
-    from ..rivals import method_name
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..rivals.methods import method_name
 
     if not isinstance(clf, SROSRClassifier):
         raise InputError(f"--coverage: {method_name(clf)} has no prediction sets; use calibrated, paper or matched.")
@@ -191,7 +193,8 @@ def _describe_fdr(clf: OpenSetClassifier, fdr: float) -> None:
 
 def _find_parts(data: str, model: Path) -> list[str]:
     """Return the parts of a table in a folder or behind a pattern; none if DATA is one file, or pictures."""
-    from ..tables import find_parts, holds_pictures, is_pattern
+    from ..tables.picture_rows import holds_pictures
+    from ..tables.table_parts import find_parts, is_pattern
 
     with convert_errors():
         if data == "-" or not (os.path.isdir(data) or is_pattern(data)):

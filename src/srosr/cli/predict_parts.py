@@ -18,16 +18,9 @@ import click
 
 from .._support.atomic_files import make_folder, remove_leftovers
 from .._support.messages import count_of
-from ..operations import (
-    InputError,
-    check_options,
-    check_takes_files,
-    check_takes_tables,
-    convert_errors,
-    name_errors,
-    set_device,
-    set_threads,
-)
+from ..operations.device_choice import set_device, set_threads
+from ..operations.input_errors import InputError, convert_errors, name_errors
+from ..operations.model_input import check_options, check_takes_files, check_takes_tables
 from .console import Progress, err, progress
 from .models import load_model
 from .output_paths import make_write_error
@@ -42,8 +35,8 @@ from .part_prediction import (
 )
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions
+    from ..classifiers.base import OpenSetClassifier
+    from ..tables.read_options import ReadOptions
 
 _RESUME = "Finished parts are kept: run the same command again to resume."
 _MOST_ERRORS = 10
@@ -93,7 +86,8 @@ def predict_parts(
     quiet: bool,
 ) -> None:
     """Write the decisions on the parts of DATA to a folder; exit with status 1 if some parts are at fault."""
-    from ..distributed import DaskCluster, ExecutorError, UnfitWorkerError
+    from ..distributed.dask_cluster import DaskCluster
+    from ..distributed.worker_task import ExecutorError, UnfitWorkerError
 
     folder = _check_folder(output, data, parts)
     parts = _leave_out_decisions(parts, folder)
@@ -161,7 +155,7 @@ def _load(model: Path) -> tuple[OpenSetClassifier, str]:
 
 def _check_folder(output: Path | None, data: str, parts: list[str]) -> Path:
     """Return the folder of the decisions; raise if it cannot be one."""
-    from ..tables import find_format
+    from ..tables.decision_files import find_format
 
     if output is None:
         n_parts = count_of(len(parts), "part")
@@ -179,7 +173,7 @@ def _leave_out_decisions(parts: list[str], folder: Path) -> list[str]:
 
     Any other part in the folder of the decisions is an error, as it may be replaced by the decisions on another one.
     """
-    from ..tables import read_origin
+    from ..tables.decision_files import read_origin
 
     if not folder.is_dir():
         return parts
@@ -193,7 +187,8 @@ def _leave_out_decisions(parts: list[str], folder: Path) -> list[str]:
 
 def _plan(parts: list[str], folder: Path, model: Path, digest: str, options: ReadOptions, overwrite: bool) -> Plan:
     """Return the parts without decisions; raise if a file that is in the way may not be replaced."""
-    from ..tables import name_outputs, read_origin
+    from ..tables.decision_files import read_origin
+    from ..tables.table_parts import name_outputs
 
     outputs = name_outputs(parts, os.fspath(folder))
     _check_not_inputs(outputs, [os.fspath(model), *parts])
@@ -288,7 +283,7 @@ def _run_here(clf: OpenSetClassifier, plan: Plan, tally: Tally, update: Progress
 
 def _run_on_cluster(executor: Any, plan: Plan, folder: Path, tally: Tally, update: Progress) -> None:
     """Have the workers of a cluster decide on the parts."""
-    from ..distributed import LostTask
+    from ..distributed.worker_task import LostTask
 
     total = sum(task.origin["part"]["bytes"] for task in plan.tasks)
     token = folder.absolute() / f".shared.{secrets.token_hex(8)}.tmp"

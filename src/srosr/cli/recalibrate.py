@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..operations import InputError, compare_rejections, convert_errors, name_errors, read_fresh_rows, set_device
+from ..operations.device_choice import set_device
+from ..operations.input_errors import InputError, convert_errors, name_errors
+from ..operations.model_facts import compare_rejections
+from ..operations.more_samples import read_fresh_rows
 from .console import device_option, json_option, out, show_warnings
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
-    from ..tables import ReadOptions
+    from ..tables.read_options import ReadOptions
 
 
 @click.command()
@@ -51,7 +54,7 @@ def recalibrate(
       srosr recalibrate model.srosr fresh.csv -o new-camera.srosr
       srosr recalibrate model.srosr this-week.csv --shift
     """
-    from ..inspection import summarize_model
+    from ..inspection.model_summary import summarize_model
 
     if output is not None:
         check_model_path(output, data)

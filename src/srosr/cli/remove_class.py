@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..operations import find_class, name_errors
+from ..operations.change_checks import find_class
+from ..operations.input_errors import name_errors
 from .console import json_option, show_warnings
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path

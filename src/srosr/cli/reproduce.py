@@ -10,15 +10,16 @@ import click
 
 from .._support.messages import count_of
 from .._support.number_format import format_duration
-from ..operations import InputError, name_errors
+from ..operations.input_errors import InputError, name_errors
 from .console import PLAIN, jobs_option, json_option, print_json, seed_option
 from .trial_progress import prepare_folder, stop, trial_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..experiments import Protocol
-    from ..reports import Cell, Reproduction
+    from ..experiments.protocol import Protocol
+    from ..reports.experiment_text import Cell
+    from ..reports.reproduction import Reproduction
 
 #: The paper's experiments, and substitutes for the last if its pictures are not available.
 FOUR = ("yaleb", "mnist", "uiuc", "caltech256")
@@ -79,7 +80,7 @@ def reproduce(
     """
     from rich.console import Console
 
-    from ..experiments import make_executor
+    from ..experiments.runner import make_executor
 
     console, err = Console(**PLAIN), Console(stderr=True, **PLAIN)
     if listing:
@@ -114,8 +115,9 @@ def reproduce(
 
 def _load_protocols(names: tuple[str, ...], methods: list[str] | None) -> list[Protocol]:
     """Return the protocols asked for, read and checked before anything runs."""
-    from ..experiments import ProtocolError, load_protocol
-    from ..reports import choose_methods
+    from ..experiments.protocol import ProtocolError
+    from ..experiments.protocol_file import load_protocol
+    from ..reports.reproduction import choose_methods
 
     asked = [one for name in names for one in ((*FOUR, *SUBSTITUTES) if name == "all" else (name,))]
     try:
@@ -143,10 +145,12 @@ def _run_experiment(
     """Run one experiment and print its results; return whether something failed, and the results."""
     from rich.text import Text
 
-    from ..datasets import DatasetError, DatasetNotFound
-    from ..distributed import ExecutorError
-    from ..experiments import ProtocolError, ResultsFolderError, make_executor
-    from ..reports import reproduce as run
+    from ..datasets.dataset import DatasetError, DatasetNotFound
+    from ..distributed.worker_task import ExecutorError
+    from ..experiments.protocol import ProtocolError
+    from ..experiments.run_identity import ResultsFolderError
+    from ..experiments.runner import make_executor
+    from ..reports.reproduction import reproduce as run
 
     folder = out / protocol.name
     try:
@@ -195,7 +199,7 @@ def _to_dict(protocol: Protocol, outcome: Reproduction) -> dict[str, Any]:
 
 def _print_results(console: Console, protocol: Protocol, outcome: Reproduction) -> None:
     """Print the table at the largest openness, failures, times, and the path of the report."""
-    from ..reports import sum_times
+    from ..reports.experiment_text import sum_times
 
     _print_table(console, protocol, outcome)
     failures = outcome.tables["failures"]
@@ -212,8 +216,10 @@ def _print_results(console: Console, protocol: Protocol, outcome: Reproduction) 
 def _print_table(console: Console, protocol: Protocol, outcome: Reproduction) -> None:
     from rich.table import Table
 
-    from ..experiments import METRIC_INFO, find_levels, values_at
-    from ..reports import AHEAD, BEST, HEADLINE_METRICS, OURS, build_column, count_trials, order_by_f_measure
+    from ..experiments.result_tables import METRIC_INFO
+    from ..experiments.statistics import find_levels, values_at
+    from ..reports.experiment_text import AHEAD, BEST, HEADLINE_METRICS, build_column, count_trials, order_by_f_measure
+    from ..reports.method_styles import OURS
 
     results = outcome.tables["results"]
     steps = find_levels(results, "f")
@@ -249,7 +255,7 @@ def _format_cell(cell: Cell, mark: str) -> str:
 def _print_list(console: Console, as_json: bool) -> None:
     from rich.table import Table
 
-    from ..experiments import list_protocols, load_protocol
+    from ..experiments.protocol_file import list_protocols, load_protocol
 
     order = [*FOUR, *SUBSTITUTES]
     names = sorted(list_protocols(), key=lambda n: order.index(n) if n in order else len(order))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..operations import InputError
+from ..operations.input_errors import InputError
 from .console import device_option, err, jobs_option
 
 if TYPE_CHECKING:
-    from ..server import ServerSettings
+    from ..server.settings import ServerSettings
 
 _LONGEST_SIDE = 4096
 
@@ -97,7 +97,10 @@ def serve(
     if not models and not demo:
         raise InputError("give a MODEL that srosr fit wrote, or --demo to try it without one.")
     _require_libraries()
-    from ..server import ServerSettings, bind_socket, is_loopback, make_private_folder, name_models, read_token
+    from ..server.http_server import bind_socket
+    from ..server.model_store import name_models
+    from ..server.private_folder import make_private_folder
+    from ..server.settings import ServerSettings, is_loopback, read_token
 
     sources = name_models(models)
     token = None
@@ -134,7 +137,9 @@ def _serve(
     settings: ServerSettings, sources: dict[str, Path], folder: Path, bound: Any, demo: bool, open_page: bool
 ) -> None:
     """Load the models and serve them until a signal comes."""
-    from ..server import ModelStore, make_demo, run_server
+    from ..server.demo_model import make_demo
+    from ..server.http_server import run_server
+    from ..server.model_store import ModelStore
 
     samples = None
     console = err()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..operations import InputError, check_threshold, name_errors
+from ..operations.change_checks import check_threshold
+from ..operations.input_errors import InputError, name_errors
 from .console import json_option, show_warnings
 from .models import load_model, output_option, save_changed_model
 from .output_paths import check_model_path

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @contextmanager
 def prepare_folder(folder: Path) -> Iterator[None]:
     """Make a folder and check that it is writable, before any work; after an error remove it if it is new and empty."""
-    from ..experiments import name_file_in_errors
+    from ..experiments.run_identity import name_file_in_errors
 
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:

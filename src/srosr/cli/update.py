@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..operations import convert_errors, find_group_column, name_errors, read_more_rows, set_device
+from ..operations.device_choice import set_device
+from ..operations.input_errors import convert_errors, name_errors
+from ..operations.more_samples import find_group_column, read_more_rows
 from .console import device_option, json_option, show_warnings
 from .input_data import data_options
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
 
 if TYPE_CHECKING:
-    from ..tables import ReadOptions
+    from ..tables.read_options import ReadOptions
 
 
 @click.command()

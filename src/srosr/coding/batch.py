@@ -9,7 +9,7 @@ import numpy as np
 
 from .._support.array_types import Array
 from .._support.threads import Job, ThreadPool
-from ..dictionary import Dictionary, widen
+from ..dictionary.dictionary import Dictionary, widen
 from .problems import Problem, Ridge
 from .products import OnDemandGram, StoredGram
 from .spectrum import Spectrum

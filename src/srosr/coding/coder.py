@@ -8,7 +8,7 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.threads import Job, ThreadPool
-from ..dictionary import Dictionary, Queries
+from ..dictionary.dictionary import Dictionary, Queries
 from .batch import Batch
 from .certificate import Certificate, measure
 from .least_norm import DualPoints, LeastNorm

@@ -17,7 +17,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.devices import find_device, is_tensor, to_numpy
 from .._support.parameter_checks import check_count, check_n_jobs, check_positive
 from .._support.threads import ThreadPool, one_blas_thread, progress_bar
-from ..dictionary import Dictionary, Queries, split_range
+from ..dictionary.dictionary import Dictionary, Queries, split_range
 from ..exceptions import CertificateWarning
 from .clock import coding_time
 from .coder import Coder, Part

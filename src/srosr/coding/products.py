@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._support.array_types import Array, IntArray
 from .._support.compiled import loop
-from ..dictionary import Dictionary, split_range, widen
+from ..dictionary.dictionary import Dictionary, split_range, widen
 from .sparse_rows import SparseRows
 
 # Bytes one block of Gram columns may take.

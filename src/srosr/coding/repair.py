@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..dictionary import Dictionary
+from ..dictionary.dictionary import Dictionary
 from .batch import Batch
 from .certificate import Certificate, measure
 from .least_norm import DualPoints

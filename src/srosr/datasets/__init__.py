@@ -2,7 +2,3 @@
 
 A :class:`Dataset` holds samples, the class of each, class names, and a fingerprint that is the same on every machine.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

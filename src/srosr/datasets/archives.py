@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from .._support.atomic_files import make_folder, open_folder_atomically
-from ..features import is_picture
+from ..features.picture_folder import is_picture
 
 
 def unpack_pictures(archive: Path, top: str, target: Path) -> None:

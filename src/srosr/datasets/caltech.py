@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from .._support.array_types import AnyArray
-from ..features import list_pictures
-from ..tables import read_npz
+from ..features.picture_folder import list_pictures
+from ..tables.arrays import read_npz
 from .archives import unpack_pictures
 from .dataset import Dataset
 from .fetch import DataFile, cache_folder, find_folder, find_or_fetch, raise_as_dataset_error
@@ -60,7 +60,7 @@ def load_caltech101(*, pictures: bool = False, download: bool = True) -> Dataset
     -------
     Dataset
         Features: ``X`` (9144, 4200) float32, spatial pyramids of a vocabulary of 200 words of dense SIFT, computed from
-        precomputed word counts of the 4×4 cells (see :func:`srosr.features.pyramid_of_counts`). Pictures: ``X`` has
+        precomputed word counts of the 4×4 cells (see :func:`srosr.pyramid_of_counts`). Pictures: ``X`` has
         their paths, in as many classes as the folder has. The class ``BACKGROUND_Google`` is one of the 102.
 
     References
@@ -116,7 +116,7 @@ def _read_counts(path: Path) -> Dataset:
 
 def _compute_pyramids(counts: AnyArray) -> AnyArray:
     """Compute spatial pyramids from counts, a block at a time: all of them as float64 would be large."""
-    from ..features import pyramid_of_counts
+    from ..features.spatial_pyramid import pyramid_of_counts
 
     blocks = [pyramid_of_counts(counts[i : i + _CHUNK]).astype(np.float32) for i in range(0, len(counts), _CHUNK)]
     return np.concatenate(blocks)

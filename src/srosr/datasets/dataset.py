@@ -36,7 +36,7 @@ class Dataset:
     Parameters
     ----------
     name : str
-        Short name, as in :data:`srosr.datasets.DATASETS`.
+        Short name, as in :data:`srosr.datasets.registry.DATASETS`.
     X : ndarray (n_samples, n_features) or (n_samples,)
         Finite numbers, one row per sample; or paths of pictures.
     y : ndarray (n_samples,)
@@ -51,7 +51,7 @@ class Dataset:
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.datasets import Dataset
+    >>> from srosr import Dataset
     >>> pets = Dataset("pets", np.array([[0.5, 1.0], [2.0, 0.0]]), np.array([1, 0]), ("cat", "dog"), "made up")
     >>> pets.X.shape, [pets.class_names[c] for c in pets.y], pets.pictures
     ((2, 2), ['dog', 'cat'], False)

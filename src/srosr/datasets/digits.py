@@ -26,7 +26,7 @@ def load_digits_bundled(*, download: bool = True) -> Dataset:
 
     Examples
     --------
-    >>> from srosr.datasets import load_digits_bundled
+    >>> from srosr import load_digits_bundled
     >>> load_digits_bundled()
     <Dataset digits: 1797 × 64 uint8, 10 classes>
     """

@@ -46,7 +46,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
 
     Examples
     --------
-    >>> from srosr.datasets import load_dataset
+    >>> from srosr import load_dataset
     >>> load_dataset("digits").X.shape
     (1797, 64)
     """

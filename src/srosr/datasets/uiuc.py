@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from .._support.array_types import AnyArray
-from ..tables import read_npz
+from ..tables.arrays import read_npz
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_or_fetch
 

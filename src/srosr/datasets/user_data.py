@@ -10,8 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from .._support.messages import join_names
-from ..features import list_pictures as list_pictures
-from ..tables import LABEL_NAMES, ReadError, number_classes, open_plain_csv, open_rows, read_npz
+from ..features.picture_folder import list_pictures as list_pictures
+from ..tables.arrays import read_npz
+from ..tables.class_sampler import number_classes
+from ..tables.columns import LABEL_NAMES
+from ..tables.formats import open_rows
+from ..tables.row_source import ReadError
+from ..tables.text_table import open_plain_csv
 from .dataset import Dataset, DatasetError
 from .fetch import raise_as_dataset_error
 
@@ -32,7 +37,7 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
           classes, or else the last one; a column ``part`` has the parts; all others are features.
         - ``.npz`` with ``X`` (n_samples, n_features), ``y`` (n_samples,) and optionally ``class_names`` and ``part``.
           With ``class_names``, ``y`` has places in it; without, ``y`` has the classes themselves, names or numbers.
-        - any other table or arrays that :func:`srosr.tables.open_rows` reads, and files of the two kinds above that do
+        - any other table or arrays that ``srosr fit`` reads, and files of the two kinds above that do
           not follow their rule: the classes are where ``srosr fit`` finds them, in the column or array of such a name,
           or else in the only column of text. A column ``part`` has the parts.
         - a folder: a subfolder of pictures for each class.
@@ -50,7 +55,7 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from srosr.datasets import read_dataset
+    >>> from srosr import read_dataset
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "pets.csv")
     ...     _ = file.write_text("weight,height,label\\n4.2,25,cat\\n30,60,dog\\n3.9,23,cat\\n")

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from .._support.array_types import AnyArray
-from ..tables import read_mat, read_npz
+from ..tables.arrays import read_npz
+from ..tables.matlab import read_mat
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_file, find_or_fetch
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..tables import read_mat, read_npz
+from ..tables.arrays import read_npz
+from ..tables.matlab import read_mat
 from .dataset import Dataset
 from .fetch import DataFile, check_fingerprint, find_or_fetch
 

@@ -14,8 +14,8 @@ from .._support.devices import to_numpy
 from .._support.messages import count_of
 from .._support.parameter_checks import check_count, check_flag
 from .._support.unknown_label import format_label
-from ..classifiers import Decisions, OpenSetClassifier
-from ..dictionary import Dictionary, Queries
+from ..classifiers.base import Decisions, OpenSetClassifier
+from ..dictionary.dictionary import Dictionary, Queries
 from .affinity_groups import NOISE, find_groups, measure_tightness
 from .discovered_group import ACCEPTED, TIGHT, Group
 from .discovery import Discovery
@@ -73,7 +73,7 @@ def discover(
     --------
     >>> from sklearn.datasets import load_digits
     >>> from srosr import SROSRClassifier
-    >>> from srosr.discovery import discover
+    >>> from srosr.discovery.discover_classes import discover
     >>> X, y = load_digits(return_X_y=True)
     >>> known = y < 6
     >>> clf = SROSRClassifier(n_repeats=5, random_state=0).fit(X[known][:300], y[known][:300])

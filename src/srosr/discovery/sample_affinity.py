@@ -26,8 +26,9 @@ from scipy import sparse
 
 from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread
-from ..coding import Lasso, sparse_encode
-from ..dictionary import Dictionary, split_range
+from ..coding.encode import sparse_encode
+from ..coding.problems import Lasso
+from ..dictionary.dictionary import Dictionary, split_range
 
 # All constants were chosen on digits, USPS, Letter, COIL-20, Yale B, ORL, Caltech-101 and UIUC attributes, with seeds
 # that no reported table uses.

@@ -4,7 +4,3 @@ The modules in the order of their imports: ``library_versions`` (what a worker r
 worker), ``dask_cluster`` (the executor), and ``lazy_decisions`` (decisions on Dask arrays and data frames). Dask comes
 with the extra ``cluster`` and is imported at first use.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

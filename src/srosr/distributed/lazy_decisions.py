@@ -20,7 +20,7 @@ from .._support.unknown_label import append_unknown
 
 @dataclass(frozen=True, eq=False)
 class DaskDecisions:
-    """The decisions on the rows of a Dask array, see :func:`srosr.distributed.decide`.
+    """The decisions on the rows of a Dask array, see :func:`srosr.distributed.lazy_decisions.decide`.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ def decide(model: Any, X: Any) -> Any:
     >>> import dask.array as da
     >>> from sklearn.datasets import load_digits
     >>> from srosr import OSNN
-    >>> from srosr.distributed import decide
+    >>> from srosr.distributed.lazy_decisions import decide
     >>> X, y = load_digits(return_X_y=True)
     >>> model = OSNN().fit(X[:200][y[:200] < 5], y[:200][y[:200] < 5])
     >>> lazy = decide(model, da.from_array(X[200:800], chunks=(100, 64)))
@@ -98,7 +98,7 @@ def decide(model: Any, X: Any) -> Any:
         from dask.delayed import delayed
     except ImportError:
         raise ImportError(
-            'srosr.distributed.decide needs Dask, which is not installed: pip install "srosr[cluster]".'
+            'srosr.distributed.lazy_decisions.decide needs Dask, which is not installed: pip install "srosr[cluster]".'
         ) from None
     _check_model(model)
     is_array = isinstance(X, da.Array)

@@ -3,7 +3,3 @@
 ``metric_table`` has all metrics of one set of predictions, with confidence intervals; ``evaluation`` collects batches
 of decisions into an :class:`~srosr.evaluation.evaluation.Evaluation`.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.unknown_label import format_label
-from ..classifiers import Decisions
+from ..classifiers.base import Decisions
 from .metric_table import NONE, SEED, Measure, compute_measures
 
 #: Shares of known samples to be rejected for which thresholds are shown.
@@ -393,8 +393,8 @@ def evaluate(
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.classifiers import Decisions
-    >>> from srosr.evaluation import evaluate
+    >>> from srosr import Decisions
+    >>> from srosr.evaluation.evaluation import evaluate
     >>> candidate, rejected = np.array(["cat", "dog", "dog", "cat"]), np.array([False, False, True, False])
     >>> decisions = Decisions(np.where(rejected, "?", candidate), candidate, np.array([0.1, 0.2, 0.9, 0.3]), rejected)
     >>> found = evaluate(decisions, ["cat", "dog", "fox", "elk"], ["cat", "dog"])

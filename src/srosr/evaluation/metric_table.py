@@ -15,18 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from ..metrics import (
-    ccr_at_fpr,
-    fpr_at_tpr,
-    harmonic_normalized_accuracy,
-    normalized_accuracy,
-    open_set_aupr,
-    open_set_auroc,
-    open_set_f_measure,
-    openness,
-    oscr_area,
-    youden_j,
-)
+from ..metrics.accuracy import harmonic_normalized_accuracy, normalized_accuracy, youden_j
+from ..metrics.f_measure import open_set_f_measure
+from ..metrics.oscr import ccr_at_fpr, oscr_area
+from ..metrics.ranking import fpr_at_tpr, open_set_aupr, open_set_auroc
+from ..metrics.unknown_classes import openness
 
 KNOWN, UNKNOWN, BOTH = "known", "unknown", "both"
 #: The class number of unknown and of rejected samples.

@@ -21,7 +21,7 @@ class ClassFusion:
     Attributes
     ----------
     kinds : tuple of str
-        From ``srosr.evidence.CLASS_SCORES``.
+        From ``srosr.evidence.class_scores.CLASS_SCORES``.
     scale : ndarray (n_kinds,)
         How much the scores of one sample differ from class to class (root mean square over held-out samples).
     weights : ndarray (n_kinds,)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..dictionary import Dictionary, Queries
+from ..dictionary.dictionary import Dictionary, Queries
 from .gaussian import GAUSSIAN_PENALTY, GaussianClasses
 from .landmarks import Regression
 from .neighbors import measure_nearest, measure_nearest_without

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from .._support.array_types import Array, IntArray
-from ..dictionary import Dictionary, Queries, split_range, widen
+from ..dictionary.dictionary import Dictionary, Queries, split_range, widen
 from .landmarks import whiten
 from .subspaces import SUBSPACE_PENALTY
 

@@ -14,8 +14,10 @@ from joblib import effective_n_jobs
 
 from .._support.array_types import AnyArray
 from .._support.threads import ThreadPool
-from ..coding import Codes, Problem, prepare_dictionary, sparse_encode
-from ..dictionary import Dictionary, Queries, split_range
+from ..coding.batch import prepare_dictionary
+from ..coding.encode import Codes, sparse_encode
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary, Queries, split_range
 
 T = TypeVar("T")
 

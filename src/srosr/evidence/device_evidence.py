@@ -12,8 +12,10 @@ import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
 from .._support.torch_loader import torch
-from ..coding import DeviceCoder, Problem, map_chunks, name_failures
-from ..dictionary import DeviceDictionary, DeviceQueries, Dictionary, Queries, put_on_device, split_range
+from ..coding.device import DeviceCoder, map_chunks, name_failures
+from ..coding.problems import Problem
+from ..dictionary.device_dictionary import DeviceDictionary, DeviceQueries, put_on_device
+from ..dictionary.dictionary import Dictionary, Queries, split_range
 from ..exceptions import CertificateWarning, warn
 from .class_fusion import ClassFusion
 from .class_scores import ClassScorer, ClassScores

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._support.torch_loader import torch
-from ..coding import name_failures
-from ..dictionary import DeviceDictionary, Dictionary, put_on_device
+from ..coding.device import name_failures
+from ..dictionary.device_dictionary import DeviceDictionary, put_on_device
+from ..dictionary.dictionary import Dictionary
 from .class_scores import NEED_FEATURES, ClassScorer, HoldOut
 from .device_hold_outs import DeviceHoldOut, make_membership, send_hold_outs
 from .device_scores import DeviceScores

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._support.torch_loader import torch
-from ..coding import count_fitting, map_chunks
+from ..coding.device import count_fitting, map_chunks
 from .class_scores import HoldOut
 from .tensor_formulas import send
 

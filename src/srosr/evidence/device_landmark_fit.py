@@ -14,8 +14,9 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.torch_loader import torch
-from ..coding import name_failures
-from ..dictionary import DeviceDictionary, Dictionary, count_memory, put_on_device, split_range, widen
+from ..coding.device import name_failures
+from ..dictionary.device_dictionary import DeviceDictionary, count_memory, put_on_device
+from ..dictionary.dictionary import Dictionary, split_range, widen
 from .class_scores import HoldOut
 from .class_subspaces import ClassSubspaces
 from .device_hold_outs import DeviceHoldOut, make_membership, map_tests, send_hold_outs

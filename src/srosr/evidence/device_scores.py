@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .._support.torch_loader import torch
-from ..dictionary import DeviceQueries, split_range
+from ..dictionary.device_dictionary import DeviceQueries
+from ..dictionary.dictionary import split_range
 from .class_scores import NEED_FEATURES, ClassScorer, ClassScores
 from .class_subspaces import ClassSubspaces
 from .landmark_scores import LandmarkScorer

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._support.torch_loader import torch
-from ..dictionary import DeviceDictionary, split_range
+from ..dictionary.device_dictionary import DeviceDictionary
+from ..dictionary.dictionary import split_range
 from .class_subspaces import CLASS_LANDMARKS, MANY_IN_CLASS
 from .device_hold_outs import DeviceHoldOut
 from .landmarks import RANK

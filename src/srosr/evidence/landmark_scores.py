@@ -16,7 +16,7 @@ from joblib import effective_n_jobs
 
 from .._support.array_types import Array, IntArray
 from .._support.threads import ThreadPool
-from ..dictionary import Dictionary, Queries, split_range, widen
+from ..dictionary.dictionary import Dictionary, Queries, split_range, widen
 from .class_scores import NEED_FEATURES, ClassScorer, ClassScores, HoldOut
 from .class_subspaces import ClassSubspaces
 from .gaussian import GAUSSIAN_PENALTY, GaussianClasses

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from ..dictionary import Dictionary, Queries, split_range, widen, wrap_queries
+from ..dictionary.dictionary import Dictionary, Queries, split_range, widen, wrap_queries
 from .class_scores import sharpen
 from .landmarks import whiten
 from .ridge import compare_at, compute_squared_distances, find_width

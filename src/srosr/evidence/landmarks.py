@@ -28,7 +28,7 @@ from scipy import linalg
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.threads import ThreadPool
-from ..dictionary import split_range
+from ..dictionary.dictionary import split_range
 from .ridge import solve_positive
 
 # Samples whose similarities to the landmarks are in memory at a time, and samples that a thread sums up.

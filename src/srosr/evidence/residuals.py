@@ -17,8 +17,8 @@ from scipy import sparse
 
 from .._support.array_types import Array
 from .._support.compiled import loop
-from ..coding import Codes
-from ..dictionary import Dictionary, Queries, widen
+from ..coding.encode import Codes
+from ..dictionary.dictionary import Dictionary, Queries, widen
 
 # Samples whose Gram blocks are computed together where the Gram matrix is not stored.
 _BLOCK_ROWS = 256

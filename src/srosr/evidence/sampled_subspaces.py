@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._support.array_types import Array
-from ..dictionary import Dictionary, Queries, split_range, widen
+from ..dictionary.dictionary import Dictionary, Queries, split_range, widen
 from .landmarks import RegressionSamples, whiten
 from .ridge import invert_positive
 from .subspaces import SUBSPACE_PENALTY

@@ -7,7 +7,7 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from ..dictionary import Dictionary
+from ..dictionary.dictionary import Dictionary
 from .class_scores import ClassScorer, HoldOut
 from .landmark_scores import LandmarkScorer, is_exact, make_class_scorer
 from .landmark_view import LandmarkView

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._support.array_types import AnyArray, Array
-from ..dictionary import split_range, widen
+from ..dictionary.dictionary import split_range, widen
 
 #: Standard deviations at which values are cut off.
 MOST = 3.0

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from .._support.array_types import Array, IntArray
-from ..dictionary import Dictionary, Queries
+from ..dictionary.dictionary import Dictionary, Queries
 from .ridge import invert_positive, solve_positive
 
 #: Ridge penalty, relative to the mean squared length of the atoms.

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..coding import Codes
-from ..dictionary import Dictionary, Queries
+from ..coding.encode import Codes
+from ..dictionary.dictionary import Dictionary, Queries
 from .class_fusion import ClassFusion
 from .class_scores import CLASS_SCORES, NEED_FEATURES, ClassScores
 from .residuals import compute_concentration, compute_residuals, divide_smallest_two

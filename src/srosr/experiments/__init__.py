@@ -4,10 +4,4 @@ The modules in the order of the data: ``protocol``, ``protocol_file`` and ``comp
 is), ``trial_methods`` and ``trial`` (one trial), ``record_file``, ``run_identity``, ``results_folder`` and
 ``result_tables`` (files), ``local_processes`` and ``runner`` (execution, also through :mod:`srosr.distributed`),
 ``statistics`` (means, intervals, tests), and ``digits_demo`` (the demonstration of ``srosr demo``).
-
-Names are loaded at first use, so that worker processes start quickly.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,9 +18,9 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.messages import count_of, join_names
-from ..datasets import Dataset
-from ..rivals import open_set_methods
-from ..tables import compute_scale
+from ..datasets.dataset import Dataset
+from ..rivals.methods import open_set_methods
+from ..tables.feature_recipe import compute_scale
 from .protocol import KnownClasses, MethodSetting, Protocol, ProtocolError, Source, Trial, UnknownClasses
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from .._support.array_types import Array, IntArray
-from ..classifiers import SROSRClassifier
-from ..evidence import EVIDENCE, Evidence
-from ..inspection import ErrorHistogramDisplay, Explanation, NonMatchedDisplay, TailDisplay
-from ..metrics import open_set_f_measure
-from ..thresholds import rejection_threshold
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..evidence.table import EVIDENCE, Evidence
+from ..inspection.explanation import Explanation
+from ..inspection.model_displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
+from ..metrics.f_measure import open_set_f_measure
+from ..thresholds.choice import rejection_threshold
 
 N_DIGITS = 10
 N_KNOWN = 6  # six known and four unknown, as in the paper's MNIST experiment

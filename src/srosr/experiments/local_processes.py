@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any, TypeAlias
 
-from ..distributed import (
+from ..distributed.worker_task import (
     IMPORTABLE_HINT,
     ONE_THREAD,
     ExecutorError,

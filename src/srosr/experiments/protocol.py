@@ -17,8 +17,8 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean, join_names
-from ..datasets import Dataset
-from ..metrics import openness
+from ..datasets.dataset import Dataset
+from ..metrics.unknown_classes import openness
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class Source:
     Attributes
     ----------
     set : str or None
-        A name in :data:`srosr.datasets.DATASETS`.
+        A name in :data:`srosr.datasets.registry.DATASETS`.
     file : str or None
         Instead of `set`: the path of an ``.npz`` or ``.csv`` file, or of a folder of pictures.
     exclude : tuple of str
@@ -199,7 +199,7 @@ class Protocol:
     unknown : UnknownClasses
     methods : tuple of MethodSetting
     features : dict or None
-        Parameters of :class:`srosr.features.SpatialPyramid` for a data set of pictures.
+        Parameters of :class:`srosr.SpatialPyramid` for a data set of pictures.
     """
 
     name: str
@@ -244,7 +244,8 @@ class Protocol:
 
     def load_dataset(self) -> Dataset:
         """Load the data set."""
-        from ..datasets import load_dataset, read_dataset
+        from ..datasets.registry import load_dataset
+        from ..datasets.user_data import read_dataset
 
         if self.data.file is not None:
             return read_dataset(self.data.file)

@@ -40,7 +40,7 @@ def load_protocol(name: str | Path) -> Protocol:
 
     Examples
     --------
-    >>> from srosr.experiments import load_protocol
+    >>> from srosr import load_protocol
     >>> protocol = load_protocol("uiuc")
     >>> protocol.known.classes, protocol.unknown.classes[-1], round(100 * protocol.levels[10], 2)
     (10, 10, 18.35)
@@ -110,7 +110,7 @@ class _Reader:
         if not isinstance(drop := table.get("drop_empty", False), bool):
             raise self.make_error("[data] drop_empty", f"must be true or false, got {drop!r}.")
         if "set" in table:
-            from ..datasets import DATASETS
+            from ..datasets.registry import DATASETS
 
             chosen = self.read_text(table, "set", "")
             if chosen not in DATASETS:
@@ -160,7 +160,7 @@ class _Reader:
         return UnknownClasses(tuple(levels), test, self.read_part(table, "part", "[unknown]"))
 
     def read_methods(self, chosen: Any, tables: dict[str, Any]) -> tuple[MethodSetting, ...]:
-        from ..rivals import open_set_methods
+        from ..rivals.methods import open_set_methods
 
         available = open_set_methods()
         settings = {name: MethodSetting(name, name) for name in available}
@@ -214,7 +214,7 @@ class _Reader:
         return setting
 
     def read_features(self, given: Any) -> dict[str, Any]:
-        from ..features import SpatialPyramid
+        from ..features.spatial_pyramid import SpatialPyramid
 
         table = self.check_table(given, "features")
         allowed = [p for p in SpatialPyramid().get_params() if p not in ("n_jobs", "random_state")]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from ..distributed import DaskCluster, LostTask, describe_error
+from ..distributed.dask_cluster import DaskCluster
+from ..distributed.worker_task import LostTask, describe_error
 from .local_processes import RESUME_HINT, LocalProcesses
 from .results_folder import ResultsFolder
 
@@ -49,7 +50,7 @@ def make_executor(jobs: int = 1, cluster: str | None = None) -> Executor:
 
     Examples
     --------
-    >>> from srosr.experiments import make_executor
+    >>> from srosr.experiments.runner import make_executor
     >>> make_executor(jobs=4).jobs
     4
     """
@@ -103,7 +104,7 @@ def run_trials(
     function : callable
         Maps a task to a list of (record, times), one for each of its methods. The record of a method must not depend
         on the other methods of the task. If the function raises or its process dies, each of its methods fails with
-        that reason; only :class:`srosr.distributed.UnfitWorkerError` ends the run.
+        that reason; only :class:`srosr.distributed.worker_task.UnfitWorkerError` ends the run.
     tasks : sequence of TrialTask
         Each trial once, with all its methods.
     on_progress : callable, optional

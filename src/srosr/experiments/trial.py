@@ -16,21 +16,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .._support.array_types import AnyArray, Array
-from ..classifiers import SROSRClassifier
-from ..coding import coding_seconds
-from ..datasets import Dataset
-from ..distributed import UnfitWorkerError, describe_error
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..coding.clock import coding_seconds
+from ..datasets.dataset import Dataset
+from ..distributed.worker_task import UnfitWorkerError, describe_error
 from ..exceptions import CalibrationWarning
-from ..metrics import (
-    fpr_at_tpr,
-    open_set_accuracy,
-    open_set_auroc,
-    open_set_confusion,
-    open_set_f_measure,
-    oscr_area,
-    recognition_accuracy,
-    rejection_accuracy,
-)
+from ..metrics.accuracy import open_set_accuracy, recognition_accuracy, rejection_accuracy
+from ..metrics.confusion import open_set_confusion
+from ..metrics.f_measure import open_set_f_measure
+from ..metrics.oscr import oscr_area
+from ..metrics.ranking import fpr_at_tpr, open_set_auroc
 from .protocol import UNKNOWN, MethodSetting, Protocol, Source, Trial
 from .trial_methods import FittedMethod, MethodPredictions, TrialSamples, fit_group, group_by_fit
 
@@ -110,7 +105,7 @@ def _extract_features(protocol: Protocol, dataset: Dataset, trial: Trial, seed: 
     """Return training and test vectors; the visual vocabulary is learned from the training pictures alone."""
     if not dataset.pictures:
         return tuple(np.asarray(dataset.X[rows], dtype=np.float64) for rows in (trial.train, trial.test))  # type: ignore[return-value]
-    from ..features import SpatialPyramid
+    from ..features.spatial_pyramid import SpatialPyramid
 
     pyramid = SpatialPyramid(**(protocol.features or {}), n_jobs=1, random_state=seed)
     try:

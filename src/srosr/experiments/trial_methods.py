@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean, join_names
-from ..classifiers import OpenSetClassifier, SROSRClassifier
-from ..coding import PROBLEMS as CODING_PROBLEMS
-from ..coding import Problem
-from ..dictionary import Dictionary
-from ..evidence import EVIDENCE, Evidence
-from ..rivals import SparseRejection, open_set_methods
-from ..scoring import CrossTest, conclude, count_atoms
+from ..classifiers.base import OpenSetClassifier
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..coding.problems import PROBLEMS as CODING_PROBLEMS
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary
+from ..evidence.table import EVIDENCE, Evidence
+from ..rivals.methods import open_set_methods
+from ..rivals.sparse_rejection import SparseRejection
+from ..scoring.calibration import conclude, count_atoms
+from ..scoring.cross_test import CrossTest
 from .protocol import MethodSetting
 
 #: Coding problems by their names in protocol files.

@@ -53,7 +53,7 @@ def read_picture(path: str | os.PathLike[str], max_side: int | None = 300) -> Ar
     >>> import tempfile
     >>> from pathlib import Path
     >>> from PIL import Image
-    >>> from srosr.features import read_picture
+    >>> from srosr import read_picture
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "white.png"
     ...     Image.new("RGB", (600, 400), "white").save(path)

@@ -80,7 +80,7 @@ def dense_sift(picture: Any, step: int = 8, patch: int = 16) -> tuple[Descriptor
     In a picture that becomes brighter to the right, all cells have the first orientation.
 
     >>> import numpy as np
-    >>> from srosr.features import dense_sift
+    >>> from srosr import dense_sift
     >>> descriptors, positions = dense_sift(np.tile(np.linspace(0, 1, 48), (32, 1)))
     >>> descriptors.shape, positions[0].round(3).tolist()
     ((15, 128), [0.25, 0.167])

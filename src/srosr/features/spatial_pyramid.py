@@ -59,7 +59,7 @@ def pyramid_of_counts(counts: Any, *, square_root: bool = True) -> Array:
     --------
     One word, seen once in each upper quarter and twice in the lower right one:
 
-    >>> from srosr.features import pyramid_of_counts
+    >>> from srosr import pyramid_of_counts
     >>> pyramid_of_counts([[[1], [1], [0], [2]]], square_root=False).tolist()
     [[0.5, 0.125, 0.125, 0.0, 0.25]]
     """
@@ -125,7 +125,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    srosr.datasets.list_pictures : paths and classes of the pictures in a folder.
+    srosr.list_pictures : paths and classes of the pictures in a folder.
 
     Notes
     -----
@@ -140,7 +140,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_sample_images
-    >>> from srosr.features import SpatialPyramid
+    >>> from srosr import SpatialPyramid
     >>> pictures = [image.mean(axis=2)[:200, :300] / 255 for image in load_sample_images().images]
     >>> pyramid = SpatialPyramid(n_words=10, levels=2, random_state=0)
     >>> X = pyramid.fit_transform(pictures)
@@ -269,7 +269,7 @@ def _check_pictures(X: Any) -> list[Any]:
     if isinstance(X, (str, bytes, os.PathLike)):
         raise ValueError(
             f"X must be a sequence of pictures, got the one path {os.fspath(X)!r}: put it in a list; for all "
-            "pictures in a folder pass the paths that srosr.datasets.list_pictures returns."
+            "pictures in a folder pass the paths that srosr.list_pictures returns."
         )
     try:
         pictures = list(X)

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import Array, IntArray
 from .._support.unknown_label import append_unknown
-from ..coding import sparse_encode
-from ..dictionary import Dictionary, Queries
-from ..evidence import EVIDENCE, Evidence
-from ..scoring import MIN_SAMPLES, CalibratedRule, TailRule
+from ..coding.encode import sparse_encode
+from ..dictionary.dictionary import Dictionary, Queries
+from ..evidence.table import EVIDENCE, Evidence
+from ..scoring.decision_rules import MIN_SAMPLES, CalibratedRule, TailRule
 from .explanation_display import ExplanationDisplay
 from .explanation_facts import ExplanationFacts, UsedAtom, WeighedClassScore, WeighedEvidence, to_plain
 from .explanation_text import describe_explanation
 
 if TYPE_CHECKING:
-    from ..classifiers import SROSRClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
 
 #: Number of atoms of a code whose features are kept for figures.
 N_PICTURES = 12

@@ -15,7 +15,7 @@ from .explanation_text import NAMES, format_apart
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..classifiers import SROSRClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
 
 #: Most classes drawn; of more, those that matter most.
 MAX_CLASSES = 15

@@ -47,7 +47,7 @@ class WeighedClassScore:
     Attributes
     ----------
     name : str
-        One of :data:`srosr.evidence.CLASS_SCORES`.
+        One of :data:`srosr.evidence.class_scores.CLASS_SCORES`.
     candidate, next_candidate : float
         Score of the candidate and of the next class, in its own units; large suggests the class.
     weight : float

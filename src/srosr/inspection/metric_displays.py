@@ -13,7 +13,8 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.plotting import INK, KNOWN_COLOR, SHADE, UNKNOWN_COLOR, Display, make_panels, remove_spines
-from ..metrics import open_set_confusion, oscr_curve
+from ..metrics.confusion import open_set_confusion
+from ..metrics.oscr import oscr_curve
 from ..model_selection import unwrap_classifier
 
 if TYPE_CHECKING:

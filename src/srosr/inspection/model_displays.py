@@ -25,14 +25,14 @@ from .._support.plotting import (
     make_panels,
     remove_spines,
 )
-from ..evidence import EVIDENCE
-from ..scoring import CrossTest
-from ..tails import TailDiagnostics
+from ..evidence.table import EVIDENCE
+from ..scoring.cross_test import CrossTest
+from ..tails.diagnostics import TailDiagnostics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..classifiers import SROSRClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
 
 _NONMATCHED = EVIDENCE.index("nonmatched")
 _DASHES = (0, (4, 2))

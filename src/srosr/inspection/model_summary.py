@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._support.unknown_label import format_label
-from ..classifiers import DictionaryClassifier, OpenSetClassifier, SROSRClassifier
-from ..rivals import method_name
-from ..scoring import count_atoms
+from ..classifiers.base import OpenSetClassifier
+from ..classifiers.dictionary_classifier import DictionaryClassifier
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..rivals.methods import method_name
+from ..scoring.calibration import count_atoms
 
 
 @dataclass(frozen=True)

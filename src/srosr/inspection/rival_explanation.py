@@ -23,7 +23,7 @@ from .._support.plotting import (
     make_panels,
     remove_spines,
 )
-from ..classifiers import OpenSetClassifier
+from ..classifiers.base import OpenSetClassifier
 from .explanation_facts import to_plain
 from .explanation_text import describe_decision
 

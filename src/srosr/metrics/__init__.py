@@ -21,7 +21,3 @@ Where papers mean different things by one name, the variants have names of their
 ``confusion``, ``f_measure`` and ``accuracy`` measure predictions, ``ranking`` and ``oscr`` scores; ``unknown_classes``
 is about the problem itself.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

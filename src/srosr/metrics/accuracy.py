@@ -36,7 +36,7 @@ def open_set_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_we
 
     Examples
     --------
-    >>> from srosr.metrics import open_set_accuracy
+    >>> from srosr import open_set_accuracy
     >>> open_set_accuracy([1, 1, 2, -1, -1], [1, -1, 2, 1, -1], unknown_label=-1)
     0.6
     """
@@ -77,7 +77,7 @@ def recognition_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample
     --------
     Of four known samples two are right, one is misclassified and one is rejected.
 
-    >>> from srosr.metrics import recognition_accuracy
+    >>> from srosr import recognition_accuracy
     >>> recognition_accuracy(["a", "a", "b", "b", "?"], ["a", "b", "b", "?", "a"], unknown_label="?")
     0.5
     """
@@ -111,7 +111,7 @@ def rejection_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_w
 
     Examples
     --------
-    >>> from srosr.metrics import rejection_accuracy
+    >>> from srosr import rejection_accuracy
     >>> rejection_accuracy([1, 2, -1, -1, -1, -1], [1, -1, -1, 2, -1, -1], unknown_label=-1)
     0.75
     """
@@ -155,7 +155,7 @@ def normalized_accuracy(
     --------
     Three of four known samples are right, one of two unknown ones is rejected.
 
-    >>> from srosr.metrics import normalized_accuracy
+    >>> from srosr import normalized_accuracy
     >>> y_true, y_pred = ["a", "a", "b", "b", "?", "?"], ["a", "a", "b", "?", "?", "a"]
     >>> normalized_accuracy(y_true, y_pred, unknown_label="?")
     0.625
@@ -194,7 +194,7 @@ def harmonic_normalized_accuracy(y_true: Any, y_pred: Any, *, unknown_label: Any
     --------
     Three of four known samples are right, one of two unknown ones is rejected: 2/(4/3 + 2).
 
-    >>> from srosr.metrics import harmonic_normalized_accuracy
+    >>> from srosr import harmonic_normalized_accuracy
     >>> y_true, y_pred = ["a", "a", "b", "b", "?", "?"], ["a", "a", "b", "?", "?", "a"]
     >>> round(harmonic_normalized_accuracy(y_true, y_pred, unknown_label="?"), 3)
     0.6
@@ -230,7 +230,7 @@ def youden_j(y_true: Any, y_pred: Any, *, unknown_label: Any, sample_weight: Any
     --------
     Both unknown samples are rejected, and one of four known ones.
 
-    >>> from srosr.metrics import youden_j
+    >>> from srosr import youden_j
     >>> youden_j(["a", "a", "b", "b", "?", "?"], ["a", "a", "a", "?", "?", "?"], unknown_label="?")
     0.75
     """

@@ -52,7 +52,7 @@ def open_set_confusion(
     --------
     A dog is rejected, and an unknown animal is taken for a cat:
 
-    >>> from srosr.metrics import open_set_confusion
+    >>> from srosr import open_set_confusion
     >>> y_true = ["cat", "cat", "dog", "dog", "?", "?"]
     >>> y_pred = ["cat", "cat", "dog", "?", "cat", "?"]
     >>> labels, matrix = open_set_confusion(y_true, y_pred, unknown_label="?")

@@ -95,7 +95,7 @@ def open_set_f_measure(
     --------
     One of three known samples is rejected, and one of two unknown ones accepted: TP = 2, FN = 1, FP = 1.
 
-    >>> from srosr.metrics import open_set_f_measure
+    >>> from srosr import open_set_f_measure
     >>> y_true = ["cat", "cat", "dog", "?", "?"]
     >>> y_pred = ["cat", "?", "dog", "cat", "?"]
     >>> round(open_set_f_measure(y_true, y_pred, unknown_label="?"), 3)

@@ -55,7 +55,7 @@ def oscr_curve(
 
     Examples
     --------
-    >>> from srosr.metrics import oscr_curve
+    >>> from srosr import oscr_curve
     >>> fpr, ccr, thresholds = oscr_curve(
     ...     ["a", "b", "b", "?"], ["a", "b", "a", "a"], [0.1, 0.2, 0.6, 0.4], unknown_label="?"
     ... )
@@ -101,7 +101,7 @@ def oscr_area(
 
     Examples
     --------
-    >>> from srosr.metrics import oscr_area
+    >>> from srosr import oscr_area
     >>> y_true, candidate = ["a", "b", "b", "?"], ["a", "b", "a", "a"]
     >>> round(oscr_area(y_true, candidate, [0.1, 0.2, 0.6, 0.4], unknown_label="?"), 3)
     0.667
@@ -146,7 +146,7 @@ def ccr_at_fpr(
     --------
     Two of three known samples come before the first unknown one, all of them before the second.
 
-    >>> from srosr.metrics import ccr_at_fpr
+    >>> from srosr import ccr_at_fpr
     >>> y_true, candidate = ["a", "b", "?", "b", "?"], ["a", "b", "a", "b", "b"]
     >>> score = [0.1, 0.2, 0.4, 0.6, 0.8]
     >>> round(ccr_at_fpr(y_true, candidate, score, unknown_label="?", fpr=0.1), 3)

@@ -41,7 +41,7 @@ def open_set_auroc(y_true: Any, unknown_score: Any, *, unknown_label: Any, sampl
 
     Examples
     --------
-    >>> from srosr.metrics import open_set_auroc
+    >>> from srosr import open_set_auroc
     >>> open_set_auroc([3, 3, 5, -1, -1], [0.1, 0.2, 0.7, 0.7, 0.9], unknown_label=-1)
     0.9166666666666666
     """
@@ -87,7 +87,7 @@ def open_set_aupr(
     --------
     From the top: unknown, known, unknown, known. Precision is 1 at the first unknown sample, 2/3 at the second.
 
-    >>> from srosr.metrics import open_set_aupr
+    >>> from srosr import open_set_aupr
     >>> y_true, score = [-1, 3, -1, 3], [0.9, 0.7, 0.6, 0.1]
     >>> round(open_set_aupr(y_true, score, unknown_label=-1), 3)
     0.833
@@ -145,7 +145,7 @@ def fpr_at_tpr(
     Three of the four known samples can be accepted without any unknown one; to reject all three unknown ones, one
     known sample is lost.
 
-    >>> from srosr.metrics import fpr_at_tpr
+    >>> from srosr import fpr_at_tpr
     >>> y_true, score = [3, 3, 3, 3, -1, -1, -1], [0.1, 0.2, 0.3, 0.8, 0.5, 0.7, 0.9]
     >>> fpr_at_tpr(y_true, score, unknown_label=-1, tpr=0.75)
     0.0

@@ -61,7 +61,7 @@ def openness(n_train: int, n_target: int | None, n_test: int, *, variant: str = 
     --------
     Ten people are known, and the test has 28 others as well:
 
-    >>> from srosr.metrics import openness
+    >>> from srosr import openness
     >>> round(openness(10, 10, 38), 4)
     0.3545
 
@@ -104,7 +104,7 @@ def mark_unknown(y: Any, classes: Any, *, unknown_label: Any) -> AnyArray:
 
     Examples
     --------
-    >>> from srosr.metrics import mark_unknown
+    >>> from srosr import mark_unknown
     >>> mark_unknown([0, 7, 1, 9], [0, 1], unknown_label=-1)
     array([ 0, -1,  1, -1])
     """

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray
-from ..classifiers import DictionaryClassifier, OpenSetClassifier
-from ..coding import PROBLEMS, Problem
-from ..dictionary import Dictionary
-from ..thresholds import Threshold
+from ..classifiers.base import OpenSetClassifier
+from ..classifiers.dictionary_classifier import DictionaryClassifier
+from ..coding.problems import PROBLEMS, Problem
+from ..dictionary.dictionary import Dictionary
+from ..thresholds.choice import Threshold
 
 #: No model of ours has numbers beyond this: their sums and products would not be finite.
 LARGEST = 1e100

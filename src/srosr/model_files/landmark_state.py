@@ -6,8 +6,13 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.threads import one_blas_thread
-from ..dictionary import Dictionary
-from ..evidence import ClassSubspaces, LandmarkScorer, LandmarkView, Regression, SampledSubspaces, StandardizedColumns
+from ..dictionary.dictionary import Dictionary
+from ..evidence.class_subspaces import ClassSubspaces
+from ..evidence.landmark_scores import LandmarkScorer
+from ..evidence.landmark_view import LandmarkView
+from ..evidence.landmarks import Regression
+from ..evidence.sampled_subspaces import SampledSubspaces
+from ..evidence.standardized import StandardizedColumns
 from .classifier_state import LARGEST, check
 
 _COLUMNS = ("varies", "units", "center", "scale")

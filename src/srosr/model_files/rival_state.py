@@ -9,10 +9,12 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.threads import one_blas_thread
-from ..classifiers import OpenSetClassifier
-from ..coding import gram_wanted
-from ..rivals import RIVALS, CrossFittedClassifier, Model, Shape, SparseRejection
-from ..scoring import HeldOutScores
+from ..classifiers.base import OpenSetClassifier
+from ..coding.batch import gram_wanted
+from ..rivals.cross_fitted import CrossFittedClassifier, Model, Shape
+from ..rivals.methods import RIVALS
+from ..rivals.sparse_rejection import SparseRejection
+from ..scoring.held_out_scores import HeldOutScores
 from . import classifier_state as shared
 from .classifier_state import LARGEST, check
 from .file_format import ModelState

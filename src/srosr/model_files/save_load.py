@@ -6,9 +6,10 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from ..classifiers import OpenSetClassifier, SROSRClassifier
+from ..classifiers.base import OpenSetClassifier
+from ..classifiers.srosr_classifier import SROSRClassifier
 from ..exceptions import ModelFileError
-from ..tables import FeatureRecipe
+from ..tables.feature_recipe import FeatureRecipe
 from . import rival_state, srosr_state
 from .file_format import raise_as_model_file_error, read_model, write_model
 

@@ -12,21 +12,19 @@ from .. import atoms as samplers
 from .._support.array_types import AnyArray, IntArray
 from .._support.parameter_checks import check_positive
 from .._support.threads import one_blas_thread
-from ..classifiers import SROSRClassifier
-from ..coding import gram_wanted
-from ..dictionary import Dictionary, Queries
-from ..evidence import (
-    CLASS_SCORES,
-    EVIDENCE,
-    SPARSE_EVIDENCE,
-    ClassFusion,
-    ClassScorer,
-    LandmarkScorer,
-    find_class_scores,
-    list_evidence,
-)
-from ..scoring import CalibratedRule, Calibration, CrossTest, Fusion, TailRule
-from ..tails import GPDTail, SplicedDistribution
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..coding.batch import gram_wanted
+from ..dictionary.dictionary import Dictionary, Queries
+from ..evidence.class_fusion import ClassFusion
+from ..evidence.class_scores import CLASS_SCORES, ClassScorer
+from ..evidence.landmark_scores import LandmarkScorer
+from ..evidence.table import EVIDENCE, SPARSE_EVIDENCE, find_class_scores, list_evidence
+from ..scoring.calibration import Calibration
+from ..scoring.cross_test import CrossTest
+from ..scoring.decision_rules import CalibratedRule, TailRule
+from ..scoring.fusion import Fusion
+from ..tails.error_distribution import SplicedDistribution
+from ..tails.gpd import GPDTail
 from . import classifier_state as shared
 from . import landmark_state
 from .classifier_state import LARGEST, check

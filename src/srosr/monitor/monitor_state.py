@@ -17,7 +17,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .._support.atomic_files import PathLike, write_atomically
 from .._support.unknown_label import format_label
-from ..classifiers import OpenSetClassifier
+from ..classifiers.base import OpenSetClassifier
 from .block_counts import MOST_BLOCKS, BlockCounts, BlockHistory
 from .conformal_martingale import N_ARMS, ConformalMartingale
 from .monitor_report import Alarm

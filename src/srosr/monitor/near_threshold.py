@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from .._support.array_types import Array
-from ..classifiers import OpenSetClassifier
-from ..scoring import HeldOutScores
+from ..classifiers.base import OpenSetClassifier
+from ..scoring.held_out_scores import HeldOutScores
 
 
 def find_near_bands(model: OpenSetClassifier, held_out: HeldOutScores, scores: Array, factor: float) -> Array | None:

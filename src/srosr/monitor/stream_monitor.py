@@ -13,7 +13,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.atomic_files import PathLike
 from .._support.parameter_checks import check_choice, check_count, check_positive, check_rate
 from .._support.unknown_label import format_label
-from ..classifiers import Decisions, OpenSetClassifier
+from ..classifiers.base import Decisions, OpenSetClassifier
 from . import monitor_state as saved
 from .block_counts import BlockCounts, BlockHistory
 from .conformal_martingale import ConformalMartingale

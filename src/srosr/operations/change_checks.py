@@ -10,13 +10,14 @@ from .input_errors import InputError, escape_unprintable
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier, SROSRClassifier
+    from ..classifiers.base import OpenSetClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
 
 
 def require_srosr_classifier(clf: OpenSetClassifier, model: object, command: str) -> SROSRClassifier:
     """Return a classifier whose classes can be added and removed; raise for another."""
-    from ..classifiers import SROSRClassifier
-    from ..rivals import method_name
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..rivals.methods import method_name
 
     if not isinstance(clf, SROSRClassifier):
         raise InputError(
@@ -75,8 +76,8 @@ def convert_label(name: str, clf: OpenSetClassifier, model: object) -> Any:
 
 def check_threshold(value: float | str | None, clf: OpenSetClassifier, model: object) -> None:
     """Raise if the value is not a threshold for the model."""
-    from ..rivals import method_name
-    from ..thresholds import OBJECTIVES
+    from ..rivals.methods import method_name
+    from ..thresholds.choice import OBJECTIVES
 
     low, high = clf.score_range
     if value == "original" and clf._original_threshold() is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .input_errors import InputError
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
+    from ..classifiers.base import OpenSetClassifier
 
 
 def check_device_option(device: str) -> Any:
@@ -29,7 +29,7 @@ def set_device(clf: OpenSetClassifier, device: str) -> None:
     if hasattr(clf, "device"):
         clf.device = device
     elif found is not None and device != "auto":
-        from ..rivals import method_name
+        from ..rivals.methods import method_name
 
         raise InputError(f"--device {device}: {method_name(clf)} codes no samples and runs on the CPU; leave it out.")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier
-    from ..inspection import Explanation
+    from ..classifiers.base import OpenSetClassifier
+    from ..inspection.explanation import Explanation
 
 #: Largest number of training pictures in a figure.
 MOST_PICTURES = 6
@@ -34,7 +34,7 @@ def gather_pictures(clf: OpenSetClassifier, explanation: Any, thumbnail: AnyArra
 def render_explanation(explanation: Any, pictures: Any, kind: str, image_shape: tuple[int, int] | None = None) -> bytes:
     """Return the figure of an explanation as a file: ``kind`` is "png", "pdf" or "svg".
 
-    ``pictures`` and ``image_shape`` are those of :meth:`srosr.inspection.Explanation.plot`.
+    ``pictures`` and ``image_shape`` are those of :meth:`srosr.Explanation.plot`.
     """
     from matplotlib import pyplot, rc_context, use
 

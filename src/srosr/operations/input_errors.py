@@ -41,7 +41,7 @@ def name_errors(what: object, kind: type[Exception] = ValueError) -> Iterator[No
 def convert_errors(*kinds: type[Exception]) -> Iterator[None]:
     """Turn errors of files, and of the given kinds, into :class:`InputError` with the same text."""
     from ..exceptions import ModelFileError
-    from ..tables import ReadError
+    from ..tables.row_source import ReadError
 
     try:
         yield

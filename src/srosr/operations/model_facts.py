@@ -10,7 +10,7 @@ from .model_input import get_imputer
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
-    from ..classifiers import OpenSetClassifier
+    from ..classifiers.base import OpenSetClassifier
 
 #: Largest number of imputed features that are named.
 _MOST_FEATURES = 12

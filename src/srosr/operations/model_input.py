@@ -11,13 +11,15 @@ from .input_errors import InputError
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
-    from ..classifiers import OpenSetClassifier
-    from ..tables import Imputer, ReadOptions, Rows, RowSource
+    from ..classifiers.base import OpenSetClassifier
+    from ..tables.imputation import Imputer
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import Rows, RowSource
 
 
 def is_picture_data(data: str) -> bool:
     """Return whether DATA is a folder, or a picture, rather than a table."""
-    from ..features import is_picture
+    from ..features.picture_folder import is_picture
 
     return data != "-" and (os.path.isdir(data) or is_picture(os.path.basename(data)))
 
@@ -51,7 +53,8 @@ def open_for_model(
 
     Unless the user names a column, labels are read from the one that the model was fitted to.
     """
-    from ..tables import PictureSource, open_rows
+    from ..tables.formats import open_rows
+    from ..tables.picture_rows import PictureSource
 
     recipe = clf.feature_recipe_
     check_options(data, options)
@@ -106,7 +109,7 @@ def choose_batch_size(clf: OpenSetClassifier) -> int:
     and what is computed stays there.
     """
     from .._support.devices import find_device
-    from ..rivals import PairwiseSVM
+    from ..rivals.pairwise_svm import PairwiseSVM
 
     if find_device(getattr(clf, "device", "cpu")) is not None:
         return int(min(max(2**25 // clf.n_features_in_ // 64 * 64, 64), 65536))

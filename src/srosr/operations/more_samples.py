@@ -13,8 +13,9 @@ from .model_input import open_for_model, prepare_features
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier
-    from ..tables import ReadOptions, RowSource
+    from ..classifiers.base import OpenSetClassifier
+    from ..tables.read_options import ReadOptions
+    from ..tables.row_source import RowSource
 
 
 class MissingGroups(InputError):
@@ -62,7 +63,7 @@ def open_with_groups(
     group: str | None,
 ) -> RowSource:  # fmt: skip
     """Open samples with the column of their groups, if there is one."""
-    from ..tables import ReadError
+    from ..tables.row_source import ReadError
 
     try:
         return open_for_model(clf, data, replace(options, group=group), labels)
@@ -85,7 +86,8 @@ def read_thumbnails(source: RowSource, rows: Sequence[int], folder: str = "") ->
     """Return names, within a folder, and thumbnails of pictures; None for rows of a table."""
     import numpy as np
 
-    from ..tables import PictureSource, make_thumbnail, read_pictures
+    from ..tables.feature_recipe import make_thumbnail
+    from ..tables.picture_rows import PictureSource, read_pictures
 
     if not isinstance(source, PictureSource):
         return None

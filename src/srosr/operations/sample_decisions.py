@@ -8,9 +8,9 @@ from .input_errors import InputError, end_sentence
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
-    from ..classifiers import Decisions, OpenSetClassifier
-    from ..tables import Rows, RowSource
-    from ..thresholds import PredictionSets
+    from ..classifiers.base import Decisions, OpenSetClassifier
+    from ..tables.row_source import Rows, RowSource
+    from ..thresholds.prediction_sets import PredictionSets
 
 
 def list_sets(sets: PredictionSets) -> list[str]:

@@ -1,5 +1,1 @@
 """Figures, pages and text for experiments, comparisons and evaluations."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

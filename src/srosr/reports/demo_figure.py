@@ -12,8 +12,8 @@ import numpy as np
 from .._support.array_types import IntArray
 from .._support.atomic_files import open_atomically
 from .._support.plotting import INK, KNOWN_COLOR, PALE, SHADE, UNKNOWN_COLOR, draw_histogram
-from ..experiments import IMAGE_SHAPE, DemoResult, Example
-from ..inspection import ExplanationDisplay
+from ..experiments.digits_demo import IMAGE_SHAPE, DemoResult, Example
+from ..inspection.explanation_display import ExplanationDisplay
 from .html_page import use_page_style
 
 if TYPE_CHECKING:

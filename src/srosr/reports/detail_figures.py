@@ -9,8 +9,8 @@ import numpy as np
 
 from .._support.array_types import Array
 from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid, find_bins, remove_spines
-from ..experiments import Curve, mean_interval
-from ..inspection import OpenSetConfusionDisplay
+from ..experiments.statistics import Curve, mean_interval
+from ..inspection.metric_displays import OpenSetConfusionDisplay
 from .method_styles import OURS, OURS_COLOR, escape_label, label_method, order_methods, shorten_names
 from .openness_figures import compute_value_limits, place_legend_above
 

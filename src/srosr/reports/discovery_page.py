@@ -13,7 +13,9 @@ from .._support.array_types import AnyArray
 from .._support.messages import count_of
 from .._support.number_format import format_number
 from .._support.unknown_label import format_label
-from ..discovery import Discovery, DistinctiveFeature, Group
+from ..discovery.discovered_group import Group
+from ..discovery.discovery import Discovery
+from ..discovery.distinctive_features import DistinctiveFeature
 from .html_page import render_page
 
 #: Most known classes of a group, and most groups of which samples are shown.

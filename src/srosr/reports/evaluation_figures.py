@@ -11,9 +11,9 @@ import numpy as np
 
 from .._support.array_types import AnyArray, IntArray
 from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid, draw_histogram, remove_spines
-from ..evaluation import Evaluation
-from ..inspection import OpenSetConfusionDisplay, OSCRDisplay
-from ..metrics import oscr_curve
+from ..evaluation.evaluation import Evaluation
+from ..inspection.metric_displays import OpenSetConfusionDisplay, OSCRDisplay
+from ..metrics.oscr import oscr_curve
 from .evaluation_text import format_score
 from .html_page import use_page_style
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..evaluation import WORST, ClassCounts, Evaluation, Measure, ThresholdEffect
+from ..evaluation.evaluation import WORST, ClassCounts, Evaluation, ThresholdEffect
+from ..evaluation.metric_table import Measure
 from .evaluation_figures import MOST_CLASSES, PANELS, choose_panels, draw_panel
 from .evaluation_text import describe_results, format_interval, format_percent, format_score, format_value
 from .html_page import Drawing, render_inline_svg, render_page

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from .._support.messages import join_names, list_names, quote_names
-from ..evaluation import Evaluation, Measure
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.metric_table import Measure
 
 #: Labels that a list names; the others are counted.
 NAMED = 12

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._support.messages import join_names
 from .._support.number_format import capitalize, format_number
-from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Curve, find_levels
+from ..experiments.result_tables import METRIC_INFO
+from ..experiments.statistics import LEAST_FOR_INTERVAL, Curve, find_levels
 from .detail_figures import (
     choose_coverage_methods,
     compute_coverage_curves,

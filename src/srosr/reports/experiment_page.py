@@ -13,7 +13,9 @@ from .._support.atomic_files import make_folder, remove_leftovers, write_atomica
 from .._support.messages import join_names
 from .._support.number_format import capitalize, format_duration, format_number
 from .._support.parameter_checks import check_count
-from ..experiments import LEAST_FOR_INTERVAL, METRIC_INFO, Level, Metric, find_levels, name_file_in_errors, values_at
+from ..experiments.result_tables import METRIC_INFO, Metric
+from ..experiments.run_identity import name_file_in_errors
+from ..experiments.statistics import LEAST_FOR_INTERVAL, Level, find_levels, values_at
 from .detail_figures import compute_coverage_curves
 from .experiment_figures import FIGURE_NAME, draw_sections
 from .experiment_text import (

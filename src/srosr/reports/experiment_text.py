@@ -24,10 +24,9 @@ from .._support.number_format import (
     format_p_value,
     format_seconds,
 )
-from ..experiments import (
+from ..experiments.result_tables import METRIC_INFO, Metric
+from ..experiments.statistics import (
     LEAST_FOR_INTERVAL,
-    METRIC_INFO,
-    Metric,
     average_over_levels,
     compare_methods,
     find_levels,

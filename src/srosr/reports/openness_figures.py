@@ -9,7 +9,8 @@ import numpy as np
 
 from .._support.array_types import Array
 from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, draw_grid
-from ..experiments import METRIC_INFO, Curve, Level, compute_curves, find_levels, summarize, values_at
+from ..experiments.result_tables import METRIC_INFO
+from ..experiments.statistics import Curve, Level, compute_curves, find_levels, summarize, values_at
 from .method_styles import (
     OURS,
     OURS_COLOR,
@@ -46,7 +47,7 @@ def draw_openness(ax: Axes, curves: Mapping[str, Curve], metric: str, *, methods
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from srosr.reports.openness_figures import draw_openness
-    >>> from srosr.experiments import Curve
+    >>> from srosr.experiments.statistics import Curve
     >>> ax = Figure().add_subplot()
     >>> draw_openness(ax, {"calibrated": Curve(np.array([0.1, 0.2]), np.array([0.9, 0.8]), np.zeros(2), 10)}, "f")
     >>> ax.get_xlabel(), ax.get_ylabel()

@@ -17,20 +17,13 @@ import numpy as np
 
 from .._support.messages import join_names
 from .._support.number_format import format_mean, format_number
-from ..classifiers import SROSRClassifier
-from ..experiments import (
-    LEAST_FOR_INTERVAL,
-    METRIC_INFO,
-    SIGNIFICANCE,
-    MeanInterval,
-    MethodSetting,
-    choose_rounds,
-    compare_methods,
-    group_by_fit,
-    make_classifier,
-    mean_interval,
-)
-from ..rivals import SparseRejection
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..experiments.comparison_protocol import SIGNIFICANCE, choose_rounds
+from ..experiments.protocol import MethodSetting
+from ..experiments.result_tables import METRIC_INFO
+from ..experiments.statistics import LEAST_FOR_INTERVAL, MeanInterval, compare_methods, mean_interval
+from ..experiments.trial_methods import group_by_fit, make_classifier
+from ..rivals.sparse_rejection import SparseRejection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +129,7 @@ def recommend(
     Examples
     --------
     >>> import pandas as pd
-    >>> from srosr.reports import rank_standings, recommend
+    >>> from srosr.reports.recommendation import rank_standings, recommend
     >>> rows = [(t, m, "oscr", v + t / 100) for t in range(10) for m, v in (("a", 0.8), ("b", 0.7))]
     >>> results = pd.DataFrame(rows, columns=["trial", "method", "metric", "value"])
     >>> times = pd.DataFrame(columns=["trial", "method", "fit_seconds", "predict_seconds"])

@@ -11,23 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._support.messages import count_of, list_names
-from ..datasets import Dataset
-from ..experiments import (
-    METRICS,
-    Executor,
-    MethodSetting,
-    Protocol,
-    ProtocolError,
-    Record,
-    ResultsFolder,
-    RunSettings,
-    Summary,
-    TrialTask,
-    make_classifier,
-    run_trial,
-    run_trials,
-    write_tables,
-)
+from ..datasets.dataset import Dataset
+from ..experiments.protocol import MethodSetting, Protocol, ProtocolError
+from ..experiments.result_tables import write_tables
+from ..experiments.results_folder import ResultsFolder
+from ..experiments.runner import Executor, Summary, TrialTask, run_trials
+from ..experiments.trial import METRICS, Record, RunSettings, run_trial
+from ..experiments.trial_methods import make_classifier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +94,7 @@ def reproduce(
     retry_failed : bool
         Repeat what failed in an earlier run.
     on_progress : callable, optional
-        As for :func:`srosr.experiments.run_trials`.
+        As for :func:`srosr.experiments.runner.run_trials`.
     advise : callable, optional
         Returns the first paragraphs of the report, given the tables.
 

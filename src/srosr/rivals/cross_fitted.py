@@ -20,10 +20,11 @@ from sklearn.utils import check_random_state
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_count, check_flag, check_positive
 from .._support.threads import one_blas_thread
-from ..classifiers import OpenSetClassifier, RawPrediction
-from ..dictionary import normalize_rows
+from ..classifiers.base import OpenSetClassifier, RawPrediction
+from ..dictionary.dictionary import normalize_rows
 from ..exceptions import SROSRWarning
-from ..scoring import SIMULATED_EVERY, HeldOutScores, draw_folds, draw_left_out_classes
+from ..scoring.held_out_scores import HeldOutScores
+from ..scoring.splits import SIMULATED_EVERY, draw_folds, draw_left_out_classes
 from .distances import squared_distances
 
 Shape: TypeAlias = tuple[int, ...] | list[tuple[int, ...]]

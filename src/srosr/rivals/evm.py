@@ -11,7 +11,7 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_choice, check_count, check_rate
 from ..exceptions import TailWarning, warn
-from ..tails import MIN_VALUES, Weibull, fit_weibull
+from ..tails.weibull import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Shape, Tuned
 
 #: The authors' program adds this to the mirrored distances, in the unit of the features.
@@ -155,7 +155,7 @@ class EVM(ComparingClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import EVM
+    >>> from srosr import EVM
     >>> X, y = np.array([[0.0], [1.0], [2.0], [12.0], [13.0], [14.0]]), 3 * ["a"] + 3 * ["b"]
     >>> clf = EVM(threshold=np.log(1 - np.log(0.5))).fit(X, y)
     >>> clf.samples_.ravel().tolist()

@@ -75,7 +75,7 @@ class GEN(LogisticClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import GEN
+    >>> from srosr import GEN
     >>> X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), ["a", "a", "b", "b"]
     >>> clf = GEN(C=1.0, threshold=1.7).fit(X, y)
     >>> clf.predict([[-2.0], [0.1], [2.0]]).tolist(), clf.unknown_score([[0.0]]).round(3).tolist()

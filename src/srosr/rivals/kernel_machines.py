@@ -24,8 +24,8 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import quote_names
 from .._support.parameter_checks import check_positive, check_share
 from ..exceptions import TailWarning, warn
-from ..scoring import draw_left_out_classes
-from ..tails import MIN_VALUES, Weibull, fit_weibull
+from ..scoring.splits import draw_left_out_classes
+from ..tails.weibull import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, Learned, Model, Shape, Tuned, check_cost, find_folds
 
 #: Factors of the scale of γ that cross-validation chooses from.

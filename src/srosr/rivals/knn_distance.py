@@ -79,7 +79,7 @@ class KNNDistance(ComparingClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import KNNDistance
+    >>> from srosr import KNNDistance
     >>> X, y = np.array([[0.0], [1.0], [8.0], [9.0]]), ["a", "a", "b", "b"]
     >>> clf = KNNDistance(n_neighbors=2, threshold=3.0).fit(X, y)
     >>> clf.predict([[2.0], [4.0]]).tolist(), clf.unknown_score([[2.0], [4.0]]).tolist()

@@ -95,7 +95,7 @@ class Mahalanobis(CrossFittedClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import Mahalanobis
+    >>> from srosr import Mahalanobis
     >>> X = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     >>> clf = Mahalanobis(threshold=12.0).fit(np.concatenate([X, X + 10.0]), 4 * ["a"] + 4 * ["b"])
     >>> clf.predict([[4.0, 0.0], [0.0, 4.0]]).tolist()

@@ -163,7 +163,7 @@ class MaxLogit(LogisticClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import MaxLogit
+    >>> from srosr import MaxLogit
     >>> X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), ["a", "a", "b", "b"]
     >>> clf = MaxLogit(C=1.0, threshold=-0.5).fit(X, y)
     >>> clf.predict([[-2.0], [0.5], [2.0]]).tolist()

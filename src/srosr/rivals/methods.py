@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..classifiers import OpenSetClassifier, SROSRClassifier
+from ..classifiers.base import OpenSetClassifier
+from ..classifiers.srosr_classifier import SROSRClassifier
 from .evm import EVM
 from .gen import GEN
 from .knn_distance import KNNDistance
@@ -71,7 +72,7 @@ def method_name(clf: OpenSetClassifier) -> str:
     Examples
     --------
     >>> from srosr import SROSRClassifier, WSVM
-    >>> from srosr.rivals import method_name
+    >>> from srosr.rivals.methods import method_name
     >>> method_name(SROSRClassifier(rule="paper")), method_name(WSVM())
     ('paper', 'w-svm')
     """

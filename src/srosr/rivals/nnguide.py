@@ -9,7 +9,7 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
-from ..dictionary import normalize_rows
+from ..dictionary.dictionary import normalize_rows
 from .cross_fitted import Learned, Model, Shape, Tuned
 from .max_logit import LogisticClassifier, Logits, fit_logistic
 
@@ -87,7 +87,7 @@ class NNGuide(LogisticClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import NNGuide
+    >>> from srosr import NNGuide
     >>> X, y = np.array([[2.0, 0.0], [1.0, 0.1], [0.0, 2.0], [0.1, 1.0]]), ["a", "a", "b", "b"]
     >>> clf = NNGuide(n_neighbors=2, C=1.0, threshold=-0.9).fit(X, y)
     >>> clf.predict([[2.0, 0.1], [1.0, 1.0], [0.0, 1.5]]).tolist()

@@ -124,7 +124,7 @@ class OneVsRestSVM(KernelMachineClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import OneVsRestSVM
+    >>> from srosr import OneVsRestSVM
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = OneVsRestSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))

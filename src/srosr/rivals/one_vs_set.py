@@ -146,7 +146,7 @@ class OneVsSet(CrossFittedClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import OneVsSet
+    >>> from srosr import OneVsSet
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 5.0)])
     >>> clf = OneVsSet(random_state=0).fit(X, np.repeat(["a", "b"], 40))

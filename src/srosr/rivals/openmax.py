@@ -10,7 +10,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
 from ..exceptions import TailWarning, warn
-from ..tails import MIN_VALUES, Weibull, fit_weibull
+from ..tails.weibull import MIN_VALUES, Weibull, fit_weibull
 from .cross_fitted import Learned, Model, Shape, Tuned
 from .distances import squared_distances
 from .max_logit import LogisticClassifier, Logits, fit_logistic
@@ -119,7 +119,7 @@ class OpenMax(LogisticClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import OpenMax
+    >>> from srosr import OpenMax
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.standard_normal((60, 2)) + np.repeat([[-4, 0], [4, 0]], 30, axis=0), np.repeat(["a", "b"], 30)
     >>> clf = OpenMax(C=1.0, threshold="original").fit(X, y)

@@ -53,7 +53,7 @@ class OSNN(ComparingClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import OSNN
+    >>> from srosr import OSNN
     >>> X, y = np.array([[0.0], [1.0], [8.0], [9.0]]), ["a", "a", "b", "b"]
     >>> clf = OSNN(threshold=0.5).fit(X, y)
     >>> clf.predict([[2.0], [4.0]]).tolist(), clf.unknown_score([[2.0], [4.0]]).round(3).tolist()

@@ -189,7 +189,7 @@ class PairwiseSVM(KernelMachineClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import PairwiseSVM
+    >>> from srosr import PairwiseSVM
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = PairwiseSVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))

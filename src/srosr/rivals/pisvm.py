@@ -126,7 +126,7 @@ class PISVM(KernelMachineClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import PISVM
+    >>> from srosr import PISVM
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(center, 1.0, (40, 2)) for center in (0.0, 4.0)])
     >>> clf = PISVM(random_state=0).fit(X, np.repeat(["a", "b"], 40))

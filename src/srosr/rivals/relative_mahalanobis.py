@@ -76,7 +76,7 @@ class RelativeMahalanobis(CrossFittedClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import RelativeMahalanobis
+    >>> from srosr import RelativeMahalanobis
     >>> X = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     >>> clf = RelativeMahalanobis(threshold=0.0).fit(np.concatenate([X, X + [0.0, 10.0]]), 4 * ["a"] + 4 * ["b"])
     >>> clf.predict([[4.0, 0.0], [0.0, 5.0], [4.0, 10.0]]).tolist()

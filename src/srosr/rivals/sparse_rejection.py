@@ -17,19 +17,13 @@ from .._support.array_types import AnyArray, Array
 from .._support.devices import find_device
 from .._support.parameter_checks import check_count
 from .._support.threads import one_blas_thread
-from ..classifiers import DictionaryClassifier
-from ..coding import Problem
-from ..dictionary import Dictionary
-from ..evidence import DIRECTION, EVIDENCE, Evidence
-from ..scoring import (
-    CrossTest,
-    CrossTester,
-    HeldOutScores,
-    add_only_samples,
-    draw_cross_splits,
-    draw_folds,
-    draw_left_out_classes,
-)
+from ..classifiers.dictionary_classifier import DictionaryClassifier
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary
+from ..evidence.table import DIRECTION, EVIDENCE, Evidence
+from ..scoring.cross_test import CrossTest, CrossTester
+from ..scoring.held_out_scores import HeldOutScores
+from ..scoring.splits import add_only_samples, draw_cross_splits, draw_folds, draw_left_out_classes
 
 #: Share of each class that is held out in simulated openness.
 HOLDOUT = 0.2
@@ -154,7 +148,7 @@ class SCIRejection(SparseRejection):
     Parameters
     ----------
     problem, kernel, gamma, degree, coef0, normalize, n_repeats :
-        What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
+        What is coded, and how often openness is simulated: as for :class:`SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
         When a sample is rejected: as there.
     unknown_label, n_jobs, device, random_state :
@@ -168,7 +162,7 @@ class SCIRejection(SparseRejection):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from srosr.rivals import SCIRejection
+    >>> from srosr import SCIRejection
     >>> X, y = load_digits(n_class=4, return_X_y=True)
     >>> clf = SCIRejection(random_state=0).fit(X[:300][y[:300] < 3], y[:300][y[:300] < 3])
     >>> bool((clf.predict(X[300:][y[300:] == 3]) == -1).mean() > 0.5)
@@ -188,7 +182,7 @@ class RatioRejection(SparseRejection):
     Parameters
     ----------
     problem, kernel, gamma, degree, coef0, normalize, n_repeats :
-        What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
+        What is coded, and how often openness is simulated: as for :class:`SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
         When a sample is rejected: as there.
     unknown_label, n_jobs, device, random_state :
@@ -202,7 +196,7 @@ class RatioRejection(SparseRejection):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from srosr.rivals import RatioRejection
+    >>> from srosr import RatioRejection
     >>> X, y = load_digits(n_class=4, return_X_y=True)
     >>> clf = RatioRejection(random_state=0).fit(X[:300][y[:300] < 3], y[:300][y[:300] < 3])
     >>> bool((clf.predict(X[300:][y[300:] == 3]) == -1).mean() > 0.5)
@@ -221,7 +215,7 @@ class NaiveRejection(SparseRejection):
     Parameters
     ----------
     problem, kernel, gamma, degree, coef0, normalize, n_repeats :
-        What is coded, and how often openness is simulated: as for :class:`srosr.rivals.SparseRejection`.
+        What is coded, and how often openness is simulated: as for :class:`SparseRejection`.
     threshold, target_rejection, per_class, risk_weight :
         When a sample is rejected: as there.
     unknown_label, n_jobs, device, random_state :
@@ -234,7 +228,7 @@ class NaiveRejection(SparseRejection):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from srosr.rivals import NaiveRejection
+    >>> from srosr import NaiveRejection
     >>> X, y = load_digits(n_class=4, return_X_y=True)
     >>> clf = NaiveRejection(random_state=0).fit(X[:300][y[:300] < 3], y[:300][y[:300] < 3])
     >>> bool((clf.predict(X[300:][y[300:] == 3]) == -1).mean() > 0.5)

@@ -97,7 +97,7 @@ class ViM(LogisticClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.rivals import ViM
+    >>> from srosr import ViM
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat([[-3.0, 0.0, 0.0], [3.0, 0.0, 0.0]], 20, axis=0) + rng.normal(size=(40, 3)) * [1.0, 0.1, 0.1]
     >>> clf = ViM(C=1.0, random_state=0).fit(X, np.repeat(["a", "b"], 20))

@@ -11,12 +11,16 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.threads import one_blas_thread, progress_bar
-from ..coding import Problem
-from ..dictionary import Dictionary
-from ..distributed import DaskCluster
-from ..evidence import EVIDENCE, ClassFusion, ClassScorer, LandmarkScorer, find_landmarks, fit_scorer
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary
+from ..distributed.dask_cluster import DaskCluster
+from ..evidence.class_fusion import ClassFusion
+from ..evidence.class_scores import ClassScorer
+from ..evidence.landmark_scores import LandmarkScorer, find_landmarks
+from ..evidence.scorer_fits import fit_scorer
+from ..evidence.table import EVIDENCE
 from ..exceptions import CalibrationWarning, warn
-from ..tails import SplicedDistribution
+from ..tails.error_distribution import SplicedDistribution
 from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails

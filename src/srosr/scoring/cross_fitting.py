@@ -18,20 +18,18 @@ from joblib import effective_n_jobs
 
 from .._support.array_types import AnyArray, IntArray
 from .._support.threads import ThreadPool, map_ahead, one_blas_thread, progress_bar
-from ..coding import Codes, Problem, gram_wanted
-from ..dictionary import Dictionary, Queries
-from ..distributed import DaskCluster
-from ..evidence import (
-    ClassFusion,
-    ClassScores,
-    CodeMeasures,
-    HoldOut,
-    LandmarkScorer,
-    RegressionSamples,
-    fit_sampled_scorer,
-    map_coded_blocks,
-    measure_codes,
-)
+from ..coding.batch import gram_wanted
+from ..coding.encode import Codes
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary, Queries
+from ..distributed.dask_cluster import DaskCluster
+from ..evidence.class_fusion import ClassFusion
+from ..evidence.class_scores import ClassScores, HoldOut
+from ..evidence.coded_blocks import map_coded_blocks
+from ..evidence.landmark_scores import LandmarkScorer
+from ..evidence.landmarks import RegressionSamples
+from ..evidence.scorer_fits import fit_sampled_scorer
+from ..evidence.table import CodeMeasures, measure_codes
 from .calibration import Calibration, conclude, count_atoms
 from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, build_cross_test, run_on_cluster
@@ -210,7 +208,7 @@ def assess_rows(
 ) -> tuple[CodeMeasures, ClassScores]:
     """Code and score rows over a dictionary, on a ``torch.device`` unless that is None."""
     if device is not None:
-        from ..evidence import DeviceGatherer
+        from ..evidence.device_evidence import DeviceGatherer
 
         return DeviceGatherer(part, problem, device, scorer, n_jobs=n_jobs).measure(rows, done)
     measured = map_coded_blocks(partial(_measure, part, scorer), rows, part, problem, n_jobs, done)

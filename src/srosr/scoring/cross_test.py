@@ -23,19 +23,16 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.devices import find_device
 from .._support.threads import one_blas_thread
-from ..coding import Problem, gram_wanted, sparse_encode
-from ..dictionary import Dictionary, wrap_queries
-from ..distributed import ClusterError, DaskCluster, LostTask
-from ..evidence import (
-    EVIDENCE,
-    ClassFusion,
-    ClassScores,
-    CodeMeasures,
-    HoldOut,
-    build_evidence,
-    map_coded_blocks,
-    measure_codes,
-)
+from ..coding.batch import gram_wanted
+from ..coding.encode import sparse_encode
+from ..coding.problems import Problem
+from ..dictionary.dictionary import Dictionary, wrap_queries
+from ..distributed.dask_cluster import ClusterError, DaskCluster
+from ..distributed.worker_task import LostTask
+from ..evidence.class_fusion import ClassFusion
+from ..evidence.class_scores import ClassScores, HoldOut
+from ..evidence.coded_blocks import map_coded_blocks
+from ..evidence.table import EVIDENCE, CodeMeasures, build_evidence, measure_codes
 from ..exceptions import DeviceError
 from .group_splits import SampleGroups
 
@@ -247,9 +244,9 @@ class CrossTester:
         return out
 
     def _encode_on_device(self, hold_outs: Sequence[tuple[int, HoldOut]]) -> list[CodedHoldOut]:
-        from ..coding import name_failures
-        from ..dictionary import put_on_device
-        from ..evidence import measure_hold_out
+        from ..coding.device import name_failures
+        from ..dictionary.device_dictionary import put_on_device
+        from ..evidence.device_evidence import measure_hold_out
 
         out = []
         with name_failures(self.device, f"a dictionary of {self.dictionary.n_atoms} atoms"):

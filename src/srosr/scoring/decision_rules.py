@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..evidence import EVIDENCE
-from ..tails import GPDTail, SplicedDistribution, fit_tail
+from ..evidence.table import EVIDENCE
+from ..tails.error_distribution import SplicedDistribution
+from ..tails.gpd import GPDTail, fit_tail
 from .cross_test import CrossTest
 from .fusion import Fusion
 

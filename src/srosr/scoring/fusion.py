@@ -35,7 +35,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from .._support.array_types import Array, IntArray
-from ..evidence import DIRECTION, EVIDENCE
+from ..evidence.table import DIRECTION, EVIDENCE
 
 #: How strongly weights may shrink toward the prior, and how many standard errors below the best a stronger one may be.
 STRENGTHS = (0.25, 0.05, 0.01, 0.002)

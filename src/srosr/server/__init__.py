@@ -1,5 +1,1 @@
 """Models are served over HTTP: decisions, explanations, changes, and a page to look at them."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

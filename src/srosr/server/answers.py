@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from .._support.array_types import Array, IntArray
 from .._support.unknown_label import format_label
-from ..classifiers import Decisions
+from ..classifiers.base import Decisions
 from ..exceptions import DeviceError
-from ..operations import InputError, escape_unprintable, list_sets
+from ..operations.input_errors import InputError, escape_unprintable
+from ..operations.sample_decisions import list_sets
 from .batching import TooManyWaiting
 from .json_text import is_long, write_json
 from .model_store import ServedModel
@@ -208,7 +209,7 @@ _formats: WeakKeyDictionary[ServedModel, DecisionFormat] = WeakKeyDictionary()
 
 def write_csv(numbers: IntArray, decisions: Decisions, kept: dict[str, list[str]], imputed: Array | None) -> bytes:
     """Return decisions as ``srosr predict`` writes them."""
-    from ..tables import DecisionWriter
+    from ..tables.decision_files import DecisionWriter
 
     content = BytesIO()
     more: dict[str, Any] = {"p_value": decisions.p_value, "imputed": imputed}

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from .. import __version__
 from ..exceptions import DeviceError
-from ..operations import InputError
+from ..operations.input_errors import InputError
 from .answers import ApiError, answer_error, describe_error
 from .batching import TooManyWaiting
 from .change_routes import change_router

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..classifiers import Decisions
-from ..operations import find_error, make_sample_error, prepare_features
+from ..classifiers.base import Decisions
+from ..operations.model_input import prepare_features
+from ..operations.sample_decisions import find_error, make_sample_error
 from .model_store import ServedModel
 
 #: Rows of a batch at most, a multiple of the rows that BLAS multiplies at a time.

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from ..exceptions import ModelFileError
-from ..model_files import load
+from ..model_files.save_load import load
 from .answers import (
     ENDING,
     JSON,

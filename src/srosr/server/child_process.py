@@ -131,8 +131,8 @@ def answer(
     run: Callable[[ChildJob], Answer | Mapping[str, Any]], job: ChildJob
 ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     """Run a job; return the message with its result, or with what went wrong."""
-    from ..operations import InputError
-    from ..tables import ReadError
+    from ..operations.input_errors import InputError
+    from ..tables.row_source import ReadError
 
     try:
         result = run(job)

@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from .._support.array_types import Array
-from ..classifiers import Decisions
-from ..operations import measure_gaps
+from ..classifiers.base import Decisions
+from ..operations.sample_decisions import measure_gaps
 from .answers import (
     CSV,
     JSON,

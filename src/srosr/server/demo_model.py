@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from ..classifiers import SROSRClassifier
-from ..experiments import IMAGE_SHAPE, choose_digits, split_digits
+from ..classifiers.srosr_classifier import SROSRClassifier
+from ..experiments.digits_demo import IMAGE_SHAPE, choose_digits, split_digits
 
 NAME = "digits"
 

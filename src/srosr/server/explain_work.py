@@ -15,7 +15,7 @@ from .jobs import ChildJob
 
 if TYPE_CHECKING:
     from .._support.array_types import Array
-    from ..classifiers import OpenSetClassifier
+    from ..classifiers.base import OpenSetClassifier
 
 #: Coverage of the prediction set of the sample.
 _COVERAGE = 0.95
@@ -33,9 +33,11 @@ def warm_up() -> None:
 
 def explain(job: ChildJob) -> dict[str, Any]:
     """Explain the decision on one sample: the one in ``row`` of the file, from 0."""
-    from ..classifiers import SROSRClassifier
-    from ..inspection import explain_rival
-    from ..operations import make_sample_error, number_as_in_file, prepare_features, render_explanation
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..inspection.rival_explanation import explain_rival
+    from ..operations.explanations import number_as_in_file, render_explanation
+    from ..operations.model_input import prepare_features
+    from ..operations.sample_decisions import make_sample_error
 
     job.report("Explaining")
     clf = load_model(job.header)
@@ -73,7 +75,8 @@ def explain(job: ChildJob) -> dict[str, Any]:
 
 def _find_sample(clf: OpenSetClassifier, samples: JobSamples, header: Mapping[str, Any]) -> JobSamples:
     """Return the sample in the row that was asked for."""
-    from ..operations import InputError, get_imputer
+    from ..operations.input_errors import InputError
+    from ..operations.model_input import get_imputer
 
     row = int(header.get("row") or 0)
     places = (samples.numbers == row).nonzero()[0]
@@ -90,8 +93,9 @@ def _find_sample(clf: OpenSetClassifier, samples: JobSamples, header: Mapping[st
 
 def _describe_decision(clf: OpenSetClassifier, sample: JobSamples, X: Any) -> dict[str, Any]:
     from .._support.unknown_label import format_label
-    from ..classifiers import SROSRClassifier
-    from ..operations import get_imputer, measure_gaps
+    from ..classifiers.srosr_classifier import SROSRClassifier
+    from ..operations.model_input import get_imputer
+    from ..operations.sample_decisions import measure_gaps
 
     sets = None
     if isinstance(clf, SROSRClassifier):
@@ -119,7 +123,7 @@ def _describe_decision(clf: OpenSetClassifier, sample: JobSamples, X: Any) -> di
 
 def _describe_missing(clf: OpenSetClassifier, x: Array, names: list[str] | None) -> str | None:
     """Return a sentence on the features of a sample that were imputed; None if there are none."""
-    from ..operations import describe_missing
+    from ..operations.model_facts import describe_missing
 
     missing = np.flatnonzero(np.isnan(x)).tolist()
     known = getattr(clf, "feature_names_in_", names)
@@ -146,7 +150,9 @@ def find_shape(clf: OpenSetClassifier, header: Mapping[str, Any]) -> tuple[int, 
 def _find_pictures(
     clf: OpenSetClassifier, sample: JobSamples, explanation: Any, shape: tuple[int, int] | None
 ) -> _Pictures:
-    from ..operations import gather_pictures, prepare_features, undo_scaling
+    from ..operations.explanations import gather_pictures
+    from ..operations.model_facts import undo_scaling
+    from ..operations.model_input import prepare_features
 
     recipe = clf.feature_recipe_
     if recipe is not None and recipe.thumbnails is not None and sample.thumbnails is not None:

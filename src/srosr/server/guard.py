@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..operations import escape_unprintable
+from ..operations.input_errors import escape_unprintable
 from .answers import ENDING, ApiError, answer_error, describe_error
 from .request_body import RECEIVED
 from .settings import ServerSettings, is_loopback

@@ -22,7 +22,7 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..operations import InputError
+from ..operations.input_errors import InputError
 from .answers import encode_json
 from .application import make_app
 from .demo_model import DigitSamples

@@ -14,14 +14,14 @@ from .jobs import CONFLICT, MOST_MODELS, UNAVAILABLE, ChildJob, Refusal
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray, Array, IntArray
-    from ..classifiers import Decisions, OpenSetClassifier
+    from ..classifiers.base import Decisions, OpenSetClassifier
 
 _models: OrderedDict[str, OpenSetClassifier] = OrderedDict()
 
 
 def load_model(header: Mapping[str, Any]) -> OpenSetClassifier:
     """Return the model of a job with the threads and the device of the server; that of an earlier job if it is kept."""
-    from ..operations import set_device, set_threads
+    from ..operations.device_choice import set_device, set_threads
 
     version = header["version"]
     if version not in _models:
@@ -37,7 +37,7 @@ def load_model(header: Mapping[str, Any]) -> OpenSetClassifier:
 
 def load_anew(header: Mapping[str, Any]) -> OpenSetClassifier:
     """Return the model of a job as it is in the file, to be changed; raise if the file is not that of its version."""
-    from ..model_files import load
+    from ..model_files.save_load import load
 
     path: str = header["model"]
     try:
@@ -101,7 +101,8 @@ class JobSamples:
 
 def decide(clf: OpenSetClassifier, samples: JobSamples, job: ChildJob) -> Iterator[tuple[slice, Any, Decisions]]:
     """Yield batch by batch the places, the samples as the classifier takes them, and the decisions on them."""
-    from ..operations import choose_batch_size, find_error, make_sample_error, prepare_features
+    from ..operations.model_input import choose_batch_size, prepare_features
+    from ..operations.sample_decisions import find_error, make_sample_error
 
     size, n = choose_batch_size(clf), len(samples.X)
     for start in range(0, n, size):

@@ -16,11 +16,11 @@ from pydantic_core import from_json
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean, quote_names, quote_text
 from .._support.unknown_label import format_label
-from ..tables import Block, GivenLabels, RowSource
+from ..tables.row_source import Block, GivenLabels, RowSource
 from .jobs import TOO_LARGE, Refusal
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
+    from ..classifiers.base import OpenSetClassifier
 
 #: What samples in JSON are called in messages.
 NAME = "the request"

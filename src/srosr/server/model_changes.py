@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any
 
 from .._support.atomic_files import make_folder, open_atomically, remove_leftovers, sync_folder
-from ..operations import InputError
+from ..operations.input_errors import InputError
 
 #: Digits of a version, the start of the SHA-256 of the file.
 VERSION_DIGITS = 16

@@ -19,11 +19,14 @@ from typing import Any
 import numpy as np
 
 from .._support.unknown_label import format_label
-from ..classifiers import OpenSetClassifier, SROSRClassifier
+from ..classifiers.base import OpenSetClassifier
+from ..classifiers.srosr_classifier import SROSRClassifier
 from ..exceptions import ModelFileError
-from ..inspection import summarize_model
-from ..model_files import load
-from ..operations import InputError, check_takes_files, get_imputer, prepare_features, set_device, set_threads
+from ..inspection.model_summary import summarize_model
+from ..model_files.save_load import load
+from ..operations.device_choice import set_device, set_threads
+from ..operations.input_errors import InputError
+from ..operations.model_input import check_takes_files, get_imputer, prepare_features
 from .model_changes import compute_version
 from .settings import ServerSettings
 

@@ -17,7 +17,8 @@ from .jobs import CONFLICT, UNAVAILABLE, ChildJob, Refusal
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier, SROSRClassifier
+    from ..classifiers.base import OpenSetClassifier
+    from ..classifiers.srosr_classifier import SROSRClassifier
 
 #: Changes a model; returns remarks beside the library's warnings.
 _Change = Callable[[ChildJob, Any], list[str]]
@@ -32,7 +33,8 @@ def warm_up() -> None:
 
 def set_threshold(job: ChildJob, clf: OpenSetClassifier) -> list[str]:
     """Change the threshold: ``target_rejection``, or ``threshold`` with ``risk_weight``; ``per_class``."""
-    from ..operations import InputError, check_threshold, name_errors
+    from ..operations.change_checks import check_threshold
+    from ..operations.input_errors import InputError, name_errors
 
     header, name = job.header, job.header["name"]
     threshold, target, weight = (header.get(key) for key in ("threshold", "target_rejection", "risk_weight"))
@@ -53,7 +55,9 @@ def set_threshold(job: ChildJob, clf: OpenSetClassifier) -> list[str]:
 
 def add_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     """Add a class called ``class``: of the samples those labeled so, all if they have no labels or were ``chosen``."""
-    from ..operations import convert_label, name_errors, prepare_features
+    from ..operations.change_checks import convert_label
+    from ..operations.input_errors import name_errors
+    from ..operations.model_input import prepare_features
 
     header, name = job.header, job.header["class"]
     samples, is_chosen = JobSamples.take(job), bool(header.get("chosen"))
@@ -74,7 +78,8 @@ def add_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
 
 def remove_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     """Remove the class called ``label``."""
-    from ..operations import find_class, name_errors
+    from ..operations.change_checks import find_class
+    from ..operations.input_errors import name_errors
 
     header, name = job.header, job.header["name"]
     label = find_class(clf, header["label"], name)
@@ -85,7 +90,9 @@ def remove_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
 
 def update(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     """Teach a model more samples of its classes; ``keep`` is the number of the newest to keep of each."""
-    from ..operations import InputError, match_classes, name_errors, prepare_features
+    from ..operations.change_checks import match_classes
+    from ..operations.input_errors import InputError, name_errors
+    from ..operations.model_input import prepare_features
 
     samples = JobSamples.take(job)
     if samples.labels is None:
@@ -101,8 +108,11 @@ def update(job: ChildJob, clf: SROSRClassifier) -> list[str]:
 
 def recalibrate(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     """Set the threshold by fresh samples; with ``shift`` they are unsorted."""
-    from ..inspection import summarize_model
-    from ..operations import compare_rejections, match_classes, name_errors, prepare_features
+    from ..inspection.model_summary import summarize_model
+    from ..operations.change_checks import match_classes
+    from ..operations.input_errors import name_errors
+    from ..operations.model_facts import compare_rejections
+    from ..operations.model_input import prepare_features
 
     samples, shift = JobSamples.take(job), bool(job.header.get("shift"))
     labels: AnyArray | None = None
@@ -125,7 +135,7 @@ def recalibrate(job: ChildJob, clf: SROSRClassifier) -> list[str]:
 def _take_labeled(samples: JobSamples, name: str) -> JobSamples:
     """Return the samples of a new class, all if they have no labels."""
     from .._support.messages import join_names
-    from ..operations import InputError
+    from ..operations.input_errors import InputError
 
     if samples.labels is None:
         return samples
@@ -138,7 +148,7 @@ def _take_labeled(samples: JobSamples, name: str) -> JobSamples:
 
 def _find_groups(clf: SROSRClassifier, samples: JobSamples, *, each_own: bool = False) -> list[str] | None:
     """Return the groups of samples for a model that was fitted with groups, else None."""
-    from ..operations import MissingGroups, find_group_column
+    from ..operations.more_samples import MissingGroups, find_group_column
 
     column = find_group_column(clf, None)
     if samples.groups is not None or column is None:
@@ -155,8 +165,9 @@ def _find_groups(clf: SROSRClassifier, samples: JobSamples, *, each_own: bool = 
 
 def _run(change: _Change, command: str, job: ChildJob) -> dict[str, Any]:
     """Change a copy of the model and save it to the private file ``out``."""
-    from ..inspection import summarize_model
-    from ..operations import InputError, require_srosr_classifier
+    from ..inspection.model_summary import summarize_model
+    from ..operations.change_checks import require_srosr_classifier
+    from ..operations.input_errors import InputError
 
     job.report("Loading")
     clf = load_anew(job.header)
@@ -192,7 +203,7 @@ def _gather_warnings() -> Iterator[list[str]]:
 @contextmanager
 def _keep_resources(clf: OpenSetClassifier, header: Mapping[str, Any]) -> Iterator[None]:
     """Use the threads and the device of the server during a change, not in the file."""
-    from ..operations import set_device, set_threads
+    from ..operations.device_choice import set_device, set_threads
 
     kept = {name: getattr(clf, name) for name in ("n_jobs", "device") if hasattr(clf, name)}
     set_threads(clf, header.get("jobs"))

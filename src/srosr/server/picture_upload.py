@@ -11,8 +11,9 @@ from warnings import simplefilter
 import numpy as np
 
 from .._support.array_types import AnyArray
-from ..features import read_picture
-from ..tables import FeatureRecipe, ReadError, make_thumbnail
+from ..features.gray_values import read_picture
+from ..tables.feature_recipe import FeatureRecipe, make_thumbnail
+from ..tables.row_source import ReadError
 from .jobs import CONFLICT, TOO_LARGE, Answer, ChildJob, Refusal
 
 #: Formats that are decoded, as Pillow calls them. Others run programs, or are rarely used and little tested.

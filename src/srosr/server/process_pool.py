@@ -411,7 +411,7 @@ class _Child:
             self._write_line(rest)
 
     def _write_line(self, line: bytes) -> None:
-        from ..operations import escape_unprintable
+        from ..operations.input_errors import escape_unprintable
 
         text = escape_unprintable(line[:_LONGEST_LINE].decode("utf-8", "backslashreplace"))
         _log.warning("%s %d: %s", self._kind, self.pid, text)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .._support.array_types import AnyArray, Array, IntArray
-from ..operations import InputError, convert_errors
+from ..operations.input_errors import InputError, convert_errors
 from .answers import ApiError, OnProgress
 from .json_samples import NAME, SampleForm, check_count, convert_samples
 from .model_store import ServedModel

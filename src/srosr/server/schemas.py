@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .._support.messages import did_you_mean, join_names
-from ..operations import escape_unprintable
+from ..operations.input_errors import escape_unprintable
 from .answers import ApiError
 
 _LARGEST_SEED, _MOST_ROWS = 2**32 - 1, 2**53

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ..classifiers import Decisions
+from ..classifiers.base import Decisions
 from .model_store import ServedModel
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

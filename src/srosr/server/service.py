@@ -14,7 +14,7 @@ from fastapi import Request
 from prometheus_client.core import GaugeMetricFamily
 
 from .._support.messages import did_you_mean, join_names
-from ..classifiers import Decisions
+from ..classifiers.base import Decisions
 from .answers import ApiError, OnProgress
 from .batching import Batcher
 from .demo_model import DigitSamples

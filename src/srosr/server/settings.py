@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..operations import InputError
+from ..operations.input_errors import InputError
 
 #: Characters of a token at least.
 SHORTEST_TOKEN = 16
@@ -81,7 +81,7 @@ class ServerSettings:
         """Return how many threads decide on samples of a model; on a device one does."""
         from joblib import effective_n_jobs
 
-        from ..operations import check_device_option
+        from ..operations.device_choice import check_device_option
 
         on_device = check_device_option(self.device) is not None
         return 1 if on_device else min(int(effective_n_jobs(self.jobs or -1)), _MOST_CODERS)

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..operations import InputError, format_notes
-from ..tables import ReadError, ReadOptions, Rows, RowSource, open_rows
+from ..operations.input_errors import InputError
+from ..operations.model_input import format_notes
+from ..tables.formats import open_rows
+from ..tables.read_options import ReadOptions
+from ..tables.row_source import ReadError, Rows, RowSource
 from .jobs import TOO_LARGE, Answer, ChildJob, Refusal
 
 #: Formats with the suffix by which readers know them. Nothing that is compressed as a whole.
@@ -51,7 +54,7 @@ def _give_suffix(path: str, suffix: str) -> Iterator[str]:
 
 
 def _open_table(path: str, header: Mapping[str, Any]) -> tuple[RowSource, ReadOptions]:
-    """Open a table as :func:`srosr.operations.open_with_groups` does."""
+    """Open a table as :func:`srosr.operations.more_samples.open_with_groups` does."""
     options = ReadOptions(
         **header["options"], labels=header["labels"], usual_label=header["usual_label"], features=header["features"],
         ignore_if_present=header["ignore_if_present"], impute=header["impute"],

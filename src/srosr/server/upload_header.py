@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
-    from ..classifiers import OpenSetClassifier
+    from ..classifiers.base import OpenSetClassifier
 
 PICTURES = "pictures"
 _LONGEST_NAME = 100
@@ -23,7 +23,7 @@ def clean_name(name: str | None, usual: str = "upload") -> str:
     >>> clean_name("C:\\\\photos\\\\a\\n.png"), clean_name("../../etc/passwd"), clean_name(None)
     ('a\\\\n.png', 'passwd', 'upload')
     """
-    from ..operations import escape_unprintable
+    from ..operations.input_errors import escape_unprintable
 
     last = re.split(r"[/\\]", name or "")[-1]
     found = escape_unprintable(last).strip()
@@ -53,7 +53,7 @@ def describe_reading(
     limits : mapping
         Most ``rows``, ``columns``, ``pixels`` of a picture and ``files``.
     options : mapping, optional
-        Attributes of :class:`srosr.tables.ReadOptions` that the client gave: label, ignore, header, array, by_name,
+        Attributes of ``ReadOptions`` that the client gave: label, ignore, header, array, by_name,
         drop_missing, skip_broken, group.
     labels : {"required", "optional", "no"}
     groups : {"required", "optional", "no"}
@@ -61,7 +61,9 @@ def describe_reading(
     one_row : bool
         Only one of the rows matters, so that a missing value in another must not be an error.
     """
-    from ..operations import InputError, check_takes_files, check_takes_tables, find_group_column, get_imputer
+    from ..operations.input_errors import InputError
+    from ..operations.model_input import check_takes_files, check_takes_tables, get_imputer
+    from ..operations.more_samples import find_group_column
 
     given = dict(options or {})
     shown = [clean_name(name) for name in names]

@@ -22,7 +22,7 @@ def warm_up() -> None:
 
     import pyarrow.parquet  # noqa: F401
 
-    from ..tables import open_rows
+    from ..tables.formats import open_rows
     from .picture_upload import restrict_formats
 
     open_rows("-", stdin=BytesIO(b"a,b\n1,2\n")).read()
@@ -44,8 +44,8 @@ def read_upload(job: ChildJob) -> Answer:
 @contextmanager
 def _name_files(files: Sequence[str], names: Sequence[str]) -> Iterator[None]:
     """Put the names that a client knows in the place of private paths in errors."""
-    from ..operations import InputError, escape_unprintable
-    from ..tables import ReadError
+    from ..operations.input_errors import InputError, escape_unprintable
+    from ..tables.row_source import ReadError
     from .table_upload import SUFFIXES
 
     def rename(text: str) -> str:

@@ -10,9 +10,9 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
-from ..classifiers import Decisions
-from ..monitor import Monitor
-from ..operations import end_sentence
+from ..classifiers.base import Decisions
+from ..monitor.stream_monitor import Monitor
+from ..operations.input_errors import end_sentence
 from .model_store import ServedModel
 
 #: Samples of a block: small, since people look at the page after minutes.

@@ -16,8 +16,9 @@ from .job_samples import JobSamples, decide, load_model
 from .jobs import ChildJob
 
 if TYPE_CHECKING:
-    from ..classifiers import OpenSetClassifier
-    from ..discovery import Discovery, DiscoveryCollector
+    from ..classifiers.base import OpenSetClassifier
+    from ..discovery.discover_classes import DiscoveryCollector
+    from ..discovery.discovery import Discovery
 
 #: Typical samples of a group.
 _TYPICAL = 12
@@ -40,10 +41,11 @@ def warm_up() -> None:
 def evaluate(job: ChildJob) -> dict[str, Any]:
     """Measure a model on labeled samples, as ``srosr evaluate --json`` prints it."""
     from .._support.messages import count_of
-    from ..evaluation import EvaluationCollector, UnexpectedLabel
-    from ..operations import InputError, describe_thresholds, name_errors
-    from ..reports import find_remarks
-    from ..rivals import method_name
+    from ..evaluation.evaluation import EvaluationCollector, UnexpectedLabel
+    from ..operations.input_errors import InputError, name_errors
+    from ..operations.model_facts import describe_thresholds
+    from ..reports.evaluation_text import find_remarks
+    from ..rivals.methods import method_name
 
     header = job.header
     clf = load_model(header)
@@ -81,8 +83,8 @@ def evaluate(job: ChildJob) -> dict[str, Any]:
 def discover(job: ChildJob) -> dict[str, Any]:
     """Group the samples that a model rejects, as ``srosr discover --json`` prints it."""
     from .._support.unknown_label import format_label
-    from ..discovery import DiscoveryCollector
-    from ..operations import InputError, end_sentence
+    from ..discovery.discover_classes import DiscoveryCollector
+    from ..operations.input_errors import InputError, end_sentence
 
     header = job.header
     clf = load_model(header)
@@ -111,8 +113,8 @@ def _find_distinctive(
     clf: OpenSetClassifier, found: Discovery, collector: DiscoveryCollector, header: Mapping[str, Any]
 ) -> dict[int, list[dict[str, Any]]]:
     """Return the features of a table in which each group differs most, in the units of the file."""
-    from ..discovery import find_distinctive_features
-    from ..operations import undo_scaling
+    from ..discovery.distinctive_features import find_distinctive_features
+    from ..operations.model_facts import undo_scaling
 
     recipe = clf.feature_recipe_
     if recipe is not None and recipe.of_pictures:
@@ -138,7 +140,8 @@ def _draw_typical(
     clf: OpenSetClassifier, samples: JobSamples, found: Discovery, header: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return pictures of the typical samples by row, where samples are pictures."""
-    from ..operations import prepare_features, undo_scaling
+    from ..operations.model_facts import undo_scaling
+    from ..operations.model_input import prepare_features
 
     typical = sorted({row for group in found.groups for row in group.typical})
     places = [int(np.flatnonzero(samples.numbers == row)[0]) for row in typical]

@@ -7,7 +7,3 @@ each column) → `cells` (the meaning of a cell) → `matlab` and `arrays` (file
 them: `picture_rows` (pictures as rows), `feature_recipe` (how a file becomes features), `class_sampler`,
 `data_overview`, `decision_files`.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

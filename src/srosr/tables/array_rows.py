@@ -173,7 +173,7 @@ def _read_labels(file: str, arrays: NamedArrays, name: str, shape: tuple[int, ..
 
 
 def _name_classes(file: str, names: AnyArray, places: AnyArray, label: str) -> AnyArray:
-    """Return class names for places in the array ``class_names``, as :func:`srosr.datasets.read_dataset` does."""
+    """Return class names for places in the array ``class_names``, as :func:`srosr.read_dataset` does."""
     if names.ndim != 1 or not len(places) or places.min() < 0 or places.max() >= len(names):
         raise ReadError(f"{file} has labels in {label!r} that are not places in {_CLASS_NAMES!r}: correct one of them.")
     return names[places]

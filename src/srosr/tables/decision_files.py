@@ -14,7 +14,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray
 from .._support.unknown_label import format_label
-from ..classifiers import Decisions
+from ..classifiers.base import Decisions
 
 #: Formats by file suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
-from ..features import SpatialPyramid, read_picture, resize_picture
+from ..features.gray_values import read_picture, resize_picture
+from ..features.spatial_pyramid import SpatialPyramid
 from .imputation import Imputer
 
 #: Side of the small copies of training pictures.

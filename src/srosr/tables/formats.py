@@ -56,7 +56,7 @@ def open_rows(
     Examples
     --------
     >>> import io
-    >>> from srosr.tables import open_rows
+    >>> from srosr.tables.formats import open_rows
     >>> source = open_rows("-", stdin=io.BytesIO(b"weight,height,label\\n4.2,25,cat\\n30,60,dog\\n3.9,23,cat\\n"))
     >>> source.feature_names, source.label
     (('weight', 'height'), 'label')

@@ -50,7 +50,7 @@ class Imputer:
     Examples
     --------
     >>> import numpy as np
-    >>> from srosr.tables import Imputer
+    >>> from srosr.tables.imputation import Imputer
     >>> X = np.array([[1.0, 10.0], [2.0, np.nan], [9.0, 50.0]])
     >>> imputer = Imputer.fit("median", X)
     >>> imputer.impute(X)[1].tolist(), round(imputer.share, 3)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
-from ..features import is_picture, list_pictures, read_picture
+from ..features.gray_values import read_picture
+from ..features.picture_folder import is_picture, list_pictures
 from .read_options import ReadOptions
 from .row_source import Block, GivenLabels, ReadError, Rows, RowSource
 

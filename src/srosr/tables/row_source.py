@@ -73,7 +73,7 @@ class GivenLabels(NamedTuple):
 
 
 class RowSource(ABC):
-    """Rows of a file, batch by batch; made by :func:`srosr.tables.open_rows`.
+    """Rows of a file, batch by batch; made by :func:`srosr.tables.formats.open_rows`.
 
     Attributes
     ----------

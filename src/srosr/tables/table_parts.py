@@ -20,7 +20,7 @@ def is_pattern(data: str) -> bool:
 
     Examples
     --------
-    >>> from srosr.tables import is_pattern
+    >>> from srosr.tables.table_parts import is_pattern
     >>> is_pattern("days/2026-*.csv"), is_pattern("days")
     (True, False)
     """

@@ -1,5 +1,1 @@
 """Distributions of reconstruction errors and of their tails."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

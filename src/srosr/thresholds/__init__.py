@@ -1,5 +1,1 @@
 """Thresholds on the unknown score, none of which needs an unknown sample."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

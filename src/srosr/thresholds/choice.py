@@ -20,7 +20,7 @@ import numpy as np
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate, to_number
 from ..exceptions import CalibrationWarning, warn
-from ..scoring import HeldOutScores
+from ..scoring.held_out_scores import HeldOutScores
 from .p_values import CalibrationSplit, count_needed, count_units
 
 # What is best by each objective of `simulated_threshold`.

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..._support.torch_loader import torch
-from ...dictionary import count_memory, split_range
+from ...dictionary.device_dictionary import count_memory
+from ...dictionary.dictionary import split_range
 from ...exceptions import DeviceError, DeviceWarning, warn
 
 T = TypeVar("T")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..._support.torch_loader import torch
-from ...dictionary import Dictionary, Queries, put_on_device
+from ...dictionary.device_dictionary import put_on_device
+from ...dictionary.dictionary import Dictionary, Queries
 from ..problems import Problem
 from .chunks import map_chunks, name_failures
 from .device_coder import DeviceCoder

@@ -9,7 +9,8 @@ from joblib import effective_n_jobs
 
 from ..._support.threads import ThreadPool, one_blas_thread
 from ..._support.torch_loader import torch
-from ...dictionary import DeviceDictionary, DeviceQueries, count_memory, pad_columns, split_range, wrap_queries
+from ...dictionary.device_dictionary import DeviceDictionary, DeviceQueries, count_memory, pad_columns
+from ...dictionary.dictionary import split_range, wrap_queries
 from ..batch import gram_fits
 from ..certificate import measure
 from ..coder import Coder, Part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...dictionary import DeviceDictionary
+from ...dictionary.device_dictionary import DeviceDictionary
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..._support.torch_loader import torch
-from ...dictionary import DeviceDictionary, DeviceQueries
+from ...dictionary.device_dictionary import DeviceDictionary, DeviceQueries
 from .block_active_set import LOST, SOLVED, UNREACHED, SlotCodes
 from .chunks import split_by_memory
 from .path_solver import PathSolver

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._support.torch_loader import torch
-from ...dictionary import DeviceQueries
+from ...dictionary.device_dictionary import DeviceQueries
 from .device_codes import DeviceRows
 from .device_products import DeviceProducts
 

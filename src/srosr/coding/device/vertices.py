@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._support.torch_loader import torch
-from ...dictionary import DeviceDictionary, DeviceQueries
+from ...dictionary.device_dictionary import DeviceDictionary, DeviceQueries
 from ..spectrum import RANK, ROUNDING
 from .block_active_set import SlotCodes
 from .chunks import split_by_memory

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from ..._support.array_types import Array
-from ...dictionary import widen
+from ...dictionary.dictionary import widen
 from ..batch import Batch
 from ..problems import Ridge
 from ..sparse_rows import to_sparse_rows

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support.array_types import Array, IntArray
-from ...dictionary import widen
+from ...dictionary.dictionary import widen
 from ..batch import Batch
 from ..problems import Problem
 from ..products import Products

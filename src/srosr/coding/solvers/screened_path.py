@@ -22,7 +22,7 @@ import numpy as np
 
 from ..._support.array_types import AnyArray, Array, IntArray
 from ..._support.compiled import loop
-from ...dictionary import split_range, widen
+from ...dictionary.dictionary import split_range, widen
 from ..batch import Batch
 from ..sparse_rows import SparseRows
 from .homotopy import follow_paths

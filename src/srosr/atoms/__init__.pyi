@@ -1,9 +1,0 @@
-from .atom_sampler import AtomSampler as AtomSampler
-from .condensed_atoms import CondensedAtoms as CondensedAtoms
-from .dictionary_learning_atoms import DictionaryLearningAtoms as DictionaryLearningAtoms
-from .kmeans_atoms import KMeansAtoms as KMeansAtoms
-from .kmedoids_atoms import KMedoidsAtoms as KMedoidsAtoms
-from .learn_atoms import LearnAtoms as LearnAtoms
-from .open_risk import OpenRisk as OpenRisk
-from .random_atoms import RandomAtoms as RandomAtoms
-from .select_atoms import SelectAtoms as SelectAtoms

@@ -1,1 +1,0 @@
-from .app import main as main

@@ -1,0 +1,18 @@
+"""Models that many tests ask questions of: each is fitted once in a process."""
+
+import copy
+
+import joblib
+
+_models = {}
+
+
+def fit_once(clf, X, y, **given):
+    """Return a classifier with the parameters of ``clf``, fitted to these samples: a copy, which a test may change.
+
+    Give it a seed (``random_state``), or which model a test gets depends on the tests before it.
+    """
+    key = joblib.hash((type(clf).__qualname__, clf.get_params(deep=False), X, y, given))
+    if key not in _models:
+        _models[key] = copy.deepcopy(clf).fit(X, y, **given)
+    return copy.deepcopy(_models[key])
