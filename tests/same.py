@@ -101,5 +101,7 @@ def _compare_values(found, expected, tolerance, here):
     first = tuple(wrong[0])
     text = f"{here}{list(map(int, first)) or ''}: {one[first]!r}, expected {other[first]!r}"
     if one.dtype.kind in "fciu" and other.dtype.kind in "fc":
-        text += f"; largest difference {np.nanmax(np.abs(one - other)):.2g}, largest number {scale:.3g}"
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(one - other)
+        text += f"; largest difference {apart[np.isfinite(apart)].max(initial=0):.2g}, largest number {scale:.3g}"
     return f"{text} ({len(wrong)} of {one.size} differ)"
