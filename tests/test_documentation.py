@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import srosr
-from benchmarks import house
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -46,19 +45,6 @@ def test_every_exported_name_is_in_the_reference_and_only_once():
     listed = listed_in_the_reference()
     assert sorted(set(listed)) == sorted(listed)
     assert set(srosr.__all__) - {"__version__"} <= set(listed)
-
-
-@pytest.fixture(scope="module")
-def imports() -> list[house.Import]:
-    return list(house.find_imports(house.find_modules()))
-
-
-@pytest.mark.parametrize("package", SUBPACKAGES)
-def test_every_name_of_a_subpackage_is_in_the_reference_or_serves_another_room(package, imports):
-    module = importlib.import_module(f"srosr.{package}")
-    listed = {id(found(name)) for name in listed_in_the_reference()}
-    inside = {name for edge in imports if edge.imported == package and edge.crosses_rooms for name in edge.names}
-    assert not [name for name in module.__all__ if id(getattr(module, name)) not in listed and name not in inside]
 
 
 def test_every_page_of_the_reference_is_reached_from_its_index():
