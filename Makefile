@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install test slow lint format types bench demo docs ci
+.PHONY: help install test slow kernels lint format types bench demo docs ci
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/'
@@ -20,6 +20,9 @@ test: install  ## run the fast tests
 
 slow: install  ## run the slow tests, and the property tests with all examples
 	$(BIN)/python -m pytest -ra --slow -m "slow or hypothesis"
+
+kernels: install  ## run the smoke tests on the linear algebra of other processors
+	$(BIN)/python .ci/kernels.py
 
 lint: install  ## style and common mistakes
 	$(BIN)/ruff check .

@@ -109,7 +109,7 @@ def resample(weights: Array) -> IntArray:
     --------
     >>> import numpy as np
     >>> resample(np.array([1.0, 2.0, 1.0]))
-    array([0, 1, 1])
+    array([0, 1, 2])
     """
     n = len(weights)
     ends = np.cumsum(weights) / np.sum(weights)

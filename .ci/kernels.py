@@ -1,0 +1,55 @@
+"""Run the smoke tests on the linear algebra of other processors, and print what each gave.
+
+    python .ci/kernels.py [PROCESSOR ...] [-- ARGUMENTS OF PYTEST]
+
+OpenBLAS takes the kernels of a processor by its name, if this one can run them; those that it cannot run are left out.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+#: The environment that stands for each processor.
+KERNELS = {
+    "Prescott": {"OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_NUM_THREADS": "1"},
+    "Sandybridge": {"OPENBLAS_CORETYPE": "Sandybridge"},
+    "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    # The kernels of this processor, beside code that Numba compiles for any processor of its kind.
+    "own": {"NUMBA_CPU_NAME": "generic"},
+}
+_ASK = """
+import numpy.linalg, scipy.linalg, threadpoolctl
+found = {str(library["architecture"]) for library in threadpoolctl.threadpool_info() if "architecture" in library}
+print(*sorted(found))
+"""
+
+
+def run(name: str, arguments: list[str]) -> tuple[str, bool]:
+    """Run pytest as on another processor; return a line about it, and whether all passed."""
+    environment = os.environ | KERNELS[name]
+    asked = subprocess.run([sys.executable, "-c", _ASK], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    taken = asked.stdout.strip().replace("Katmai", "Prescott")  # two names of the same kernels
+    if name not in ("own", taken):
+        return f"{name:12s} left out: the linear algebra here is that of {taken}", True
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "pytest", *arguments]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout, end="", flush=True)
+    outcome = ", ".join(re.findall(r"\d+ (?:passed|failed|error|skipped)", done.stdout.strip().rpartition("\n")[2]))
+    how = ", ".join(f"{key}={value}" for key, value in KERNELS[name].items())
+    return f"{name:12s} {taken:12s} {outcome:24s} {time.monotonic() - begin:4.0f} s  {how}", done.returncode == 0
+
+
+def main(arguments: list[str]) -> int:
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    chosen, given = arguments[:split] or list(KERNELS), arguments[split + 1 :] or ["-q", "-m", "smoke"]
+    results = [run(name, given) for name in chosen]
+    print("\nprocessor    kernels      tests")
+    print("\n".join(line for line, _ in results))
+    return 0 if all(passed for _, passed in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
