@@ -1,6 +1,7 @@
-"""Print the oldest versions that pyproject.toml allows, one ``name==version`` a line: constraints for pip.
+"""Print requirements from pyproject.toml, one a line.
 
-``python .ci/oldest.py test images`` prints those of the package and of the extras that are named.
+``python .ci/requirements.py test images`` prints those of the extras that are named, ``--oldest test`` the oldest versions
+that are allowed of the package's own and of the extra, ``name==version``: constraints for pip.
 """
 
 import re
@@ -20,12 +21,11 @@ def pin(requirement: str) -> str:
     return f"{bound['name']}=={bound['version']}"
 
 
-def main(extras: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
-    requirements = list(project["dependencies"])
-    for extra in extras:
-        requirements += project["optional-dependencies"][extra]
-    print("\n".join(map(pin, requirements)))
+    oldest = arguments[:1] == ["--oldest"]
+    extras = [line for name in arguments[oldest:] for line in project["optional-dependencies"][name]]
+    print("\n".join(map(pin, project["dependencies"] + extras) if oldest else extras))
 
 
 if __name__ == "__main__":
