@@ -22,10 +22,11 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+import srosr
 from benchmarks.methods import Answers, assess
 from benchmarks.problems import Unavailable
 from benchmarks.trials import TRIALS, Trial
-from srosr import SROSRClassifier, atoms
+from srosr import SROSRClassifier
 
 Record = dict[str, Any]
 
@@ -33,13 +34,13 @@ RESULTS = Path(__file__).parent / "results" / "atoms.jsonl"
 SHARES = (0.05, 0.1, 0.25, 0.5)
 ALL = "all samples"
 SAMPLERS = {
-    "select": atoms.SelectAtoms,
-    "learn": atoms.LearnAtoms,
-    "k-means": atoms.KMeansAtoms,
-    "k-medoids": atoms.KMedoidsAtoms,
-    "dictionary learning": atoms.DictionaryLearningAtoms,
-    "random": atoms.RandomAtoms,
-    "condensed": atoms.CondensedAtoms,
+    "select": srosr.SelectAtoms,
+    "learn": srosr.LearnAtoms,
+    "k-means": srosr.KMeansAtoms,
+    "k-medoids": srosr.KMedoidsAtoms,
+    "dictionary learning": srosr.DictionaryLearningAtoms,
+    "random": srosr.RandomAtoms,
+    "condensed": srosr.CondensedAtoms,
 }
 METRICS = {
     "auroc": "AUROC",

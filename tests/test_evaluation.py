@@ -15,7 +15,8 @@ from scale import slow_except
 from scipy.stats import binomtest
 from worlds import World
 
-from srosr import KNNDistance, SROSRClassifier, metrics
+import srosr
+from srosr import KNNDistance, SROSRClassifier
 from srosr._support.atomic_files import write_atomically
 from srosr._support.unknown_label import format_label
 from srosr.classifiers.base import Decisions
@@ -152,14 +153,14 @@ def test_every_metric_is_that_of_the_library(seed, ties):
     found = evaluate(decided(candidate, score), truth, range(4)).measures
     true, pred = np.where(truth < 4, truth, -1), np.where(score <= 0.5, candidate, -1)
     expected = {
-        "accuracy": metrics.open_set_accuracy(true, pred, unknown_label=-1),
-        "recognition_accuracy": metrics.recognition_accuracy(true, pred, unknown_label=-1),
-        "rejection_accuracy": metrics.rejection_accuracy(true, pred, unknown_label=-1),
-        "f": metrics.open_set_f_measure(true, pred, unknown_label=-1),
-        "f_macro": metrics.open_set_f_measure(true, pred, unknown_label=-1, variant="macro"),
-        "auroc": metrics.open_set_auroc(true, score, unknown_label=-1),
-        "oscr": metrics.oscr_area(true, candidate, score, unknown_label=-1),
-        "openness": metrics.openness(4, 4, 7),
+        "accuracy": srosr.open_set_accuracy(true, pred, unknown_label=-1),
+        "recognition_accuracy": srosr.recognition_accuracy(true, pred, unknown_label=-1),
+        "rejection_accuracy": srosr.rejection_accuracy(true, pred, unknown_label=-1),
+        "f": srosr.open_set_f_measure(true, pred, unknown_label=-1),
+        "f_macro": srosr.open_set_f_measure(true, pred, unknown_label=-1, variant="macro"),
+        "auroc": srosr.open_set_auroc(true, score, unknown_label=-1),
+        "oscr": srosr.oscr_area(true, candidate, score, unknown_label=-1),
+        "openness": srosr.openness(4, 4, 7),
     }
     assert {name: found[name].value for name in expected} == expected
     assert set(found) == set(MEASURES)
@@ -194,7 +195,7 @@ def test_bootstrap_intervals_are_as_wide_as_values_of_other_samples_scatter(monk
     others = []
     for seed in range(1, 101):
         truth, _, score = random_case(seed, n=300)
-        others.append(metrics.open_set_auroc(np.where(truth < 4, truth, -1), score, unknown_label=-1))
+        others.append(srosr.open_set_auroc(np.where(truth < 4, truth, -1), score, unknown_label=-1))
     interval = evaluated(0, n=300).measures["auroc"].interval
     assert (interval.high - interval.low) / (4 * np.std(others)) == pytest.approx(1.0, abs=0.3)
 
@@ -298,7 +299,7 @@ def test_lines_and_confusion_count_every_sample_once():
     found = evaluated(3)
     assert sum(line.samples for line in found.class_counts) == sum(found.confusion.values()) == len(found.truth)
     assert all(line.right + line.rejected + line.wrong == line.samples for line in found.class_counts if line.known)
-    labels, matrix = metrics.open_set_confusion(found.true, found.answered, unknown_label=-1, classes=range(4))
+    labels, matrix = srosr.open_set_confusion(found.true, found.answered, unknown_label=-1, classes=range(4))
     for (label, answer), n in found.confusion.items():
         if label < 4:
             assert matrix[label, answer] == n
@@ -522,8 +523,8 @@ def test_the_command_prints_what_the_library_measures(made):
         rows = list(csv.reader(file))[1:]
     X = np.array([row[:-1] for row in rows], dtype=float)
     true = np.array([int(row[-1]) if row[-1].isdigit() else -1 for row in rows])
-    accuracy = metrics.open_set_accuracy(true, clf.predict(X), unknown_label=-1)
-    auroc = metrics.open_set_auroc(true, clf.unknown_score(X), unknown_label=-1)
+    accuracy = srosr.open_set_accuracy(true, clf.predict(X), unknown_label=-1)
+    auroc = srosr.open_set_auroc(true, clf.unknown_score(X), unknown_label=-1)
     assert read["metrics"]["accuracy"]["value"] == pytest.approx(accuracy)
     assert read["metrics"]["auroc"]["value"] == pytest.approx(auroc)
     assert read["samples"] == {"all": 69, "known": 45, "unknown": 24}

@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import atoms as samplers
 from .._support.array_types import AnyArray, IntArray
 from .._support.parameter_checks import check_positive
 from .._support.threads import one_blas_thread
+from ..atoms.condensed_atoms import CondensedAtoms
+from ..atoms.dictionary_learning_atoms import DictionaryLearningAtoms
+from ..atoms.kmeans_atoms import KMeansAtoms
+from ..atoms.kmedoids_atoms import KMedoidsAtoms
+from ..atoms.learn_atoms import LearnAtoms
+from ..atoms.random_atoms import RandomAtoms
+from ..atoms.select_atoms import SelectAtoms
 from ..classifiers.srosr_classifier import SROSRClassifier
 from ..coding.batch import gram_wanted
 from ..dictionary.dictionary import Dictionary, Queries
@@ -37,15 +43,15 @@ _PASSES = ("known", "simulated", "held_out")
 # Names of the columns of a cross-test in files, which keep the word of format version 1.
 _CROSS_TEST_KEYS = {f.name: f.name for f in fields(CrossTest)} | {"unknown": "stranger"}
 # What may have found the atoms of a small dictionary.
-_SAMPLERS = (
-    "CondensedAtoms",
-    "DictionaryLearningAtoms",
-    "KMeansAtoms",
-    "KMedoidsAtoms",
-    "LearnAtoms",
-    "RandomAtoms",
-    "SelectAtoms",
-)
+_SAMPLERS = {
+    "CondensedAtoms": CondensedAtoms,
+    "DictionaryLearningAtoms": DictionaryLearningAtoms,
+    "KMeansAtoms": KMeansAtoms,
+    "KMedoidsAtoms": KMedoidsAtoms,
+    "LearnAtoms": LearnAtoms,
+    "RandomAtoms": RandomAtoms,
+    "SelectAtoms": SelectAtoms,
+}
 # No model has so many samples or groups.
 _MOST = 2**48
 # Labels that JSON can hold.
@@ -171,7 +177,7 @@ def _get_sampler_state(atoms: Any) -> Any:
     if not hasattr(atoms, "fit_resample"):
         return shared.to_python(atoms)
     name = type(atoms).__name__
-    if name not in _SAMPLERS or getattr(samplers, name) is not type(atoms):
+    if _SAMPLERS.get(name) is not type(atoms):
         return None
     parameters = {name: shared.to_python(value) for name, value in atoms.get_params(deep=False).items()}
     if "random_state" in parameters and not isinstance(parameters["random_state"], int):
@@ -194,7 +200,7 @@ def _restore_sampler(state: Any) -> Any:
         pairs = values["n_atoms"]
         check(all(isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in _LABELS for pair in pairs), "atoms")
         values["n_atoms"] = {label: shared.require_count(number) for label, number in pairs}
-    return getattr(samplers, name)(**values)
+    return _SAMPLERS[name](**values)
 
 
 # -- to a recognizer --------------------------------------------------------------------------------------

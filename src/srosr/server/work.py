@@ -28,11 +28,13 @@ def warm_up() -> None:
     """Import what work needs, so that the first request does not wait for it."""
     import pandas  # noqa: F401
 
-    from .. import classifiers, discovery, evaluation, inspection, model_files, operations, rivals, tables
-
-    for room in (classifiers, discovery, evaluation, inspection, model_files, operations, rivals, tables):
-        for name in room.__all__:
-            getattr(room, name)
+    from ..discovery import discover_classes, distinctive_features  # noqa: F401
+    from ..evaluation import evaluation  # noqa: F401
+    from ..inspection import model_summary, rival_explanation  # noqa: F401
+    from ..model_files import save_load  # noqa: F401
+    from ..operations import change_checks, explanations, model_facts, model_input, more_samples  # noqa: F401
+    from ..reports import evaluation_text  # noqa: F401
+    from ..rivals import methods  # noqa: F401
 
 
 # -- evaluate ---------------------------------------------------------------------------------------------
