@@ -252,7 +252,7 @@ def _find_history(target: Path) -> Path:
 
 @contextmanager
 def _lock(
-    target: Path, model: str, *, make: bool, wait: float = _LONGEST_WAIT, wish: Wish | None = None
+    target: Path, model: str, *, make: bool, wait: float | None = None, wish: Wish | None = None
 ) -> Iterator[Path]:
     """Give the folder of the history while no other process changes it; a wish that is given up ends the waiting."""
     from filelock import FileLock
@@ -262,7 +262,7 @@ def _lock(
         raise CannotWrite(f"{model} cannot be changed: {history.name} on the server is a file, not a folder.")
     if make:
         make_folder(history)
-    with _acquire(FileLock(history / _LOCK), model, wait, wish):
+    with _acquire(FileLock(history / _LOCK), model, _LONGEST_WAIT if wait is None else wait, wish):
         yield history
 
 
