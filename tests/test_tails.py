@@ -212,8 +212,38 @@ def test_ties_with_the_threshold_are_not_in_the_tail():
     errors = np.r_[np.zeros(50), np.full(40, 1.0), 1 + np.arange(1, 13) / 10]
     tail = fit_tail(errors, 0.3, warn=False)
     assert (tail.u, tail.n_excesses, tail.rho) == (1.0, 12, 12 / 102)
-    shaken = errors * (1 + 1e-16 * np.arange(102))
-    assert fit_tail(shaken, 0.3, warn=False).n_excesses == 12
+
+
+def test_errors_that_tie_but_for_rounding_decide_no_tail():
+    """As on binary attributes, where many samples are coded to the same error, epsilon, but for 1e-13."""
+    errors = np.r_[np.linspace(0.0, 0.9, 50), np.full(60, 1.0)]
+    rng = np.random.default_rng(0)
+    shaken = [errors + 1e-13 * rng.normal(size=110) * (errors == 1.0) for _ in range(5)]
+    for tail_size in (0.1, 0.3, "auto"):
+        plain = fit_tail(errors, tail_size, warn=False)
+        for r in shaken:
+            tail = fit_tail(r, tail_size, warn=False)
+            assert (tail.n_excesses, tail.outcome, tail.rho) == (plain.n_excesses, plain.outcome, plain.rho)
+            assert (tail.u, tail.sigma, tail.xi) == pytest.approx((plain.u, plain.sigma, plain.xi), rel=1e-11)
+    # All excesses one value but for rounding: no shape can be estimated.
+    above = np.r_[np.arange(50) / 50, 2.0 + 1e-13 * rng.normal(size=50)]
+    assert fit_tail(above, 0.1, warn=False).outcome == "ties"
+    assert fit_tail(1.0 + 1e-13 * rng.normal(size=50), 0.1, warn=False).outcome == "degenerate"
+
+
+def test_a_distribution_does_not_split_ties_of_rounding_size():
+    rng = np.random.default_rng(1)
+    errors = np.r_[rng.random(40), np.full(60, 1.0), 1.5 + rng.random(20)]
+    shaken = errors + 1e-13 * rng.normal(size=120)
+    one, other = (SplicedDistribution.fit(r, 0.1, warn=False) for r in (errors, shaken))
+    at = np.r_[np.linspace(0, 3, 100), 1.0 + 1e-13 * rng.normal(size=20)]
+    np.testing.assert_allclose(other.cdf(at), one.cdf(at), atol=1e-9)
+
+
+@pytest.mark.parametrize(("lowest", "n"), [(0.0, 24), (-1000.0, 12)])
+def test_ties_are_measured_against_the_largest_error(lowest, n):
+    errors = np.r_[lowest, np.full(40, 1.0), 1 + 1e-9 * np.arange(1, 13), 1 + np.arange(1, 13) / 10]
+    assert fit_tail(errors, 24 / len(errors), warn=False).n_excesses == n
 
 
 def test_threshold_moves_below_errors_tied_at_the_top():

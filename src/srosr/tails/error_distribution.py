@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from .._support.array_types import Array
-from .gpd import GPDTail, _sort_errors, _warn, fit_tail
+from .gpd import GPDTail, _sort_errors, _warn, find_tie_width, fit_tail
 
 # Knots of the body: enough for steps of 0.2 % in probability, few enough for a small file.
 _MAX_KNOTS = 512
@@ -101,7 +101,8 @@ class SplicedDistribution:
             _warn(tail, 3)
         n = len(r)
         below = r[: np.searchsorted(r, tail.u, side="right")]
-        last = np.flatnonzero(np.append(below[1:] > below[:-1], True))
+        with np.errstate(over="ignore"):
+            last = np.flatnonzero(np.append(np.diff(below) > find_tie_width(r), True))
         if len(last) > _MAX_KNOTS:
             wanted = np.linspace(last[0], last[-1], _MAX_KNOTS)
             last = np.unique(last[np.searchsorted(last, np.floor(wanted))])

@@ -23,6 +23,9 @@ from .gpd_likelihood import maximize_likelihood, measure_cramer_von_mises
 
 # From this many different excesses on the shape is estimated; with fewer the tail is exponential.
 _MIN_EXCESSES = 10
+# Errors closer to each other than this, relative to the largest, are ties: a solver and the rounding of products decide
+# such differences, and they are not the same on every processor.
+_TIES = 1e-10
 # Shares that tail_size="auto" tries, largest first.
 _SHARES = tuple(k / 20.0 for k in range(10, 0, -1))
 # Upper 10 % points of the Cramér–von Mises statistic of a generalized Pareto distribution with both parameters fitted
@@ -208,9 +211,9 @@ def fit_tail(errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, w
     r"""Fit a generalized Pareto tail to the largest errors.
 
     Of n errors the :math:`k = \max(1, \mathrm{round}(\rho n))` largest, at most n − 1, are meant to lie in the tail; u
-    is the largest of the others, and the excesses are those of errors *strictly* above u. Errors within rounding
-    (8 ε times the largest magnitude) of u are ties with it, and ``rho`` of the result is the actual share. Where ties
-    leave no error above u, u moves down to the next smaller error.
+    is the largest of the others, and the excesses are those of errors *strictly* above u. Errors that differ by at most
+    1e-10 of the largest magnitude are ties, because they may differ by rounding alone. Ties with u are no excesses, and
+    ``rho`` of the result is the actual share. Where ties leave no error above u, u moves down to the next smaller error.
 
     ==============  ===================================================================================================
     outcome         what was fitted
@@ -297,6 +300,11 @@ def _sort_errors(errors: Any, groups: Any) -> tuple[Array, Any]:
     return r[order], np.unique(names, return_inverse=True)[1][order]
 
 
+def find_tie_width(r: Array) -> float:
+    """Return the largest difference of two errors that is a tie, for errors in increasing order."""
+    return _TIES * float(max(abs(r[0]), abs(r[-1])))
+
+
 def _count_excesses(share: float, n: int) -> int:
     return min(max(1, round(share * n)), n - 1)
 
@@ -308,7 +316,7 @@ def _fit_largest(r: Array, k: int) -> GPDTail:
     # A power of two keeps the differences of the largest floats finite.
     scale = 2.0**-12 if top > 1e300 else 1.0
     s = r if scale == 1.0 else r * scale
-    tolerance = 8.0 * np.finfo(np.float64).eps * top * scale
+    tolerance = find_tie_width(r) * scale
     if s[-1] - s[0] <= tolerance:
         return GPDTail(float(r[-1]), 1e-8 * top if top > 1e-100 else 1e-8, 0.0, 1.0 / (n + 1), 0, "degenerate")
     at = n - k - 1
@@ -317,7 +325,7 @@ def _fit_largest(r: Array, k: int) -> GPDTail:
     z = s[at + 1 :] - s[at]
     z = z[np.searchsorted(z, tolerance, side="right") :]
     m = len(z)
-    if np.count_nonzero(np.diff(z)) < _MIN_EXCESSES - 1:
+    if np.count_nonzero(np.diff(z) > tolerance) < _MIN_EXCESSES - 1:
         sigma, xi = float(z.mean()), 0.0
         log_likelihood = -m * (float(np.log(sigma)) + 1.0)
         outcome = "few" if m < _MIN_EXCESSES else "ties"
