@@ -11,7 +11,17 @@ from typing import Any
 
 from numba import njit
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+def _can_cache() -> bool:
+    """Return whether compiled code can be kept: beside the source, in the user's cache or in ``NUMBA_CACHE_DIR``."""
+    try:
+        njit(cache=True)(_can_cache)
+    except RuntimeError:  # none of them can be written to: functions are compiled in every process
+        return False
+    return True
+
+
+_OPTIONS: dict[str, Any] = {"cache": _can_cache(), "nogil": True, "error_model": "numpy"}
 
 #: A function that Python calls.
 entry_point = partial(njit, **_OPTIONS, no_cfunc_wrapper=True)

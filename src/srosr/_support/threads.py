@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -140,8 +141,8 @@ def map_ahead(function: Callable[[T], R], items: Iterator[T], pool: ThreadPool) 
 
 
 @cache
-def _blas_libraries() -> list[Any]:
-    """Return the loaded BLAS libraries; finding them takes milliseconds, so it is done once."""
+def _blas_libraries(with_torch: bool) -> list[Any]:
+    """Return the loaded BLAS libraries; finding them takes milliseconds, so it is done once, and again with Torch."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
@@ -174,7 +175,8 @@ def one_blas_thread() -> Iterator[None]:
     try:
         with _lock:
             if _n_users == 0:
-                _threads_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
+                libraries = _blas_libraries("torch" in sys.modules)
+                _threads_before = [(library, library.get_num_threads()) for library in libraries]
                 for library, _ in _threads_before:
                     _set_blas_threads(library, 1)
             _n_users += 1

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .._support.array_types import Array
+from .._support.compiled import entry_point
 from .._support.parameter_checks import to_number
 
 Kernel = Callable[[Array, Array], Array]
@@ -24,7 +24,7 @@ KERNELS = ("linear", "rbf", "poly", "chi2", "histogram_intersection", "precomput
 NONNEGATIVE_KERNELS = ("chi2", "histogram_intersection")
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@entry_point(fastmath={"contract", "nsz", "reassoc"})
 def _intersect_histograms(A: Array, B: Array) -> Array:  # scikit-learn has no such kernel
     out = np.empty((A.shape[0], B.shape[0]))
     for i in range(A.shape[0]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..._support.array_types import Array, IntArray
+from ..._support.compiled import entry_point
 from ..batch import Batch
 from ..problems import OMP
 from ..products import Products
@@ -19,7 +19,7 @@ _NOTHING_LEFT = 1e-10
 _DEPENDENT = 1e-10
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry_point()
 def pursue_batch(gram, corr, squared_norms, n_nonzero, stop):
     """Return the codes of every row of ``corr`` in CSR form, and the number of atoms chosen."""
     n_samples, n = corr.shape
