@@ -1,8 +1,15 @@
-"""The feature recipe travels with the model, and a damaged one is an error."""
+"""The feature recipe travels with the model and is applied to all samples; a damaged one is an error."""
+
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
+from command_runs import error_of, right
 from PIL import Image
+from same import check_same
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 
 import srosr
 from srosr.exceptions import ModelFileError
@@ -81,6 +88,129 @@ def test_a_rival_carries_its_recipe_too(fitted, tmp_path):
     clf.feature_recipe_ = table_recipe()
     clf.save(tmp_path / "m")
     assert srosr.load(tmp_path / "m").feature_recipe_.label == "species"
+
+
+# A model that was fitted to a file by the command
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Two tables with columns in very different units, an id, a class and gaps."""
+    data = load_breast_cancer(as_frame=True)
+    frame = data.data.iloc[:, :12].copy()
+    frame.columns = [name.replace(" ", "_") for name in frame.columns]
+    frame = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.02)
+    frame.insert(0, "id", np.arange(len(frame)))
+    frame["kind"] = data.target_names[data.target]
+    return frame[:150], frame[150:250]
+
+
+@pytest.fixture(scope="module", params=["--standardize", "--impute median", "--standardize --impute knn", ""])
+def from_table(request, tables, tmp_path_factory):
+    """A model of a table, samples it can take, and what the command decides on them."""
+    folder = tmp_path_factory.mktemp("table")
+    train, new = tables if "--impute" in request.param else (part.dropna() for part in tables)
+    train.to_csv(folder / "train.csv", index=False)
+    new.to_csv(folder / "new.csv", index=False)
+    given = ["--label", "kind", "--ignore", "id", *request.param.split(), "--seed", 0, "--jobs", 1, "--quiet"]
+    right("fit", folder / "train.csv", "-o", folder / "m", *given)
+    right("predict", folder / "m", folder / "new.csv", "-o", folder / "out.csv")
+    return folder / "m", new, pd.read_csv(folder / "out.csv")
+
+
+def check_decisions(decided, expected):
+    """Decisions of Python are those of the command, to the digits in its file."""
+    check_same(decided.unknown_score, expected["unknown_score"].to_numpy())
+    assert decided.label.tolist() == expected["label"].tolist()
+
+
+def test_python_decides_on_rows_of_a_file_as_the_command_does(from_table):
+    path, new, expected = from_table
+    clf = srosr.load(path)
+    features = new.drop(columns=["id", "kind"])
+    assert 0 < expected["label"].eq("unknown").mean() < 0.5
+    for frame in (new, new.drop(columns="kind"), features):
+        check_decisions(clf.decide(frame), expected)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        check_decisions(clf.decide(features.to_numpy()), expected)
+    row = clf.explain(new.iloc[3])
+    assert (row.label, row.unknown_score) == (expected["label"][3], pytest.approx(expected["unknown_score"][3]))
+    with pytest.raises(ValueError, match="feature names"):
+        clf.decide(new.rename(columns={"mean_area": "area"}))
+
+
+def test_python_changes_a_model_of_a_file_as_the_command_does(from_table, tmp_path):
+    path, new, _ = from_table
+    new.to_csv(tmp_path / "new.csv", index=False)
+    right("update", path, tmp_path / "new.csv", "-o", tmp_path / "updated", "--json")
+    clf = srosr.load(path).update(new, new["kind"].to_numpy())
+    check_same(clf.unknown_score(new), srosr.load(tmp_path / "updated").unknown_score(new))
+
+
+def test_rows_that_the_recipe_cannot_treat_raise(from_table):
+    path, new, _ = from_table
+    clf = srosr.load(path)
+    values = new.drop(columns=["id", "kind"]).to_numpy()[:3].copy()
+    values[1] = np.nan
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match=r"NaN|row 1 has no value"):
+        clf.decide(values)
+    if clf.feature_recipe_.center is not None:
+        values[1] = np.finfo(float).max
+        with pytest.warns(UserWarning), pytest.raises(ValueError, match="infinity"):
+            clf.decide(values)
+
+
+def test_python_takes_the_paths_of_pictures_as_the_command_does(tmp_path):
+    rng = np.random.default_rng(0)
+    for label, gray in (("dark", 40), ("bright", 180), ("new", 110)):
+        (tmp_path / "train" / label).mkdir(parents=True)
+        for i in range(12):
+            picture = np.clip(rng.normal(gray, 30, (12, 12)) + 60 * np.eye(12), 0, 255).astype(np.uint8)
+            Image.fromarray(picture).save(tmp_path / "train" / label / f"{i}.png")
+    (tmp_path / "train" / "new").rename(tmp_path / "new")
+    given = ["--features", "pixels", "--size", "8x8", "--seed", 0, "--jobs", 1, "--quiet"]
+    right("fit", tmp_path / "train", "-o", tmp_path / "m", *given)
+    right("predict", tmp_path / "m", tmp_path / "new", "-o", tmp_path / "out.csv")
+    expected = pd.read_csv(tmp_path / "out.csv")
+    clf = srosr.load(tmp_path / "m")
+    paths = [tmp_path / "new" / name for name in expected["file"]]
+    for given in (paths, [str(path) for path in paths], np.array([str(path) for path in paths])):
+        check_decisions(clf.decide(given), expected)
+    check_decisions(clf.decide(clf.feature_recipe_.compute_features(paths)), expected)
+    said = json.loads(right("explain", tmp_path / "m", paths[0], "--json", "--no-figure"))
+    check_same(clf.explain(paths[0]).unknown_score, said["unknown_score"])
+    with pytest.raises(ValueError, match="paths of the pictures"):
+        clf.decide(255 * np.ones((2, 64)))
+
+
+# Labels that stand for rejected samples
+
+
+@pytest.mark.parametrize("label", ["unknown", "-1"])
+def test_a_table_with_the_label_of_rejected_samples_is_no_training_data(label, tables, tmp_path):
+    frame = tables[0].dropna().assign(kind=lambda rows: rows["kind"].where(rows["id"] % 5 > 0, label))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = ("fit", tmp_path / "t.csv", "--label", "kind", "--seed", 0, "--jobs", 1, "--quiet", "-o", tmp_path / "m")
+    said = error_of(*fit)
+    assert repr(label) in said and "--unknown-label" in said and not (tmp_path / "m").exists()
+    right(*fit, "--unknown-label", "none")
+    clf = srosr.load(tmp_path / "m")
+    assert label in clf.classes_.tolist() and clf.unknown_label_ == "none"
+
+
+@pytest.mark.parametrize(
+    ("classes", "label"), [(["a", "b", "unknown"], "unknown"), ([0, 1, -1], -1), ([0.0, -1.0], -1)]
+)
+@pytest.mark.parametrize(
+    "method", [srosr.SROSRClassifier(n_repeats=2), srosr.KNNDistance()], ids=lambda m: type(m).__name__
+)
+def test_labels_of_rejected_samples_are_no_classes_by_mistake(method, classes, label):
+    X = np.random.default_rng(0).random((30, 5))
+    y = np.resize(np.array(classes), 30)
+    with pytest.raises(ValueError, match=f"{label!r}.*unknown_label"):
+        clone(method).fit(X, y)
+    other = "nothing" if isinstance(label, str) else 99
+    assert clone(method).set_params(unknown_label=other).fit(X, y).unknown_label_ == other
 
 
 CORRUPTED = {

@@ -32,30 +32,31 @@ def format_label(label: Any) -> str:
 
 
 def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
-    """Return the label for rejected samples: the given one, or −1 for numbers and "unknown" for text.
+    """Return the label of rejected samples: the given one, or −1 for numbers and "unknown" for text.
 
-    Where −1 is a class it is the smallest class minus one; where "unknown" is one, "__unknown__".
+    Raise a ValueError if it is one of the classes: samples with such a label are hardly meant to be learned.
     """
     text = is_text(classes)
-    known = classes.tolist()
-    if unknown_label is None:
-        if not text:
-            if UNKNOWN_NUMBER not in known:
-                return UNKNOWN_NUMBER
-            below = min(known) - 1
-            return below if below not in known else 2 * min(known)  # one less than a huge float is the same number
-        free = UNKNOWN_TEXT
-        while free in known:
-            free = f"__{free}__"
-        return free
     label = unknown_label.item() if isinstance(unknown_label, np.generic) else unknown_label
-    if not isinstance(label, str if text else Real) or (isinstance(label, float) and not math.isfinite(label)):
+    if label is None:
+        label = UNKNOWN_TEXT if text else UNKNOWN_NUMBER
+    elif not isinstance(label, str if text else Real) or (isinstance(label, float) and not math.isfinite(label)):
         raise ValueError(
             f"unknown_label must be {'text' if text else 'a number'} like the classes, got {unknown_label!r}."
         )
-    if label in known:
-        raise ValueError(f"unknown_label {unknown_label!r} is one of the classes; choose a label that is not.")
+    reserved = find_reserved(unknown_label, classes)
+    if reserved is not None:
+        raise ValueError(
+            f"y has the label {reserved!r}, which stands for rejected samples: leave such samples out or, if it is a "
+            "known class, give another unknown_label."
+        )
     return label
+
+
+def find_reserved(unknown_label: Any, classes: AnyArray) -> Any:
+    """Return the class that stands for rejected samples, or None; by default "unknown" and −1, also as text."""
+    given = (UNKNOWN_NUMBER, UNKNOWN_TEXT, str(UNKNOWN_NUMBER)) if unknown_label is None else (unknown_label,)
+    return next((label for label in classes.tolist() if label in given), None)
 
 
 def append_unknown(classes: AnyArray, unknown_label: Any) -> AnyArray:

@@ -141,7 +141,8 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
     threshold_info_: Threshold
     #: The arguments of the last ``set_threshold``, empty after a fit.
     _threshold_arguments: dict[str, Any]
-    #: How files became features, attached by the code that read them (:mod:`srosr.tables`); removed by the next fit.
+    #: How the training file became features, attached by the code that read it and kept in the model file: samples are
+    #: then treated as the rows of that file were, see :func:`srosr.load`. Removed by the next fit.
     feature_recipe_: Any = None
 
     # -- to be written for a method ----------------------------------------------------------------------
@@ -483,12 +484,19 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         return self._predict_raw(self._check_queries(X)).class_scores
 
     def _check_queries(self, X: Any) -> Any:
-        """Check samples and return them as an array, row after row: how they lay in memory decides no last bit."""
+        """Check samples and return them as an array, row after row: how they lay in memory decides no last bit.
+
+        Samples of a model that was fitted to a file are treated as the file was (:attr:`feature_recipe_`).
+        """
         check_is_fitted(self, "classes_")
-        X = to_numpy(X)
+        recipe = self.feature_recipe_
+        X = to_numpy(X if recipe is None else recipe.select_features(X))
         if is_plain_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
-            return np.ascontiguousarray(X)
-        return validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+            X = np.ascontiguousarray(X)
+        else:
+            finite = True if recipe is None or recipe.imputer is None else "allow-nan"
+            X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False, ensure_all_finite=finite)
+        return X if recipe is None else recipe.prepare_rows(X)
 
     # -- files and classes -------------------------------------------------------------------------------
 

@@ -537,7 +537,7 @@ class ChangingClassifier(DictionaryClassifier):
         else:
             check_enough(len(np.unique(numbers)), target, "groups")
         if labels is None:
-            labels = self.candidate(X)
+            labels = self.classes_[self._predict_raw(X).candidate]
         n_copies = int(find_copies(self.dictionary_, X).sum())
         if 2 * n_copies > len(X):
             warn(

@@ -125,7 +125,8 @@ class DictionaryClassifier(OpenSetClassifier):
         check_is_fitted(self, "classes_")
         if isinstance(X, Queries) or self.dictionary_.is_precomputed:
             return self.dictionary_.query(X)
-        if is_tensor(X) and X.ndim == 2 and X.shape[1] == self.n_features_in_ and len(X):
+        recipe = self.feature_recipe_
+        if recipe is None and is_tensor(X) and X.ndim == 2 and X.shape[1] == self.n_features_in_ and len(X):
             device = find_device(self.device)
             if device is not None and not X.is_complex():
                 samples = X.detach().to(device)

@@ -142,8 +142,7 @@ class SROSRClassifier(ChangingClassifier):
     risk_weight : float, default 1.0
         :math:`\lambda` of ``threshold="risk"``: the weight of errors on known samples.
     unknown_label : label, optional
-        The label of rejected samples; None is −1 for numbers, "unknown" for text (where those are classes: the smallest
-        number minus one, "__unknown__").
+        The label of rejected samples, which is no class; None is −1 for numbers, "unknown" for text.
     n_jobs : int, optional
         Number of threads.
     device : {"cpu", "cuda", "auto"} or torch.device, default "cpu"
@@ -242,9 +241,8 @@ class SROSRClassifier(ChangingClassifier):
             counting the same in the calibration split. A class with a single group is never held out.
         cluster : str, optional
             A Dask cluster whose workers code the held-out samples: the address of a scheduler, such as
-            "tcp://127.0.0.1:8786", or "local:2" for two processes on this machine. The model is the same, to the bit if
-            the workers have the same libraries and the same kind of processor. Workers code on the CPU, whatever
-            ``device`` says.
+            "tcp://127.0.0.1:8786", or "local:2" for two processes on this machine. The model is the same but for
+            rounding. Workers code on the CPU, whatever ``device`` says.
 
         Warns
         -----

@@ -11,7 +11,7 @@ from .._support.messages import join_names
 from ..operations.change_checks import convert_label
 from ..operations.device_choice import set_device
 from ..operations.input_errors import InputError, convert_errors, name_errors
-from ..operations.model_input import is_picture_data, name_columns, prepare_features, read_batches
+from ..operations.model_input import is_picture_data, name_features, read_batches
 from ..operations.more_samples import MissingGroups, MoreRows, find_group_column, open_with_groups, read_thumbnails
 from .console import device_option, json_option, show_warnings
 from .input_data import data_options
@@ -109,7 +109,7 @@ def _read_samples(clf: OpenSetClassifier, data: str, name: str, options: ReadOpt
             raise InputError(f"{data} has no sample of the class {name} (it has {some}); {hint}.")
     groups = None if column is None else [rows.kept[column][i] for i in own]
     pictures = read_thumbnails(source, rows.numbers[own].tolist(), f"{name}/")
-    return MoreRows(prepare_features(clf, rows.X[own]), None, groups, pictures)
+    return MoreRows(name_features(clf, rows.X[own]), None, groups, pictures)
 
 
 # -- from a discovery -------------------------------------------------------------------------------------
@@ -155,10 +155,9 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
     hasher = SampleHasher(clf.n_features_in_)
     samples, numbers, groups = [], [], []
     for rows, X in read_batches(clf, source):
-        values = np.asarray(X, dtype=np.float64)
-        hasher.add(values)
+        hasher.add(clf._check_queries(X))
         own = np.isin(rows.numbers, wanted)
-        samples.append(values[own])
+        samples.append(rows.X[own])
         numbers += rows.numbers[own].tolist()
         if column is not None:
             groups += [rows.kept[column][i] for i in np.flatnonzero(own)]
@@ -167,7 +166,7 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
             f"{data} does not have the samples that {chosen.path} was made from ({found.name}): give that file, read "
             "with the same options, or run srosr discover again."
         )
-    X = name_columns(np.concatenate(samples), getattr(clf, "feature_names_in_", None))
+    X = name_features(clf, np.concatenate(samples))
     if column is None and find_group_column(clf, None) is not None:
         groups = [f"row {number} of {found.name}" for number in numbers]
     return MoreRows(X, None, groups or None, read_thumbnails(source, numbers, f"{name}/"))

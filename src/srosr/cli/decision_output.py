@@ -8,8 +8,8 @@ from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ..operations.model_input import get_imputer, prepare_features, read_batches
-from ..operations.sample_decisions import decide_rows, find_error, list_sets, make_sample_error, measure_gaps
+from ..operations.model_input import get_imputer, name_features, read_batches
+from ..operations.sample_decisions import decide_rows, list_sets, measure_gaps
 
 if TYPE_CHECKING:
     from ..classifiers.base import Decisions, OpenSetClassifier
@@ -84,7 +84,7 @@ def _start_deciding(
 
     def decide(batch: tuple[Rows, Any, float | None]) -> tuple[Rows, Decisions, float | None]:
         rows, X, share = batch
-        return rows, decide_rows(decider, source, rows, X, coverage), share
+        return rows, decide_rows(decider, source.name, rows.numbers, X, coverage=coverage), share
 
     with ThreadPool(n_threads) as pool:
         yield map_ahead(decide, chain(first, batches), pool)
@@ -95,9 +95,5 @@ def _decide_together(
 ) -> Iterator[tuple[Rows, Decisions, float | None]]:
     """Yield the decisions on all rows, made together with a false discovery rate."""
     rows = source.read()
-    X = prepare_features(clf, rows.X)
-    try:
-        decisions = clf.decide(X, fdr=fdr, coverage=coverage)
-    except ValueError as error:
-        raise make_sample_error(source.name, int(rows.numbers[find_error(clf, X)]), error) from None
-    yield rows, decisions, 1.0
+    X = name_features(clf, rows.X)
+    yield rows, decide_rows(clf, source.name, rows.numbers, X, fdr=fdr, coverage=coverage), 1.0

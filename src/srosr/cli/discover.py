@@ -186,7 +186,7 @@ def _collect(clf: OpenSetClassifier, source: RowSource, *, rejected_only: bool, 
     n = 0
     with progress("Deciding", shown=shown) as update:
         for rows, X in read_batches(clf, source):
-            collector.add(X, decide_rows(clf, source, rows, X), rows.numbers)
+            collector.add(X, decide_rows(clf, source.name, rows.numbers, X), rows.numbers)
             n += len(rows.numbers)
             update(n, source.fraction)
     return collector

@@ -143,7 +143,9 @@ def _evaluate(
             # Labels are checked first, so that a misspelled one is reported before its batch is predicted.
             with name_errors(source.name, UnexpectedLabel):
                 collector.check(rows.labels, rows.numbers)
-            collector.add(rows.labels, decide_rows(clf, source, rows, X), rows.numbers, rows.kept.get("file"))
+            collector.add(
+                rows.labels, decide_rows(clf, source.name, rows.numbers, X), rows.numbers, rows.kept.get("file")
+            )
             n += len(rows.labels)
             update(n, source.fraction)
     return collector.evaluate(thresholds=clf.thresholds_, score_range=clf.score_range, seed=seed)

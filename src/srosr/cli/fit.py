@@ -156,7 +156,7 @@ def fit(
             training = _read_table(data, options, features.standardize, settings["impute"], settings["seed"])
     if speaks:
         _print_data(training)
-    _check_classes(data, training)
+    _check_classes(data, training, settings["unknown_label"])
     status = err().status("Fitting (the first run also compiles the solver) …")
     with show_warnings(speaks), status, name_errors(data), name_errors("--cluster", ExecutorError), _name_atoms():
         given = {"cluster": cluster, "groups": training.groups}
@@ -314,8 +314,10 @@ class _Training(NamedTuple):
     groups: list[str] | None = None
 
 
-def _check_classes(data: str, training: _Training) -> None:
+def _check_classes(data: str, training: _Training, unknown_label: str | None) -> None:
     """Raise if the labels cannot be classes."""
+    from .._support.unknown_label import find_reserved
+
     classes, label = training.found.classes, training.recipe.label
     for name in classes:
         if escape_unprintable(name) != name:
@@ -327,6 +329,12 @@ def _check_classes(data: str, training: _Training) -> None:
         )
     if len(classes) < 2:
         raise InputError(f"{data} has one class, {next(iter(classes), 'none')}; at least two are required.")
+    reserved = find_reserved(unknown_label, training.labels)
+    if reserved is not None:
+        raise InputError(
+            f"{data}: the label {reserved!r} stands for rejected samples: leave such samples out or, if it is a known "
+            "class, give another --unknown-label."
+        )
 
 
 def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str | None, seed: int) -> _Training:

@@ -156,7 +156,7 @@ def _watch(watching: Monitor, clf: OpenSetClassifier, source: RowSource, as_json
     n = 0
     with progress("Monitoring", shown=shown) as update:
         for rows, X in read_batches(clf, source):
-            decisions = decide_rows(clf, source, rows, X)
+            decisions = decide_rows(clf, source.name, rows.numbers, X)
             for block in watching.record(decisions):
                 if as_json:
                     _print_line({"kind": "block", **watching.describe_block(block)})

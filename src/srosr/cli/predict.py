@@ -15,7 +15,7 @@ from .._support.atomic_files import open_atomically
 from .._support.messages import count_of
 from ..operations.device_choice import set_device, set_threads
 from ..operations.input_errors import InputError, convert_errors, name_errors
-from ..operations.model_input import name_columns, open_for_model
+from ..operations.model_input import name_features, open_for_model
 from .console import device_option, err, jobs_option, progress, quiet_option, show_warnings
 from .decision_output import write_decisions
 from .input_data import data_options
@@ -175,7 +175,7 @@ def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float, quiet:
             f"--coverage: a class of {model} has a bar in its name, which stands between the classes of a set."
         )
     with name_errors("--coverage"):
-        nothing = name_columns(np.zeros((1, clf.n_features_in_)), getattr(clf, "feature_names_in_", None))
+        nothing = name_features(clf, np.zeros((1, clf.n_features_in_)))
         sets = clf.prediction_set(nothing, coverage)
     if not quiet:
         err().print(f"Prediction sets: coverage {coverage:g} {sets.guarantee}.")

@@ -1,8 +1,7 @@
 """Decisions on Dask arrays and data frames: computed when they are asked for, chunk by chunk, wherever the chunks are.
 
 Nothing is collected here. The model is one key of the graph, on which the decisions of all chunks depend, so that Dask
-sends it to each worker once. What a chunk gets is what ``model.decide`` returns for its rows, to the bit if the worker
-has the same libraries and the same kind of processor.
+sends it to each worker once. What a chunk gets is what ``model.decide`` returns for its rows, but for rounding.
 """
 
 from __future__ import annotations

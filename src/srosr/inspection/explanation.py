@@ -3,6 +3,7 @@ r"""Explanations: why one sample is recognized or rejected, in numbers, in words
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -233,6 +234,8 @@ def _check_sample(x: Any, dictionary: Dictionary) -> Any:
         if len(x) != 1:
             raise ValueError(f"x must be one sample, got a Queries of {len(x)}; pass queries[i : i + 1].")
         return x
+    if isinstance(x, str | os.PathLike):
+        return [x]  # a picture, for a model that was fitted to pictures
     if hasattr(x, "iloc") and hasattr(x, "to_frame"):
         x = x.to_frame().T  # a row of a DataFrame, whose index has the names of the features
     # scikit-learn accepts the former and explains why not the latter.

@@ -39,7 +39,10 @@ def load(path: str | os.PathLike[str], *, mmap_mode: str | None = None) -> Any:
     Returns
     -------
     SROSRClassifier or one of :mod:`srosr.rivals`
-        It predicts what the saved one did, bit for bit.
+        It predicts what the saved one did. A model that ``srosr fit`` made from a file takes rows as they are in such a
+        file: a frame, in which the columns of the classes and those left out may be, or an array of the features.
+        Missing values are imputed and columns scaled as the training file's were. One that was fitted to pictures takes
+        their paths.
 
     Raises
     ------

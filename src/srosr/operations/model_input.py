@@ -49,7 +49,7 @@ def check_options(data: str, options: ReadOptions) -> None:
 def open_for_model(
     clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["required", "optional", "no"] = "no"
 ) -> RowSource:
-    """Open samples with the features that a model was fitted to, not yet imputed and scaled (see :func:`read_batches`).
+    """Open samples with the features that a model was fitted to, not yet imputed and scaled: the model does that.
 
     Unless the user names a column, labels are read from the one that the model was fitted to.
     """
@@ -123,15 +123,14 @@ def choose_batch_size(clf: OpenSetClassifier) -> int:
 
 
 def read_batches(clf: OpenSetClassifier, source: RowSource) -> Iterator[tuple[Rows, Any]]:
-    """Yield batches of rows, and their samples as the classifier takes them."""
+    """Yield batches of rows, and their samples with the names of their columns."""
     for rows in source.batches(choose_batch_size(clf)):
-        yield rows, prepare_features(clf, rows.X)
+        yield rows, name_features(clf, rows.X)
 
 
-def prepare_features(clf: OpenSetClassifier, X: Array) -> Any:
-    """Return samples imputed and scaled as in training, with the column names that the classifier knows."""
-    prepared = X if clf.feature_recipe_ is None else clf.feature_recipe_.prepare_rows(X)
-    return name_columns(prepared, getattr(clf, "feature_names_in_", None))
+def name_features(clf: OpenSetClassifier, X: Array) -> Any:
+    """Return samples with the names of columns that the classifier knows."""
+    return name_columns(X, getattr(clf, "feature_names_in_", None))
 
 
 def name_columns(X: Array, names: Any) -> Any:

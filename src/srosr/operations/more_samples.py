@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .change_checks import match_classes
 from .input_errors import InputError
-from .model_input import open_for_model, prepare_features
+from .model_input import name_features, open_for_model
 
 if TYPE_CHECKING:
     from .._support.array_types import AnyArray
@@ -44,7 +44,7 @@ def read_more_rows(
     rows = source.read()
     found = None if rows.labels is None or labels == "no" else match_classes(clf, rows.labels, source.name)
     pictures = None if found is None else read_thumbnails(source, rows.numbers.tolist())
-    return MoreRows(prepare_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
+    return MoreRows(name_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
 
 
 def read_fresh_rows(

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from .input_errors import InputError, end_sentence
 
 if TYPE_CHECKING:
-    from .._support.array_types import Array
+    from .._support.array_types import Array, IntArray
     from ..classifiers.base import Decisions, OpenSetClassifier
-    from ..tables.row_source import Rows, RowSource
     from ..thresholds.prediction_sets import PredictionSets
 
 
@@ -27,15 +26,12 @@ def measure_gaps(X: Array) -> Array:
     return isnan(X).mean(axis=1)
 
 
-def decide_rows(
-    clf: OpenSetClassifier, source: RowSource, rows: Rows, X: Any, coverage: float | None = None
-) -> Decisions:
+def decide_rows(clf: OpenSetClassifier, name: str, numbers: IntArray, X: Any, **asked: Any) -> Decisions:
     """Return the decisions on a batch; an error of a sample, such as an overflow, names the file and the row."""
     try:
-        return clf.decide(X, coverage=coverage)
+        return clf.decide(X, **asked)
     except ValueError as error:
-        row = int(rows.numbers[find_error(clf, X)])
-        raise make_sample_error(source.name, row, error) from None
+        raise make_sample_error(name, int(numbers[_find_error(clf, X)]), error) from None
 
 
 def make_sample_error(name: str, row: int, error: ValueError) -> InputError:
@@ -44,7 +40,7 @@ def make_sample_error(name: str, row: int, error: ValueError) -> InputError:
     return InputError(f"{name} has a sample in row {row} that cannot be predicted: {reason}")
 
 
-def find_error(clf: OpenSetClassifier, X: Any) -> int:
+def _find_error(clf: OpenSetClassifier, X: Any) -> int:
     """Return the place of the first sample that is an error, given that there is one."""
     first, end = 0, len(X)
     while end - first > 1:

@@ -51,8 +51,8 @@ class SparseRejection(DictionaryClassifier):
     risk_weight : float, default 1.0
         Weight of errors on known samples for ``threshold="risk"``.
     unknown_label : label, optional
-        Label that ``predict`` returns for rejected samples; None is −1 for numbers and "unknown" for text (if those are
-        classes: the smallest number minus one, "__unknown__").
+        Label that ``predict`` returns for rejected samples, which is no class; None is −1 for numbers and "unknown" for
+        text.
     n_jobs : int, optional
         Threads over samples.
     device : {"cpu", "cuda", "auto"} or torch.device, default "cpu"

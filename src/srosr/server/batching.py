@@ -23,8 +23,8 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..classifiers.base import Decisions
-from ..operations.model_input import prepare_features
-from ..operations.sample_decisions import find_error, make_sample_error
+from ..operations.model_input import name_features
+from ..operations.sample_decisions import decide_rows
 from .model_store import ServedModel
 
 #: Rows of a batch at most, a multiple of the rows that BLAS multiplies at a time.
@@ -315,27 +315,17 @@ class Batcher:
         return answers
 
     def _decide_piece(self, piece: _Piece) -> Decisions | Exception:
-        request = piece.request
+        request, clf = piece.request, piece.request.model.clf
+        X, numbers = name_features(clf, piece.X), request.numbers[piece.part]
         try:
-            return decide_samples(request.model, piece.X, request.coverage)
-        except ValueError as error:
-            return _name_row(request.model, piece.X, request.numbers[piece.part], request.source, error)
+            return decide_rows(clf, request.source, numbers, X, coverage=request.coverage)
         except Exception as error:
             return error
 
 
 def decide_samples(model: ServedModel, X: Array, coverage: float | None) -> Decisions:
     """Decide on samples as they were sent, not yet imputed and scaled."""
-    return model.clf.decide(prepare_features(model.clf, X), coverage=coverage)
-
-
-def _name_row(model: ServedModel, X: Array, numbers: IntArray, source: str, error: ValueError) -> Exception:
-    """Return the error for samples that a model does not take, with the number of the first of them."""
-    try:
-        place = find_error(model.clf, prepare_features(model.clf, X))
-    except ValueError:
-        place = 0
-    return make_sample_error(source, int(numbers[place]), error)
+    return model.clf.decide(name_features(model.clf, X), coverage=coverage)
 
 
 def slice_decisions(decisions: Decisions, part: slice) -> Decisions:

@@ -36,7 +36,7 @@ def explain(job: ChildJob) -> dict[str, Any]:
     from ..classifiers.srosr_classifier import SROSRClassifier
     from ..inspection.rival_explanation import explain_rival
     from ..operations.explanations import number_as_in_file, render_explanation
-    from ..operations.model_input import prepare_features
+    from ..operations.model_input import name_features
     from ..operations.sample_decisions import make_sample_error
 
     job.report("Explaining")
@@ -44,7 +44,7 @@ def explain(job: ChildJob) -> dict[str, Any]:
     samples = JobSamples.take(job)
     sample = _find_sample(clf, samples, job.header)
     row = int(sample.numbers[0])
-    X = prepare_features(clf, sample.X)
+    X = name_features(clf, sample.X)
     explanation: Any
     try:
         decision = _describe_decision(clf, sample, X)
@@ -152,7 +152,7 @@ def _find_pictures(
 ) -> _Pictures:
     from ..operations.explanations import gather_pictures
     from ..operations.model_facts import undo_scaling
-    from ..operations.model_input import prepare_features
+    from ..operations.model_input import name_features
 
     recipe = clf.feature_recipe_
     if recipe is not None and recipe.thumbnails is not None and sample.thumbnails is not None:
@@ -161,7 +161,7 @@ def _find_pictures(
         return _Pictures(*shown, gather_pictures(clf, explanation, sample.thumbnails[0]))
     if shape is None:
         return _Pictures()
-    prepared = np.asarray(prepare_features(clf, sample.X), dtype=np.float64)
+    prepared = clf._check_queries(name_features(clf, sample.X))
     own = draw_ink(undo_scaling(clf, prepared)[0].reshape(shape))
     atoms = getattr(explanation, "pictures", None)
     if atoms is None:

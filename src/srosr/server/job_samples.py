@@ -100,18 +100,13 @@ class JobSamples:
 
 
 def decide(clf: OpenSetClassifier, samples: JobSamples, job: ChildJob) -> Iterator[tuple[slice, Any, Decisions]]:
-    """Yield batch by batch the places, the samples as the classifier takes them, and the decisions on them."""
-    from ..operations.model_input import choose_batch_size, prepare_features
-    from ..operations.sample_decisions import find_error, make_sample_error
+    """Yield batch by batch the places, the samples with the names of their columns, and the decisions on them."""
+    from ..operations.model_input import choose_batch_size, name_features
+    from ..operations.sample_decisions import decide_rows
 
     size, n = choose_batch_size(clf), len(samples.X)
     for start in range(0, n, size):
         job.report("Deciding", start, n)
         part = slice(start, min(start + size, n))
-        X = prepare_features(clf, samples.X[part])
-        try:
-            decisions = clf.decide(X)
-        except ValueError as error:
-            row = int(samples.numbers[part][find_error(clf, X)])
-            raise make_sample_error(samples.name, row, error) from None
-        yield part, X, decisions
+        X = name_features(clf, samples.X[part])
+        yield part, X, decide_rows(clf, samples.name, samples.numbers[part], X)

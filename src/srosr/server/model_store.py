@@ -26,7 +26,7 @@ from ..inspection.model_summary import summarize_model
 from ..model_files.save_load import load
 from ..operations.device_choice import set_device, set_threads
 from ..operations.input_errors import InputError
-from ..operations.model_input import check_takes_files, get_imputer, prepare_features
+from ..operations.model_input import check_takes_files, get_imputer, name_features
 from .model_changes import compute_version
 from .settings import ServerSettings
 
@@ -276,7 +276,7 @@ def _find_picture_shape(clf: OpenSetClassifier, given: tuple[int, int] | None) -
 
 def _warm_up(clf: OpenSetClassifier) -> str | None:
     """Decide on a sample, so that the first request need not wait for compilation; return the guarantee of sets."""
-    sample = prepare_features(clf, np.random.default_rng(0).random((1, clf.n_features_in_)))
+    sample = name_features(clf, np.random.default_rng(0).random((1, clf.n_features_in_)))
     try:
         if isinstance(clf, SROSRClassifier):
             sets = clf.decide(sample, coverage=COVERAGE).prediction_set

@@ -57,7 +57,7 @@ def add_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     """Add a class called ``class``: of the samples those labeled so, all if they have no labels or were ``chosen``."""
     from ..operations.change_checks import convert_label
     from ..operations.input_errors import name_errors
-    from ..operations.model_input import prepare_features
+    from ..operations.model_input import name_features
 
     header, name = job.header, job.header["class"]
     samples, is_chosen = JobSamples.take(job), bool(header.get("chosen"))
@@ -68,7 +68,7 @@ def add_class(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     recipe = clf.feature_recipe_
     with name_errors(samples.name):
         clf.add_class(
-            prepare_features(clf, samples.X), label,
+            name_features(clf, samples.X), label,
             recalibrate="all" if header.get("recalibrate") else "new", groups=groups,
         )  # fmt: skip
     if recipe is not None and samples.thumbnails is not None and samples.files is not None:
@@ -92,7 +92,7 @@ def update(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     """Teach a model more samples of its classes; ``keep`` is the number of the newest to keep of each."""
     from ..operations.change_checks import match_classes
     from ..operations.input_errors import InputError, name_errors
-    from ..operations.model_input import prepare_features
+    from ..operations.model_input import name_features
 
     samples = JobSamples.take(job)
     if samples.labels is None:
@@ -100,7 +100,7 @@ def update(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     labels = match_classes(clf, samples.labels, samples.name)
     groups, recipe = _find_groups(clf, samples), clf.feature_recipe_
     with name_errors(samples.name):
-        clf.update(prepare_features(clf, samples.X), labels, groups=groups, keep=job.header.get("keep"))
+        clf.update(name_features(clf, samples.X), labels, groups=groups, keep=job.header.get("keep"))
     if recipe is not None and samples.thumbnails is not None and samples.files is not None:
         clf.feature_recipe_ = recipe.add_pictures(samples.files, samples.thumbnails)
     return []
@@ -112,7 +112,7 @@ def recalibrate(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     from ..operations.change_checks import match_classes
     from ..operations.input_errors import name_errors
     from ..operations.model_facts import compare_rejections
-    from ..operations.model_input import prepare_features
+    from ..operations.model_input import name_features
 
     samples, shift = JobSamples.take(job), bool(job.header.get("shift"))
     labels: AnyArray | None = None
@@ -121,7 +121,7 @@ def recalibrate(job: ChildJob, clf: SROSRClassifier) -> list[str]:
     before = summarize_model(clf).held_out.simulated_unknowns_rejected
     with name_errors(samples.name):
         clf.recalibrate(
-            prepare_features(clf, samples.X), labels, weights="shift" if shift else None,
+            name_features(clf, samples.X), labels, weights="shift" if shift else None,
             groups=None if shift else samples.groups,
         )  # fmt: skip
     after = summarize_model(clf).held_out.simulated_unknowns_rejected

@@ -143,7 +143,7 @@ def _draw_typical(
 ) -> dict[str, str]:
     """Return pictures of the typical samples by row, where samples are pictures."""
     from ..operations.model_facts import undo_scaling
-    from ..operations.model_input import prepare_features
+    from ..operations.model_input import name_features
 
     typical = sorted({row for group in found.groups for row in group.typical})
     places = [int(np.flatnonzero(samples.numbers == row)[0]) for row in typical]
@@ -153,7 +153,7 @@ def _draw_typical(
         shape = find_shape(clf, header)
         if shape is None or not places:
             return {}
-        X = undo_scaling(clf, np.asarray(prepare_features(clf, samples.X[places]), dtype=np.float64))
+        X = undo_scaling(clf, clf._check_queries(name_features(clf, samples.X[places])))
         small = [draw_ink(row.reshape(shape)) for row in X]
     return {str(row): make_data_uri(picture) for row, picture in zip(typical, small, strict=True)}
 

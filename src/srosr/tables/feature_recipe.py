@@ -8,12 +8,14 @@ carries it as ``feature_recipe_``, and the model file holds it under the keys ``
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import assert_all_finite
 
 from .._support.array_types import AnyArray, Array, IntArray
 from ..features.gray_values import read_picture, resize_picture
@@ -25,6 +27,8 @@ THUMBNAIL = 64
 KINDS = ("table", "pixels", "pyramid")
 # Length of a SIFT descriptor; most levels of a pyramid, and most pixels of a patch or picture side, in a valid file.
 _DESCRIPTOR, _MOST_LEVELS, _MOST_PIXELS = 128, 8, 4096
+# By so much the gray values of a picture that was scaled may lie outside of 0 to 1.
+_GRAY_ROUNDING = 1e-6
 _PYRAMID_PARAMETERS = ("n_words", "levels", "step", "patch", "max_side", "square_root")
 
 
@@ -75,9 +79,43 @@ class FeatureRecipe:
         """Whether features are computed from pictures."""
         return self.kind != "table"
 
+    def select_features(self, X: Any) -> Any:
+        """Return a frame without the columns that were no features in the file, and of paths of pictures the features.
+
+        Anything else is returned as it is.
+        """
+        if not self.of_pictures:
+            left_out = {self.label, self.group, *self.ignored}
+            return X[[name for name in X.columns if name not in left_out]] if hasattr(X, "columns") else X
+        paths = [X] if isinstance(X, str | os.PathLike) else X
+        are_paths = isinstance(paths, Sequence | np.ndarray) and len(paths) and isinstance(paths[0], str | os.PathLike)
+        return self.compute_features([Path(path) for path in paths]) if are_paths else X
+
     def prepare_rows(self, X: Array) -> Array:
-        """Return the rows of a table as the classifier takes them: missing values imputed, then columns scaled."""
-        return self.scale_columns(X if self.imputer is None else self.imputer.impute(X))
+        """Return rows of the file as the classifier takes them: missing values imputed, then columns scaled.
+
+        Raises
+        ------
+        ValueError
+            For a row without any value, for numbers that are too large to scale, and for pixels that are no gray values
+            from 0 to 1.
+        """
+        if self.shape is not None and not (X.min() >= -_GRAY_ROUNDING and X.max() <= 1 + _GRAY_ROUNDING):
+            raise ValueError(
+                "the model was fitted to gray values of pictures, from 0 (black) to 1 (white), and there are others: "
+                "pass the paths of the pictures, and they are read as in training."
+            )
+        if self.imputer is not None:
+            empty = np.flatnonzero(np.isnan(X).all(axis=1))
+            if len(empty):
+                raise ValueError(f"row {empty[0]} has no value at all.")
+            X = self.imputer.impute(X)
+        if self.center is None:
+            return X
+        with np.errstate(over="ignore"):
+            X = self.scale_columns(X)
+        assert_all_finite(X, input_name="X")
+        return X
 
     def scale_columns(self, X: Array) -> Array:
         """Return rows without missing values with their columns scaled."""

@@ -212,8 +212,8 @@ def fit_tail(errors: Any, tail_size: float | str = 0.1, *, groups: Any = None, w
 
     Of n errors the :math:`k = \max(1, \mathrm{round}(\rho n))` largest, at most n − 1, are meant to lie in the tail; u
     is the largest of the others, and the excesses are those of errors *strictly* above u. Errors that differ by at most
-    1e-10 of the largest magnitude are ties, because they may differ by rounding alone. Ties with u are no excesses, and
-    ``rho`` of the result is the actual share. Where ties leave no error above u, u moves down to the next smaller error.
+    1e-10 of the largest magnitude are ties: they may differ by rounding alone. Ties with u are no excesses, ``rho`` of
+    the result is the actual share, and where ties leave no error above u, u moves down to the next smaller error.
 
     ==============  ===================================================================================================
     outcome         what was fitted
