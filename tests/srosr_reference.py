@@ -127,7 +127,7 @@ def class_residuals(atoms, labels, classes, queries, codes):
 def fit_tail(errors, tail_size):
     """Fit the excesses above u, the largest error outside the tail, by maximum likelihood over xi >= -1.
 
-    Errors that differ by at most 1e-10 of the largest (the same sample coded by the same atoms in two repeats) are ties.
+    Errors that differ by at most 1e-10 of the largest (a sample coded by the same atoms in two repeats) are ties.
     """
     r = np.sort(errors)
     k = min(max(1, round(tail_size * len(r))), len(r) - 1)
