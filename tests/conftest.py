@@ -43,6 +43,30 @@ SMOKE = {
     "test_thresholds",
 }
 
+#: What tests read in SROSR_DATA_DIR.
+DATA = (
+    "caltech101/caltech101_dsift_spm_counts.npz",
+    "caltech101_images",
+    "caltech256/caltech256_clip_vitb32_valtest.npz",
+    "coil20/coil20_32x32.npz",
+    "letter/letter-recognition.data",
+    "letter/letter.npz",
+    "mnist/t10k-images-idx3-ubyte.gz",
+    "mnist/t10k-labels-idx1-ubyte.gz",
+    "mnist/train-images-idx3-ubyte.gz",
+    "mnist/train-labels-idx1-ubyte.gz",
+    "orl/orl_32x32.npz",
+    "uiuc_attributes/apascal_test.txt",
+    "uiuc_attributes/apascal_train.txt",
+    "uiuc_attributes/attribute_names.txt",
+    "uiuc_attributes/ayahoo_test.txt",
+    "uiuc_attributes/class_names.txt",
+    "uiuc_attributes/uiuc_attributes.npz",
+    "usps/usps_7291_2007.npz",
+    "usps/usps_all_11000.npz",
+    "yaleb/yaleb3232.mat",
+)
+
 # No deadlines: how fast a machine is does not decide whether a claim is true.
 # The same examples in every run, so that one that fails says that something was changed; "--hypothesis-profile random"
 # looks for others.
@@ -69,14 +93,17 @@ def _data_required() -> bool:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Return the folder of data sets; skip the test if there is none."""
+    """Return the folder of data sets; skip the test if there is none, or if it lacks a file."""
     named = os.environ.get("SROSR_DATA_DIR")
-    if named and Path(named).is_dir():
+    missing = [name for name in DATA if not Path(named or "", name).exists()]
+    if named and not missing:
         return Path(named)
-    if named:
+    if not named:
+        reason = "SROSR_DATA_DIR is not set: point it at the folder of data sets to run this test"
+    elif not Path(named).is_dir():
         reason = f"SROSR_DATA_DIR names {named}, which is not a folder"
     else:
-        reason = "SROSR_DATA_DIR is not set: point it at the folder of data sets to run this test"
+        reason = f"SROSR_DATA_DIR names {named}, which lacks {', '.join(missing)}"
     if _data_required():
         pytest.fail(reason)
     pytest.skip(reason)
