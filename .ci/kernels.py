@@ -14,10 +14,10 @@ import time
 #: The environment that stands for each processor.
 KERNELS = {
     "Prescott": {"OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_NUM_THREADS": "1"},
-    "Sandybridge": {"OPENBLAS_CORETYPE": "Sandybridge"},
-    "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    "Sandybridge": {"OPENBLAS_CORETYPE": "Sandybridge", "OPENBLAS_NUM_THREADS": "2"},
+    "Haswell": {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "2"},
     # The kernels of this processor, beside code that Numba compiles for any processor of its kind.
-    "own": {"NUMBA_CPU_NAME": "generic"},
+    "own": {"NUMBA_CPU_NAME": "generic", "OPENBLAS_NUM_THREADS": "2"},
 }
 _ASK = """
 import numpy.linalg, scipy.linalg, threadpoolctl

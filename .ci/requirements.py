@@ -1,7 +1,7 @@
 """Print requirements from pyproject.toml, one a line.
 
-``python .ci/requirements.py test images`` prints those of the extras that are named, ``--oldest test`` the oldest versions
-that are allowed of the package's own and of the extra, ``name==version``: constraints for pip.
+``python .ci/requirements.py test images`` prints those of the extras that are named, ``--oldest test`` the oldest
+versions that are allowed of the package's own and of the extra, ``name==version``: constraints for pip.
 """
 
 import re

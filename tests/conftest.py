@@ -16,6 +16,10 @@ import pytest
 from hypothesis import settings
 from scale import FULL
 
+# Two processes run tests: threads of BLAS beside them only wait for each other. `.ci/kernels.py` runs tests with two.
+# The variable is read when BLAS is loaded, which nothing has done yet.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 if os.environ.get("SROSR_REQUIRE_TORCH") == "1":
     import torch  # noqa: F401
     import triton  # noqa: F401
@@ -89,6 +93,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _data_required() -> bool:
     return os.environ.get("SROSR_REQUIRE_DATA") == "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """Leave out what makes files survive a power failure, which no test has; some disks take most of a test for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
 
 
 @pytest.fixture(scope="session")

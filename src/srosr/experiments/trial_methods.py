@@ -2,8 +2,7 @@
 
 Methods that use the same codes share them: all rules of the recognizer need one cross-test (two where a paper's rule
 comes before "calibrated", which needs more of it), rejection by SCI, ratio and residual another, and a method with two
-thresholds is one model. The results are the same bits as without sharing (equal up to rounding where the training set
-is too large for a Gram matrix).
+thresholds is one model. The results are the same as without sharing but for rounding.
 """
 
 from __future__ import annotations

@@ -158,9 +158,9 @@ class CrossTester:
     """Codes samples of a dictionary over parts of it. Samples of length zero are left out.
 
     A large dictionary needs no Gram matrix of all its atoms. ``done`` is called with the number of samples just coded.
-    With a ``cluster`` its workers code them, to the same bits on the same kind of processor with the same libraries.
-    Atoms ``never_tested`` are held out with the others, but not coded. With a ``device``, a ``torch.device``, they are
-    coded there. With ``groups`` all atoms of the group of a held-out one are held out with it.
+    With a ``cluster`` its workers code them, with a ``device``, a ``torch.device``, they are coded there. Atoms
+    ``never_tested`` are held out with the others, but not coded. With ``groups`` all atoms of the group of a held-out
+    one are held out with it.
     """
 
     def __init__(
