@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._support.array_types import AnyArray, Array
 from .._support.unknown_label import format_label
 from ..classifiers.base import OpenSetClassifier
 from ..classifiers.dictionary_classifier import DictionaryClassifier
@@ -149,11 +150,13 @@ def _summarize_held_out(clf: OpenSetClassifier) -> HeldOutSummary:
     split = clf._calibration_split()
     if split is not None:  # unused in training, so the better measure
         scores, candidate, truth = split.scores, split.candidate, split.truth
-    rejected = scores > clf.thresholds_[candidate]
+    rejected = _exceeds(scores, clf.thresholds_[candidate])
     right = candidate == truth
     labeled = split is None or split.labeled
     # The candidates of simulated unknowns are not kept, so thresholds by class cannot be applied to them.
-    unknown = found.simulated[found.unknown] > clf.thresholds_[0] if _has_one_threshold(clf) else np.empty(0, bool)
+    unknown = (
+        _exceeds(found.simulated[found.unknown], clf.thresholds_[0]) if _has_one_threshold(clf) else np.empty(0, bool)
+    )
     return HeldOutSummary(
         samples=len(scores),
         accuracy=_compute_share(right) if labeled else None,
@@ -162,6 +165,11 @@ def _summarize_held_out(clf: OpenSetClassifier) -> HeldOutSummary:
         simulated_unknowns=len(unknown),
         simulated_unknowns_rejected=_compute_share(unknown),
     )
+
+
+def _exceeds(scores: Array, thresholds: Any) -> AnyArray:
+    """Return which scores exceed a threshold, by more than rounding: most thresholds are one of the scores."""
+    return np.asarray((scores > thresholds) & ~np.isclose(scores, thresholds, rtol=1e-9, atol=0.0))
 
 
 def _has_one_threshold(clf: OpenSetClassifier) -> bool:

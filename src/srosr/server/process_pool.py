@@ -35,7 +35,7 @@ _LONGEST_LINE = 1000
 _ENVIRONMENT = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "USERPROFILE",
     "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES",
+    "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "OPENBLAS_CORETYPE",
 )  # fmt: skip
 #: A reader has one thread: each thread of a library would reserve memory.
 _ONE_THREAD = {

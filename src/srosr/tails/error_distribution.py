@@ -169,7 +169,7 @@ class SplicedDistribution:
         below = np.exp(self._compute_lower(r)) * self.levels[0]
         heights = np.append(1.0 - self.levels[:-1], self.tail.rho) if upper else self.levels
         if upper:
-            below = 1.0 - below
+            below = np.maximum(1.0 - below, heights[0])  # rho and 1 - (1 - rho) may differ in the last bit
         if len(self.body) == 1:
             return np.where(np.isnan(r), np.nan, np.where(r >= self.body[0], heights[0], below))
         j = np.clip(np.searchsorted(self.body, r, side="right") - 1, 0, len(self.body) - 2)
