@@ -1,5 +1,8 @@
 """Runs of commands: those that must succeed, and those that must fail with one sentence."""
 
+import io
+
+import pandas as pd
 from click.testing import CliRunner
 
 from srosr.cli.app import main
@@ -17,6 +20,11 @@ def right(*arguments, given=None):
     done = run(*arguments, given=given)
     assert done.exit_code == 0, done.output
     return done.output
+
+
+def columns_of(text):
+    """Return the columns of a table in CSV, numbers as numbers, so that decisions can be compared by ``same.py``."""
+    return pd.read_csv(io.StringIO(text)).to_dict("list")
 
 
 def error_of(*arguments, given=None, ends=(".", "?")):

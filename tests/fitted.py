@@ -7,6 +7,10 @@ import joblib
 _models = {}
 
 
+#: scikit-learn's checks that cannot pass, with the reason.
+MINUS_ONE = {"check_classifiers_classes": "it learns a class -1, which stands for rejected samples"}
+
+
 def fit_once(clf, X, y, **given):
     """Return a classifier with the parameters of ``clf``, fitted to these samples: a copy, which a test may change.
 

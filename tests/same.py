@@ -32,7 +32,8 @@ def check_same_labels(found, expected, scores, thresholds, tolerance=TOLERANCE):
     """Compare labels, which may differ only where the score is at the threshold but for rounding."""
     found, expected, scores = np.asarray(found), np.asarray(expected), np.asarray(scores)
     assert found.shape == expected.shape == scores.shape
-    apart = np.abs(scores - thresholds) > tolerance * np.maximum(np.abs(scores), np.abs(thresholds))
+    size = np.where(np.isfinite(scores), np.maximum(np.abs(scores), np.abs(thresholds)), 0.0)
+    apart = np.abs(scores - thresholds) > tolerance * size
     wrong = np.flatnonzero((found != expected) & apart)
     assert not len(wrong), (
         f"{len(wrong)} labels differ, that of sample {wrong[0]} with score {scores[wrong[0]]}: "

@@ -12,26 +12,34 @@ import sys
 import tempfile
 import time
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits, load_iris
 
+#: Short deadlines and small limits, so that exceeding them is quick.
+LIMITS = {
+    "body": 2_000_000, "rows": 1000, "columns": 2000, "pixels": 100_000, "files": 3, "work_seconds": 30.0,
+    "head_seconds": 1.0, "body_seconds": 1.5, "answer_seconds": 2.0, "connections": 64,
+}  # fmt: skip
 MODEL = "/v1/models/flowers"
 FLOWER = [5.1, 3.5, 1.4, 0.2]
 TOKEN = "correct-horse-battery-staple-0123456789"
 
 
 def make_models(folder: Path) -> Path:
-    """Write two models of flowers, one of them to be changed, and one of pictures; return their folder."""
+    """Write models of flowers, two of them to be changed, and one of pictures; return their folder."""
     from command_runs import right
 
     iris = load_iris(as_frame=True)
     table = iris.data.set_axis(["sepal_length", "sepal_width", "petal_length", "petal_width"], axis=1)
     table.assign(species=iris.target_names[iris.target]).to_csv(folder / "iris.csv", index=False)
     right("fit", folder / "iris.csv", "--label", "species", "-o", folder / "flowers.srosr", "--seed", "0")
-    (folder / "changed.srosr").write_bytes((folder / "flowers.srosr").read_bytes())
+    for name in ("changed", "fuzzed"):
+        (folder / f"{name}.srosr").write_bytes((folder / "flowers.srosr").read_bytes())
     X, y = load_digits(return_X_y=True)
     for digit in range(3):
         (folder / "photos" / str(digit)).mkdir(parents=True)
@@ -74,6 +82,19 @@ def list_children(pid: int) -> list[int]:
     return [int(child) for children in lists for child in children.split()]
 
 
+def share_attacked(request: Any) -> Attacked:
+    """Return the server that all attacks and random requests share; the latter change a model of their own."""
+    from server_runs import make_once
+
+    return make_once(request, "attacked", _serve_models)
+
+
+@contextmanager
+def _serve_models() -> Iterator[Attacked]:
+    with tempfile.TemporaryDirectory() as folder, Attacked(make_models(Path(folder)), LIMITS) as server:
+        yield server
+
+
 class Attacked:
     """A server in a process of its own, inside a ``with`` block."""
 
@@ -82,7 +103,7 @@ class Attacked:
         folder: Path,
         limits: dict[str, Any] | None = None,
         *,
-        names: tuple[str, ...] = ("flowers", "changed", "photos"),
+        names: tuple[str, ...] = ("flowers", "changed", "fuzzed", "photos"),
         **settings: Any,
     ) -> None:
         self.folder = folder
@@ -94,7 +115,7 @@ class Attacked:
             "models": [str(folder / f"{name}.srosr") for name in names],
             "limits": limits or {},
             "port": self.port,
-            "settings": settings,
+            "settings": {"jobs": 1, "readers": 1, "workers": 1} | settings,
         }
         self._log = tempfile.NamedTemporaryFile(mode="ab", suffix=".log")  # noqa: SIM115
         command = [sys.executable, __file__, json.dumps(asked)]
@@ -190,7 +211,7 @@ def run(asked: dict[str, Any]) -> None:
     from srosr.server.settings import Limits, ServerSettings
 
     logging.basicConfig(level=logging.INFO)
-    settings = ServerSettings(**asked["settings"], jobs=1, limits=Limits(**asked["limits"]))
+    settings = ServerSettings(**asked["settings"], limits=Limits(**asked["limits"]))
     bound = bind_socket(settings.host, asked["port"])
     with tempfile.TemporaryDirectory() as folder:
         store = ModelStore(name_models(asked["models"]), settings, Path(folder))

@@ -3,18 +3,21 @@
     with serve(model_path) as server:
         status, answer = server.post("/v1/models/model/decide", {"samples": [[1, 2, 3]]})
 
-:func:`save_model` fits and saves the model that most tests use; :func:`server_required` skips a file of tests where the
-extra ``serve`` is missing, unless ``SROSR_REQUIRE_SERVE=1``.
+A start takes seconds of processor time for the server and each of its children. So tests that need no settings of their
+own share the server of :func:`share_server`. :func:`save_model` fits and saves the model that most tests use;
+:func:`server_required` skips a file of tests where the extra ``serve`` is missing, unless ``SROSR_REQUIRE_SERVE=1``.
 """
 
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +25,20 @@ import pytest
 
 #: Seconds in which a server must be ready: several start at a time on a machine that is busy.
 START = 120.0
-#: A server with limits that the command has no options for: paths, limits and settings as JSON.
+#: A server with limits that the command has no options for, which looks often for models that have changed, and has
+#: few children: paths, limits and settings as JSON.
 _LAUNCH = """
 import json, logging, sys, tempfile
 from pathlib import Path
+from srosr.server import model_store
 from srosr.server.http_server import bind_socket, run_server
 from srosr.server.model_store import ModelStore, name_models
 from srosr.server.settings import Limits, ServerSettings
 
 logging.basicConfig(level=logging.INFO)
 paths, limits, settings = map(json.loads, sys.argv[1:])
-settings = ServerSettings(limits=Limits(**limits), readers=1, workers=1, **settings)
+settings = ServerSettings(limits=Limits(**limits), **{"readers": 1, "workers": 1} | settings)
+model_store.POLL_INTERVAL = 0.2
 with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
     bound = bind_socket("127.0.0.1", 0)
     store = ModelStore(name_models(paths), settings, Path(folder))
@@ -132,8 +138,6 @@ def serve(*arguments, token=None, folder=None, environment=None, limits=None, se
     ``folder`` gets the log, ``token`` is sent with each request. With ``limits`` or ``settings``, dicts of attributes
     of ``Limits`` and ``ServerSettings`` of the server, arguments are models only.
     """
-    import tempfile
-
     with tempfile.TemporaryDirectory() as own:
         log = Path(folder or own) / "server.log"
         command = [sys.executable, "-m", "srosr", "serve", "--port", "0", *map(str, arguments)]
@@ -161,6 +165,74 @@ def serve(*arguments, token=None, folder=None, environment=None, limits=None, se
                     process.kill()
             process.stdout.close()
             process.wait()
+
+
+_shared = {}
+
+
+def make_once(request, kind, make):
+    """Return what ``make`` gives as a context: made once for all files of tests of a process, and ended with them."""
+    if kind not in _shared:
+        stack = ExitStack()
+        request.session.addfinalizer(stack.close)
+        _shared[kind] = stack.enter_context(make())
+    return _shared[kind]
+
+
+def share_server(request):
+    """Return the server that tests of several files use, with its models in ``place``.
+
+    *plain*, *named* (a table with names and gaps), *grouped* (a table with groups) and *shapes* (pictures, if they can
+    be read) are left as they are; *model*, *other* (of another method) and the rest are there to be changed.
+    """
+    return make_once(request, "models of all kinds", _serve_models)
+
+
+@contextmanager
+def _serve_models():
+    from command_runs import QUICK, right
+    from pandas import DataFrame
+
+    from srosr import KNNDistance
+
+    impute = ("--standardize", "--impute", "median")
+    few = (*QUICK, "-q")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        save_model(place / "plain.srosr")
+        copies = [place / f"{name}.srosr" for name in ("model", "swapped", "broken", "watched", "mended", "barred")]
+        for copy in copies:
+            shutil.copyfile(place / "plain.srosr", copy)
+        X, y, _ = make_samples()
+        KNNDistance().fit(X, y).save(place / "rival.srosr")
+        models = [place / f"{name}.srosr" for name in ("plain", "named", "grouped")]
+        table = DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])]).assign(kind=y)
+        table.to_csv(place / "train.csv", index=False)
+        right("fit", place / "train.csv", "-o", models[1], "--label", "kind", *impute, *few)
+        table.assign(person=[f"p{i % 9}" for i in range(len(X))]).to_csv(place / "train.csv", index=False)
+        right("fit", place / "train.csv", "-o", models[2], "--label", "kind", "--group", "person", *few)
+        if draw_shapes(place / "shapes"):
+            models.append(place / "shapes.srosr")
+            right("fit", place / "shapes", "--features", "pixels", "-o", models[3], *few)
+        with serve(*models, *copies, f"other={place / 'rival.srosr'}", settings={"jobs": 1}) as server:
+            server.place = place
+            yield server
+
+
+def draw_shapes(folder):
+    """Draw pictures of dots and bars, and return whether that is possible here."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return False
+    random = np.random.default_rng(0)
+    for name, row, width in (("dot", 2, 2), ("bar", 5, 8)):
+        (folder / name).mkdir(parents=True)
+        for number in range(12):
+            gray = 40 * random.random((8, 8))
+            gray[row, :width] = 250
+            Image.fromarray(gray.astype(np.uint8)).save(folder / name / f"{number}.png")
+    return True
 
 
 def wait_until(check, seconds=30.0, pause=0.1):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from same import check_same
 from scale import examples
 from scipy.spatial.distance import cdist, pdist
 from worlds import World
@@ -286,9 +287,8 @@ def test_new_samples_score_the_same_whether_atoms_were_held_out_or_not():
     queries = dictionary.query(world.unknowns(5))
     plain = ClassScorer(dictionary, CLASS_SCORES).score(queries)
     after = ClassScorer(dictionary, CLASS_SCORES, [hold_out(y, [0, 12])]).score(queries)
-    for kind in KINDS:
-        np.testing.assert_array_equal(plain.by_kind[kind], after.by_kind[kind])
-    np.testing.assert_array_equal(plain.background[0], after.background[0])
+    check_same(plain.by_kind, after.by_kind)
+    check_same(plain.background[0], after.background[0])
 
 
 def test_copies_of_atoms_are_held_out_like_any_other():
@@ -336,7 +336,7 @@ def test_hand_made_similarities_to_a_model_that_compares_features_raise_and_say_
     with pytest.raises(ValueError, match=re.escape("pass the samples themselves")):
         clf.predict(by_hand)
     # Similarities that the dictionary computed bring the samples with them; without feature kinds none are needed.
-    np.testing.assert_array_equal(clf.unknown_score(clf.dictionary_.query(new)), clf.unknown_score(new))
+    check_same(clf.unknown_score(clf.dictionary_.query(new)), clf.unknown_score(new))
     kinds = {"evidence_kinds": ["matched", "gaussian"], "label_by": "residual"}
     clf = SROSRClassifier(Lasso(0.05), normalize=False, n_repeats=2, random_state=0, **kinds).fit(X, y)
     np.testing.assert_allclose(clf.unknown_score(by_hand), clf.unknown_score(new), atol=1e-9)

@@ -52,6 +52,7 @@ def test_the_five_lines_of_python_run(capsys):
 
 
 def test_the_lines_of_shell_are_commands_that_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("srosr.evaluation.metric_table._RESAMPLES", 25)
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8").split("## At the shell")[1].split("##")[0]
     lines = re.findall(r"^    (srosr .*?)(?:  #.*)?$", text, re.M)

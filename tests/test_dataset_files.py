@@ -717,7 +717,7 @@ def test_inconsistent_mnist_files_raise_an_error(own):
         load_dataset("mnist", download=False)
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     text=st.text(st.characters(codec="utf-8"), max_size=200)
     | st.lists(st.sampled_from([LETTER_LINE.decode(), UIUC_LINE.decode(), "A,1\n", "A,300" + ",1" * 15, "\n"])).map(

@@ -16,6 +16,7 @@ from device_cases import (
     assert_residuals_are_those_of_features,
     assert_same,
     compare_linearly,
+    describe,
     draw,
     encode,
     name_kernel,
@@ -302,7 +303,7 @@ def test_samples_that_lose_their_way_are_solved_by_the_cpu_and_counted(problem, 
     np.testing.assert_array_equal(found.n_iter[~found.on_device], right.n_iter[~found.on_device])
     as_tensors = encode(torch.as_tensor(X), atoms, problem)
     np.testing.assert_allclose(as_tensors.toarray().numpy(), found.toarray(), atol=1e-12)
-    assert repr(as_tensors) == repr(found)
+    assert describe(as_tensors) == describe(found)
 
 
 def test_a_limit_of_iterations_is_that_of_the_cpu_and_final(monkeypatch):

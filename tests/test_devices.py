@@ -16,6 +16,7 @@ from device_cases import (
     encode,
     one_thread,  # noqa: F401
 )
+from same import check_same
 
 from srosr import Dictionary, Lasso, SROSRClassifier, sparse_encode
 from srosr._support import devices
@@ -72,7 +73,7 @@ def test_auto_is_the_cpu_where_there_is_no_card(monkeypatch):
     atoms, X = draw(17)
     found, right = (sparse_encode(X, atoms, Lasso(0.1), device=name) for name in ("auto", "cpu"))
     assert found.on_device is None and "on the device" not in repr(found)
-    np.testing.assert_array_equal(found.toarray(), right.toarray())
+    check_same(found.toarray(), right.toarray())
 
 
 def test_without_torch_a_card_says_what_to_install_and_auto_is_the_cpu(monkeypatch):

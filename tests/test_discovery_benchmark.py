@@ -38,7 +38,8 @@ def test_the_rand_index_is_one_for_the_truth_and_counts_noise_as_a_group():
     assert nothing["groups"] == 0 and np.isnan(nothing["purity"]) and nothing["noise"] == 1.0
 
 
-def test_the_silhouette_finds_the_number_of_clear_clusters():
+def test_the_silhouette_finds_the_number_of_clear_clusters(monkeypatch):
+    monkeypatch.setattr(discovery, "SILHOUETTE_COUNTS", (2, 4, 5, 6, 10))
     rng = np.random.default_rng(0)
     X = np.repeat(10 * np.eye(5), 15, axis=0) + 0.1 * rng.normal(size=(75, 5))
     assert len(np.unique(discovery.run_kmeans_by_silhouette(X, 2))) == 5
@@ -65,7 +66,8 @@ def test_missing_data_say_what_to_do(monkeypatch):
     assert outcome.exit_code == 1 and "SROSR_DATA_DIR is not set" in outcome.output
 
 
-def test_a_small_run_prints_tables_and_writes_records(data_dir, tmp_path):
+def test_a_small_run_prints_tables_and_writes_records(data_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "SILHOUETTE_COUNTS", (2, 20))
     arguments = ["--only", "orl", "--trials", "1", "--jobs", "1", "--json", str(tmp_path / "d.json")]
     outcome = CliRunner().invoke(discovery.main, arguments)
     assert outcome.exit_code == 0, outcome.output

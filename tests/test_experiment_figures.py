@@ -18,6 +18,7 @@ from experiment_tables import METHODS, PAPER, TARGETS, failing, made_up, portrai
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from scale import slow_except
 from scipy import stats
 
 from srosr.experiments.statistics import Curve
@@ -57,6 +58,7 @@ from srosr.reports.openness_figures import (
 
 TABLES = without(made_up(METHODS, n_levels=5, n_trials=8), "svm", range(3, 8))
 RESULTS, COVERAGE = TABLES["results"], TABLES["coverage"]
+FEW = RESULTS[RESULTS["method"].isin(PAPER)]
 ONE = made_up(PAPER[:3], n_levels=1, n_trials=1)
 NAMES = ["hand-painted-porcelain-cup", "hand-painted-porcelain-cap", "a$b$c", "_hidden", "<b>&amp;"]
 
@@ -132,6 +134,8 @@ DRAWINGS = {
     "openness": ((5.6, 4.4), False, openness),
     "grid": (compute_grid_size(len(METHODS)), True, grid),
     "trade": (compute_grid_size(20, 0.35), True, trade),
+    "small grid": (compute_grid_size(len(PAPER)), True, lambda figure: grid(figure, FEW)),
+    "small trade": (compute_grid_size(len(PAPER), 0.35), True, lambda figure: trade(figure, FEW)),
     "ranking": (compute_ranking_size(20), False, ranking),
     "errors": ((5.6, 4.9), True, lambda figure: draw_errors(figure, portrait(20))),
     "confusion": ((9.0, 9.0), False, lambda ax: make_confusion_display(portrait(20, names=NAMES * 4)).plot(ax)),
@@ -278,10 +282,10 @@ def test_missing_values_leave_a_gap_and_no_more():
 
 
 def test_every_method_has_a_panel_with_its_curve_in_color_over_all_others():
-    axes = grid(figure(compute_grid_size(len(METHODS))))
-    assert len(axes) == len(METHODS) == 24
-    for method, ax in zip(order_methods(METHODS), axes, strict=True):
-        assert len(ax.lines) == len(METHODS)
+    axes = grid(figure(compute_grid_size(len(PAPER))), FEW)
+    assert len(axes) == len(PAPER) == 7
+    for method, ax in zip(order_methods(PAPER), axes, strict=True):
+        assert len(ax.lines) == len(PAPER)
         top = max(ax.lines, key=lambda line: line.get_zorder())
         assert top.get_ydata() == pytest.approx(means("f", method).to_numpy())
         assert (to_hex(top.get_color()) == OURS_COLOR) == (method == "calibrated")
@@ -297,8 +301,8 @@ def test_a_panel_says_fewer_trials_and_one_without_a_curve_that_there_is_no_resu
 
 
 def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
-    axes = trade(figure(compute_grid_size(len(METHODS))))
-    assert compute_trade_curves(RESULTS)[1] == order_methods(METHODS) and len(axes) == len(METHODS)
+    axes = trade(figure(compute_grid_size(len(PAPER))), FEW)
+    assert compute_trade_curves(FEW)[1] == order_methods(PAPER) and len(axes) == len(PAPER)
     lines = [np.asarray(line.get_ydata()) for line in axes[1].lines]
     assert [len(line) for line in lines] == [5, 4, 5]  # nothing to reject without an unknown class
     for line, metric in zip(lines, ("recognition_accuracy", "rejection_accuracy", "accuracy"), strict=True):
@@ -308,7 +312,7 @@ def test_panels_of_recognition_and_rejection_have_both_and_accuracy():
 
 def test_the_lowest_panel_of_each_column_has_numbers_below():
     made = figure(compute_grid_size(6))
-    axes = grid(made, methods=METHODS[:6])
+    axes = grid(made, FEW, methods=PAPER[:6])
     made.canvas.draw()
     numbered = [any(label.get_visible() for label in ax.get_xticklabels()) for ax in axes]
     assert numbered == [False, False, True, True, True, True]
@@ -470,7 +474,7 @@ def test_coverage_of_a_missing_method_raises_an_error():
 # --- all of them ---
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("name", slow_except([name for name in DRAWINGS if name not in ("grid", "trade")], DRAWINGS))
 def test_nothing_is_cut_off_at_the_edges_and_the_tables_stay_as_they_were(name):
     before = RESULTS.copy(), COVERAGE.copy()
     made = drawn(name)

@@ -112,7 +112,8 @@ def test_a_larger_mnist_trial_holds_a_smaller_one_and_has_the_same_test(data_dir
     small, large = (draw_mnist(n, 0, 200) for n in (600, 3000))
     np.testing.assert_array_equal(small.X_test, large.X_test)
     assert np.bincount(small.y, minlength=10).max() == 100 and len(np.unique(small.y)) == 6
-    assert {row.tobytes() for row in small.X} <= {row.tobytes() for row in large.X}
+    # In single precision, of which the last bits may depend on how many rows are scaled at once.
+    assert (small.X @ large.X.T).max(axis=1).min() > 1 - 1e-6
     assert np.mean(small.is_unknown) == pytest.approx(0.4)
 
 
@@ -240,7 +241,7 @@ def test_missing_data_say_what_to_do(monkeypatch):
 
 
 def test_a_small_run_prints_tables_and_writes_records_and_a_figure(data_dir, tmp_path):
-    arguments = ["--sizes", "200,400", "--features", "16", "--methods", "srosr,logistic", "--predict-only"]
+    arguments = ["--sizes", "200,400", "--features", "16", "--methods", "srosr", "--predict-only"]
     arguments += ["--test", "40", "--jobs", "1", "--memory", "8"]
     arguments += ["--json", str(tmp_path / "growth.json"), "--figure", str(tmp_path / "growth.png")]
     outcome = CliRunner().invoke(growth.main, arguments)
@@ -248,9 +249,7 @@ def test_a_small_run_prints_tables_and_writes_records_and_a_figure(data_dir, tmp
     assert "Mixtures of CLIP embeddings, 16 features" in outcome.output
     assert "srosr was fitted with 100 codings a pass" in outcome.output and "at most 8: yes" in outcome.output
     content = json.loads((tmp_path / "growth.json").read_text())
-    assert [(r["method"], r["n"]) for r in content["records"]] == [
-        (method, n) for method in ("srosr", "logistic") for n in (200, 400)
-    ]
+    assert [(r["method"], r["n"]) for r in content["records"]] == [("srosr", 200), ("srosr", 400)]
     for r in content["records"]:
         assert r["fit_seconds"] > 0 and r["predict_ms"] > 0 and 0.4 < r["auroc"] <= 1.0 and r["n_features"] == 16
         assert 0 <= r["fit_bytes"] < 2**30 and r["fit_cpu_seconds"] > 0

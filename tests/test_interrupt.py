@@ -88,7 +88,7 @@ def interrupted(code, wait):
 @pytest.mark.parametrize("problem", slow_except(["BPDN(1e-3)"], ["Lasso(1e-4)", "BPDN(1e-3)"]))
 def test_ctrl_c_ends_a_long_batch(problem, n_jobs):
     code = PROGRAM.format(problem=problem, problem_name=problem.split("(")[0], n_jobs=n_jobs)
-    out, took = interrupted(code, wait=2.0)
+    out, took = interrupted(code, wait=0.5)
     assert out == ["interrupted"]
     assert took < 5  # one second and a busy machine
 
@@ -96,6 +96,6 @@ def test_ctrl_c_ends_a_long_batch(problem, n_jobs):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
 @pytest.mark.parametrize("n_jobs", slow_except([2], [1, 2]))
 def test_ctrl_c_does_not_wait_for_a_solver_of_another_library(n_jobs):
-    out, took = interrupted(SLOW_SOLVER.format(n_jobs=n_jobs), wait=0.5)
+    out, took = interrupted(SLOW_SOLVER.format(n_jobs=n_jobs), wait=0.2)
     assert [word for word in out if word != "ready"] == ["interrupted"]
     assert took < 5

@@ -1,6 +1,5 @@
 """Displays of metrics show the numbers of the metrics, in the given axes, with distinguishable curves."""
 
-import subprocess
 import sys
 from itertools import pairwise
 
@@ -124,18 +123,16 @@ def test_without_axes_a_figure_of_pyplot_is_made(make):
     assert [plt.figure(n) for n in plt.get_fignums() if n not in before] == [display.figure_]
 
 
-@pytest.mark.slow
-def test_importing_the_displays_loads_no_matplotlib_and_given_axes_load_no_pyplot():
-    code = """
-import sys
-import srosr.inspection.metric_displays as displays
-assert "matplotlib" not in sys.modules
-from matplotlib.figure import Figure
-displays.OSCRDisplay([0, 1], [0, 1]).plot(Figure().add_subplot())
-displays.OpenSetConfusionDisplay(["a", "?"], [[1, 0], [0, 1]]).plot(Figure().add_subplot())
-assert "matplotlib.pyplot" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+@pytest.fixture
+def no_pyplot(monkeypatch):
+    """Make an import of pyplot an error."""
+    monkeypatch.delattr(matplotlib, "pyplot", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+
+
+@pytest.mark.parametrize("make", [make_oscr, make_confusion])
+def test_given_axes_load_no_pyplot(make, no_pyplot, ax):
+    assert make().plot(ax).ax_ is ax
 
 
 def test_the_legend_has_the_area_and_the_name(ax):

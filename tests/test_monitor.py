@@ -386,6 +386,7 @@ def test_batches_of_any_size_with_interruptions_give_the_same_numbers(tmp_path_f
         monitor = Monitor.load(folder / "s.json", clf)
         monitor.record(decisions_of(clf, scores[before:cut], candidate[before:cut]))
         before = cut
+    # To the bit: samples are followed one by one, without products of matrices, so that batches do not enter.
     assert state_of(monitor, folder, "a.json") == state_of(whole, folder, "b.json")
     assert monitor.summary == whole.summary
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from same import check_same
 from scipy.stats import binom
 from sklearn.datasets import load_digits
 from worlds import World
@@ -151,7 +152,7 @@ def test_the_false_discovery_rate_is_kept_with_one_calibration_set_for_all():
 def test_decide_by_false_discovery_rate_agrees_with_its_p_values(split, digits):
     X, y = digits[2:]
     said = split.decide(X, fdr=0.1)
-    np.testing.assert_array_equal(said.p_value, split.p_value(X))
+    check_same(said.p_value, split.p_value(X))
     np.testing.assert_array_equal(said.rejected, select_discoveries(said.p_value, 0.1))
     np.testing.assert_array_equal(said.label == -1, said.rejected)
     np.testing.assert_array_equal(said.label[~said.rejected], said.candidate[~said.rejected])
@@ -198,12 +199,12 @@ def test_the_class_of_a_known_sample_is_in_its_set_as_often_as_promised(digits, 
 def test_decide_returns_sets_beside_the_decisions(split, digits, fdr):
     X = digits[2]
     both, sets = split.decide(X, coverage=0.8, fdr=fdr), split.prediction_set(X, 0.8)
-    np.testing.assert_array_equal(both.prediction_set.p_values, sets.p_values)
+    check_same(both.prediction_set.p_values, sets.p_values)
     assert both.prediction_set.guarantee == sets.guarantee and both.prediction_set.coverage == 0.8
     plain = split.decide(X, fdr=fdr)
     assert plain.prediction_set is None
     np.testing.assert_array_equal(both.label, plain.label)
-    np.testing.assert_array_equal(both.unknown_score, plain.unknown_score)
+    check_same(both.unknown_score, plain.unknown_score)
 
 
 def test_sets_follow_every_change_of_the_calibration(digits):
@@ -221,7 +222,7 @@ def test_sets_follow_every_change_of_the_calibration(digits):
         sets = clf.prediction_set(new[:40], 0.9)
         afresh = copy.copy(clf)
         afresh._kept_comparison = None
-        np.testing.assert_array_equal(sets.p_values, afresh.prediction_set(new[:40], 0.9).p_values)
+        check_same(sets.p_values, afresh.prediction_set(new[:40], 0.9).p_values)
         assert sets.p_values.shape == (40, len(clf.classes_))
 
 
@@ -246,7 +247,7 @@ def test_sets_list_classes_by_their_p_values(split, digits):
     X = digits[2][:40]
     sets = split.prediction_set(X, coverage=0.999)
     p_values = split.class_p_values(X, rate=0.001)
-    np.testing.assert_array_equal(sets.p_values, p_values)
+    check_same(sets.p_values, p_values)
     for i, classes in enumerate(sets):
         assert set(classes.tolist()) == {k for k in range(5) if p_values[i, k] > 0.001}
         assert np.all(np.diff(p_values[i, classes]) <= 0)
@@ -333,8 +334,8 @@ def test_a_file_keeps_p_values_and_sets(split, cross, digits, tmp_path):
     for clf in (split, cross):
         clf.save(tmp_path / "model")
         again = srosr.load(tmp_path / "model")
-        np.testing.assert_array_equal(again.class_p_values(X), clf.class_p_values(X))
-        np.testing.assert_array_equal(again.p_value(X), clf.p_value(X))
+        check_same(again.class_p_values(X), clf.class_p_values(X))
+        check_same(again.p_value(X), clf.p_value(X))
         assert str(again.guarantees()) == str(clf.guarantees())
 
 
@@ -385,8 +386,7 @@ def test_a_false_discovery_rate_can_be_applied_to_decisions(split, digits):
     expected = split.decide(X, fdr=0.1)
     found = split._decide_together(split.decide(X), 0.1)
     assert 0 < expected.rejected.sum() < len(X) and expected.rejected[-1] and found.label.dtype == expected.label.dtype
-    for name in ("label", "candidate", "unknown_score", "rejected", "p_value"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    check_same(found, expected)
     np.testing.assert_array_equal(found.label == split.unknown_label_, found.rejected)
     np.testing.assert_array_equal(found.label[~found.rejected], found.candidate[~found.rejected])
 

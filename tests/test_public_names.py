@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import pkgutil
 import re
 import subprocess
 import sys
@@ -19,6 +20,12 @@ EXTRAS = (
 )  # fmt: skip
 
 
+def test_no_part_of_the_package_has_a_public_name():
+    """Once it is imported, it would take the place of what has the name."""
+    assert not {part.name for part in pkgutil.iter_modules(srosr.__path__)} & set(srosr.__all__)
+
+
+@pytest.mark.slow
 def test_every_public_name_is_what_its_home_holds_whatever_was_imported_before():
     """A module of the package with the name of a function would take its place once imported."""
     program = (

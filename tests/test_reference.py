@@ -33,11 +33,12 @@ def test_conic_solver_and_coordinate_descent_bracket_the_same_lasso_optimum(fami
                 if alpha == 0:
                     continue
                 conic = lasso_by_conic_solver(case.atoms, y, alpha)
-                descent = lasso_by_coordinate_descent(case.atoms, y, alpha, max_sweeps=3000)
+                sweeps = 3000 if family != "coherent" else 100  # where it crawls
+                descent = lasso_by_coordinate_descent(case.atoms, y, alpha, max_sweeps=sweeps)
                 assert conic.gap <= 1e-7, (case, conic.gap)
                 assert descent.upper >= conic.lower * (1 - 1e-12)
                 assert descent.lower <= conic.upper * (1 + 1e-12)
-                assert descent.gap <= 1e-6 or family == "coherent"  # where it crawls
+                assert descent.gap <= 1e-6 or family == "coherent"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

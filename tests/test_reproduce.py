@@ -23,6 +23,7 @@ from srosr.cli.app import main
 from srosr.cli.trial_progress import trial_progress
 from srosr.datasets.dataset import DatasetError, DatasetNotFound
 from srosr.datasets.registry import load_dataset
+from srosr.experiments import runner
 from srosr.experiments.protocol import Protocol
 from srosr.experiments.protocol_file import load_protocol
 from srosr.experiments.result_tables import read_results
@@ -87,17 +88,38 @@ def without_report(tmp_path_factory):
 def undisturbed(folder):
     done = run(folder, "undisturbed", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    return done, folder / "undisturbed" / "some"
+    assert "6 of 6 trials" in done.stderr
+    return folder / "undisturbed" / "some"
+
+
+class Here:
+    """Does tasks at once, in this process."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def versions(self):
+        return []
+
+    def run(self, function, tasks):
+        for number, task in enumerate(tasks):
+            yield number, function(task)
 
 
 def tables(where: Path) -> list[bytes]:
     return [(where / name).read_bytes() for name in ("results.parquet", "results.csv", "coverage.csv", "failures.csv")]
 
 
-def test_a_run_ends_in_tables_and_a_report(undisturbed):
-    done, where = undisturbed
+def test_a_run_ends_in_tables_and_a_report(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "make_executor", lambda *_: Here())
+    done = CliRunner().invoke(main, ["reproduce", str(folder / "some.toml"), "--out", str(tmp_path), "--trials", "2"])
+    assert done.exit_code == 0, done.output
+    where = tmp_path / "some"
     results = read_results(where / "results.parquet")
-    assert len(results) == 6 * 2 * 3 * 10
+    assert len(results) == 2 * 2 * 3 * 10
     assert set(results["method"]) == {"calibrated", "naive", "knn"}
     assert sorted(results["n_unknown"].unique()) == [1, 2]
     page = (where / "report.html").read_text()
@@ -106,12 +128,11 @@ def test_a_run_ends_in_tables_and_a_report(undisturbed):
     assert len(pictures) == page.count("<svg")
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     assert "calibrated" in done.stdout and "report.html" in done.stdout
-    assert "6 of 6 trials" in done.stderr
+    assert "2 of 2 trials" in done.stderr
 
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, undisturbed, without_report):
-    _, expected = undisturbed
     where = folder / "killed" / "some"
     rng = np.random.default_rng(0)
     kills = 0
@@ -141,22 +162,20 @@ def test_killed_again_and_again_it_ends_with_the_same_tables_to_the_bit(folder, 
             break
     assert kills >= 1
     assert process.returncode == 0
-    assert tables(where) == tables(expected)
+    assert tables(where) == tables(undisturbed)
 
 
 @pytest.mark.slow
 def test_two_processes_find_the_same_as_one_and_so_do_dask_workers(folder, undisturbed, without_report):
     pytest.importorskip("distributed", reason="the extra cluster is not installed")
-    _, expected = undisturbed
     for out, options in (("two", ("--jobs", "2")), ("dask", ("--cluster", "local:2"))):
         done = run(folder, out, *options, env=without_report)
         assert done.returncode == 0, done.stderr
-        assert tables(folder / out / "some") == tables(expected)
+        assert tables(folder / out / "some") == tables(undisturbed)
 
 
 @pytest.mark.slow
 def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed, without_report):
-    _, expected = undisturbed
     few = run(folder, "grown", "--trials", "2", "--methods", "knn", "--jobs", "1")
     assert few.returncode == 0, few.stderr
     assert len(read_results(folder / "grown" / "some" / "results.parquet")) == 2 * 2 * 10
@@ -169,12 +188,11 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed, wi
     assert "The folder has 2 trials; all are reported." in fewer.stdout
     done = run(folder, "grown", "--jobs", "1", env=without_report)
     assert done.returncode == 0, done.stderr
-    assert tables(folder / "grown" / "some") == tables(expected)
+    assert tables(folder / "grown" / "some") == tables(undisturbed)
 
 
 @pytest.mark.slow
 def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed, without_report, tmp_path):
-    _, expected = undisturbed
     (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
     call = [sys.executable, "-m", "srosr", "reproduce", str(tmp_path / "some.toml"), "--out", str(tmp_path / "out")]
     text = PROTOCOL.replace("trials = 6", "trials = 1").replace(
@@ -189,7 +207,7 @@ def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed,
     results = read_results(tmp_path / "out" / "some" / "results.parquet")
     assert set(results["method"]) == {"calibrated", "naive", "knn", "strict"}
     first = results[results["method"] != "strict"].reset_index(drop=True)
-    before = read_results(expected / "results.parquet").query("trial == 0").reset_index(drop=True)
+    before = read_results(undisturbed / "results.parquet").query("trial == 0").reset_index(drop=True)
     assert first.equals(before)
     (tmp_path / "some.toml").write_text(joined.replace("n_repeats = 3", "n_repeats = 2"))
     changed = subprocess.run(call, capture_output=True, text=True, timeout=200)
@@ -198,8 +216,7 @@ def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed,
 
 @pytest.mark.slow
 def test_a_changed_protocol_in_an_old_folder_is_an_error(folder, undisturbed):
-    _, where = undisturbed
-    before = tables(where)
+    where, before = undisturbed, tables(undisturbed)
     changed = folder / "changed"
     changed.mkdir()
     (changed / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
@@ -431,23 +448,6 @@ def test_missing_and_damaged_files_are_distinguished(stand_ins):
 
 
 # --- what the report says of trials ---
-
-
-class Here:
-    """Does tasks at once, in this process."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def versions(self):
-        return []
-
-    def run(self, function, tasks):
-        for number, task in enumerate(tasks):
-            yield number, function(task)
 
 
 LIMITED = PROTOCOL.replace("trials = 6", "trials = 3").replace('"calibrated", "naive", "knn"', '"knn", "svm", "osnn"')

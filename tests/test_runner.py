@@ -366,10 +366,10 @@ def spoil(out, rng):
 
 @unix
 def test_a_second_run_into_the_folder_is_an_error_and_ctrl_c_ends_the_first_at_once(tmp_path):
-    payload = {"seconds": 1.0}
-    with Run(tmp_path, "--trials", "40", payload=payload) as first:
+    payload = {"seconds": 0.5}
+    with Run(tmp_path, "--trials", "80", payload=payload) as first:
         assert first.wait_for(0)
-        with Run(tmp_path, "--trials", "40", payload=payload) as second:
+        with Run(tmp_path, "--trials", "80", payload=payload) as second:
             output, errors = second.process.communicate(timeout=300)
         assert second.process.returncode == 1
         assert output == ""

@@ -60,3 +60,5 @@ def test_labels_may_differ_only_where_the_score_is_at_the_threshold():
     check_same_labels([1, -1, -1], [1, 1, -1], scores, 0.5)
     with pytest.raises(AssertionError, match=r"1 labels differ, that of sample 2 with score 0\.8"):
         check_same_labels([1, -1, 1], [1, 1, -1], scores, 0.5)
+    with pytest.raises(AssertionError, match=r"that of sample 1 with score inf"):
+        check_same_labels([1, 1], [1, -1], [0.2, np.inf], 0.5)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scale import slow_except
 from server_attack_runs import (
     FLOWER,
     MODEL,
@@ -31,8 +32,8 @@ from server_attack_runs import (
     Attacked,
     list_children,
     make_form,
-    make_models,
     make_png,
+    share_attacked,
 )
 from server_runs import server_required
 
@@ -46,25 +47,15 @@ GOOD = json.dumps({"samples": [FLOWER]}).encode()
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
-    return make_models(tmp_path_factory.mktemp("models"))
+def server(request):
+    return share_attacked(request)
 
 
 @pytest.fixture(scope="module")
-def server(models):
-    limits = {
-        "body": 2_000_000, "rows": 1000, "columns": 2000, "pixels": 100_000, "files": 5,
-        "head_seconds": 1.0, "body_seconds": 1.5, "answer_seconds": 2.0, "connections": 64,
-    }  # fmt: skip
-    with Attacked(models, limits) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def guarded(models):
+def guarded(server):
     """Return a server with a token, on an address that is not only loopback."""
-    with Attacked(models, {"answer_seconds": 2.0}, token=TOKEN, host="0.0.0.0") as server:
-        yield server
+    with Attacked(server.folder, {"answer_seconds": 2.0}, token=TOKEN, host="0.0.0.0", workers=0) as found:
+        yield found
 
 
 def check_sentence(answer, *statuses):
@@ -161,6 +152,7 @@ def test_control_characters_in_the_name_of_a_class_reach_no_header_and_no_termin
 # -- bodies ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_body_whose_announced_size_is_too_large_is_refused_before_it_is_sent(server):
     head = f"{HEAD}Content-Length: 99999999999\r\n\r\n"
     started = time.monotonic()
@@ -168,6 +160,7 @@ def test_a_body_whose_announced_size_is_too_large_is_refused_before_it_is_sent(s
     assert time.monotonic() - started < 8
 
 
+@pytest.mark.slow
 def test_a_chunked_body_is_cut_off_at_the_limit(server):
     head = f"{HEAD}Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b"1" * 0x10000 + b"\r\n"
@@ -456,6 +449,7 @@ def test_a_body_that_arrives_drop_by_drop_is_cut_off(server):
         assert not answer or answer.startswith(b"HTTP/1.1 408"), answer
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_given_up_and_others_are_served(guarded):
     trusted = JSON | {"Authorization": f"Bearer {TOKEN}"}
     body = json.dumps({"samples": [FLOWER] * 40_000}).encode()
@@ -666,7 +660,7 @@ def test_of_two_changes_of_one_version_only_one_is_made(server):
     )
 
 
-@pytest.mark.parametrize("job", ["explain", "read"])
+@pytest.mark.parametrize("job", slow_except(["read"], ["explain", "read"]))
 def test_a_child_that_is_killed_costs_at_most_its_own_request(server, job):
     def ask() -> tuple:
         if job == "explain":
@@ -702,6 +696,7 @@ def test_a_client_that_leaves_does_not_stop_the_others(server):
     assert server.send("POST", DECIDE, GOOD, JSON)[0] == 200
 
 
+@pytest.mark.slow
 def test_a_change_whose_client_leaves_is_not_made(server):
     before = server.send("GET", "/v1/models/changed")[1]["etag"]
     samples = [[9, 9, 9, 9 + i / 10] for i in range(40)]

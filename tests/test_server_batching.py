@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from same import check_same, check_same_decisions
 from server_runs import make_samples, save_model, server_required
 
 server_required()
@@ -65,12 +66,6 @@ def run(test, **options):
     return asyncio.run(main()), sizes
 
 
-def assert_same(one, other):
-    np.testing.assert_allclose(one.unknown_score, other.unknown_score, rtol=1e-9)
-    for name in ("label", "candidate", "rejected"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
 def test_requests_that_wait_are_decided_together(model, samples):
     async def test(batcher):
         return await asyncio.gather(*(decide(batcher, model, samples[i : i + 1]) for i in range(10)))
@@ -95,7 +90,7 @@ def test_a_decision_in_a_batch_is_the_decision_alone(model, samples, coverage):
         for place, row in enumerate(piece):
             alone = decide_samples(model, samples[row : row + 1], coverage)
             # Products of many rows and of one differ in their last bits.
-            assert decisions.unknown_score[place] == pytest.approx(alone.unknown_score[0], rel=1e-9)
+            check_same(decisions.unknown_score[place], alone.unknown_score[0])
             assert decisions.label[place] == alone.label[0] and decisions.candidate[place] == alone.candidate[0]
             if coverage is not None:
                 assert decisions.prediction_set[place].tolist() == alone.prediction_set[0].tolist()
@@ -124,8 +119,7 @@ def test_pieces_come_and_are_recorded_in_order_and_are_the_decisions_on_the_whol
     parts, _ = run(test, threads=threads, on_decisions=lambda model, decisions: recorded.append(decisions))
     whole = decide_samples(model, large, None)
     for found in (parts, recorded):
-        scores = np.concatenate([part.unknown_score for part in found])
-        np.testing.assert_allclose(scores, whole.unknown_score, rtol=1e-9)
+        check_same(np.concatenate([part.unknown_score for part in found]), whole.unknown_score)
 
 
 def test_small_requests_are_not_spread_over_the_coders(model, samples):
@@ -204,7 +198,7 @@ class SlowModel:
 
 @pytest.fixture
 def slow(monkeypatch):
-    monkeypatch.setattr(batching, "prepare_features", lambda clf, X: X)
+    monkeypatch.setattr(batching, "name_features", lambda clf, X: X)
     return SimpleNamespace(clf=SlowModel(0.0004))  # a piece of the most rows takes 0.1 s
 
 
@@ -337,7 +331,7 @@ def test_a_false_discovery_rate_over_pieces_is_that_of_decide(model, samples, mo
     expected = model.clf.decide(X, fdr=0.2)
     assert 0 < expected.rejected.sum() < len(X) and expected.rejected[-1]
     assert [row["label"] for row in answer["decisions"]] == expected.label.tolist()
-    np.testing.assert_allclose([row["p_value"] for row in answer["decisions"]], expected.p_value)
+    check_same([row["p_value"] for row in answer["decisions"]], expected.p_value)
     assert max(sizes) <= MOST_ROWS and answer["notes"][0].startswith("False discovery rate 0.2: approximate")
     (decisions,) = recorded
     np.testing.assert_array_equal(decisions.rejected, expected.rejected)
@@ -373,8 +367,8 @@ def test_only_the_request_at_fault_gets_the_error_and_its_row(tmp_path, samples)
     assert sizes == [1, 6]
     with pytest.raises(InputError, match=r"^the request has a sample in row 1 that cannot be predicted: .*\.$"):
         bad.result()
-    assert_same(good.result()[0], decide_samples(model, samples[1:3], None))
-    assert_same(fine.result()[0], decide_samples(model, samples[3:4], None))
+    for task, X in ((good, samples[1:3]), (fine, samples[3:4])):
+        check_same_decisions(task.result()[0], decide_samples(model, X, None), model.clf.threshold_)
 
 
 def test_a_cancelled_request_leaves_the_queue(model, samples):

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_runs import right
-from server_runs import make_samples, save_model, serve, server_required
+from same import check_same
+from server_runs import make_samples, server_required, share_server
 
 server_required()
 
@@ -24,18 +25,14 @@ def samples():
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Return a folder with a model of plain arrays, and one of a table with names, gaps and text labels."""
-    folder = tmp_path_factory.mktemp("models")
-    save_model(folder / "plain.srosr")
-    X, y, _ = make_samples()
-    table = pd.DataFrame(X, columns=NAMES).assign(kind=y)
-    table.to_csv(folder / "train.csv", index=False)
-    right(
-        "fit", folder / "train.csv", "--label", "kind", "--standardize", "--impute", "median", "-o",
-        folder / "named.srosr", "--jobs", "1", "-q",
-    )  # fmt: skip
-    return folder
+def server(request):
+    return share_server(request)
+
+
+@pytest.fixture(scope="module")
+def place(server):
+    """The folder of the models: *plain* has arrays without names, *named* a table with names, gaps and text labels."""
+    return server.place
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +42,14 @@ def plain(place):
     return srosr.load(place / "plain.srosr")
 
 
-@pytest.fixture(scope="module")
-def server(place):
-    with serve(place / "plain.srosr", place / "named.srosr", "--jobs", "1") as found:
-        yield found
-
-
 def check_decisions(answer, decisions, numbers=None):
-    """Compare an answer with what the model decides in process."""
+    """Compare an answer with what the model decides in process; no sample here has a score close to the threshold."""
     rows = answer["decisions"]
     assert [row["row"] for row in rows] == list(range(len(decisions)) if numbers is None else numbers)
     assert [row["label"] for row in rows] == [str(label) for label in decisions.label]
     assert [row["candidate"] for row in rows] == [str(label) for label in decisions.candidate]
     assert [row["verdict"] == "rejected" for row in rows] == decisions.rejected.tolist()
-    np.testing.assert_allclose([row["unknown_score"] for row in rows], decisions.unknown_score, rtol=1e-9)
+    check_same([row["unknown_score"] for row in rows], decisions.unknown_score)
     if decisions.prediction_set is not None:
         assert [row["prediction_set"] for row in rows] == [names.tolist() for names in decisions.prediction_set]
 
@@ -87,7 +78,8 @@ def test_more_samples_than_a_piece_come_back_in_order(server, plain, samples):
 def test_one_sample_may_be_a_plain_list(server, samples):
     _, listed = server.post("/v1/models/plain/decide", {"samples": [samples[0].tolist()]})
     status, one = server.post("/v1/models/plain/decide", {"samples": samples[0].tolist()})
-    assert status == 200 and one["decisions"] == listed["decisions"]
+    assert status == 200
+    check_same(one["decisions"], listed["decisions"])
 
 
 def test_named_columns_may_come_in_any_order(server, place, samples):
@@ -95,15 +87,14 @@ def test_named_columns_may_come_in_any_order(server, place, samples):
     turned = [{"kind": "a", **dict(reversed(row.items()))} for row in rows]
     _, answer = server.post("/v1/models/named/decide", {"samples": rows})
     status, other = server.post("/v1/models/named/decide", {"samples": turned})
-    assert status == 200 and other["decisions"] == answer["decisions"]
+    assert status == 200
+    check_same(other["decisions"], answer["decisions"])
     frame = pd.DataFrame(samples, columns=NAMES)
     frame.to_csv(place / "new.csv", index=False)
     printed = right("predict", place / "named.srosr", place / "new.csv", "--json")
     predicted = [json.loads(line) for line in printed.splitlines()]
     assert [row["label"] for row in predicted] == [row["label"] for row in answer["decisions"]]
-    np.testing.assert_allclose(
-        [row["unknown_score"] for row in predicted], [row["unknown_score"] for row in answer["decisions"]], rtol=1e-9
-    )
+    check_same(*([row["unknown_score"] for row in rows] for rows in (predicted, answer["decisions"])))
 
 
 def test_null_is_a_missing_value_which_a_model_fitted_with_impute_fills_in(server, samples):
@@ -130,7 +121,7 @@ def test_a_false_discovery_rate_gives_the_p_values_of_the_model(server, plain, s
     expected = plain.decide(samples, fdr=0.2, coverage=0.95)
     assert status == 200
     check_decisions(answer, expected)
-    np.testing.assert_allclose([row["p_value"] for row in answer["decisions"]], expected.p_value)
+    check_same([row["p_value"] for row in answer["decisions"]], expected.p_value)
     assert answer["notes"][0].startswith("False discovery rate 0.2: approximate, from 75 held-out training samples")
 
 
@@ -144,10 +135,8 @@ def test_csv_answers_are_those_of_predict(server, place, samples):
     printed = right("predict", place / "plain.srosr", place / "plain.csv", "--coverage", "0.95")
     printed = printed[printed.index("row,") :]
     ours, theirs = (list(csv.DictReader(io.StringIO(text))) for text in (content.decode(), printed))
-    np.testing.assert_allclose(*([float(row["unknown_score"]) for row in rows] for rows in (ours, theirs)), rtol=1e-9)
-    for one, other in zip(ours, theirs, strict=True):
-        one.pop("unknown_score"), other.pop("unknown_score")
-        assert one == other
+    check_same(*([float(row.pop("unknown_score")) for row in rows] for rows in (ours, theirs)))
+    assert ours == theirs
 
 
 def test_a_stream_has_progress_a_start_decisions_and_an_end(server, plain, samples):
@@ -266,10 +255,8 @@ def test_other_kinds_of_bodies_and_answers_are_named(server):
     status, answer = server.post("/v1/models/plain/decide", body=b"\x89PNG\r\n", media_type="image/png")
     assert status == 422 and "fitted to a table of 6 features" in answer["error"]
     status, answer = server.post("/v1/models/plian/decide", {"samples": [[1]]})
-    assert (
-        status == 404
-        and answer["error"] == "There is no model 'plian' (did you mean 'plain'?); there are plain and named."
-    )
+    assert status == 404
+    assert answer["error"].startswith("There is no model 'plian' (did you mean 'plain'?); there are plain, named, ")
     status, answer = server.get("/v1/models/plain/decide")
     assert status == 405
     status, answer = server.get("/v2/models")
@@ -376,7 +363,7 @@ def test_large_json_that_is_wrong_gets_the_same_sentences(server, change, status
 
 
 def test_others_are_served_while_large_json_is_parsed(server):
-    body = b'{"samples": [' + b"[]," * 3_000_000 + b"[]]}"
+    body = b'{"samples": [' + b"[]," * 1_000_000 + b"[]]}"
     with ThreadPoolExecutor(1) as pool:
         posted = pool.submit(server.post, "/v1/models/plain/decide", body=body)
         longest = 0.0
@@ -397,7 +384,7 @@ def test_an_explanation_has_text_numbers_training_samples_and_the_figure(server,
     status, answer = server.post("/v1/models/plain/explain", {"samples": samples[:3].tolist(), "row": 2})
     expected = plain.explain(samples[2:3])
     assert status == 200 and answer["row"] == 2 and answer["version"] and answer["text"] == expected.text
-    assert answer["decision"]["unknown_score"] == pytest.approx(plain.decide(samples[2:3]).unknown_score[0])
+    check_same(answer["decision"]["unknown_score"], plain.decide(samples[2:3]).unknown_score[0])
     weights = [(one["row"], one["label"]) for one in answer["training_samples"]]
     assert weights == [(atom.row, str(atom.label)) for atom in expected.atoms][: len(weights)]
     assert answer["figure"].lstrip().startswith("<?xml") or answer["figure"].startswith("<svg")
@@ -418,8 +405,7 @@ def test_an_evaluation_is_that_of_the_command(server, place, samples):
     body = (place / "test.csv").read_bytes()
     status, answer = server.post("/v1/models/named/evaluate", body=body, media_type="text/csv")
     assert status == 200
-    assert answer["metrics"].keys() == printed["metrics"].keys()
-    assert answer["metrics"]["auroc"] == pytest.approx(printed["metrics"]["auroc"])
+    check_same(answer["metrics"], printed["metrics"])
     assert str(place) not in json.dumps(answer)
     rows = table[NAMES].to_numpy().tolist()
     status, same = server.post("/v1/models/plain/evaluate", {"samples": rows, "labels": table["kind"].tolist()})
@@ -436,52 +422,38 @@ def test_rejected_samples_are_grouped_and_a_stream_shows_how_far_it_is(server):
     status, answer = server.post("/v1/models/plain/discover", {"samples": group.tolist()})
     assert status == 200 and answer["groups"] and answer["text"]
     lines = server.lines("/v1/models/plain/discover", {"samples": group.tolist()})
-    assert lines[-1]["kind"] == "result" and lines[-1]["groups"] == answer["groups"]
+    assert lines[-1]["kind"] == "result"
+    check_same(lines[-1]["groups"], answer["groups"])
     assert {line["stage"] for line in lines[:-1]} >= {"Deciding", "Grouping"}
 
 
 # --- pictures ---
 
 
-def test_pictures_are_decided_explained_and_named(tmp_path):
-    image = pytest.importorskip("PIL.Image", reason="needs the extra images")
-    random = np.random.default_rng(0)
-    for name, place in (("dot", 2), ("bar", 5)):
-        (tmp_path / "train" / name).mkdir(parents=True)
-        for number in range(12):
-            gray = 40 * random.random((8, 8))
-            gray[place, : 8 if name == "bar" else 2] = 250
-            image.fromarray(gray.astype(np.uint8)).save(tmp_path / "train" / name / f"{number}.png")
-    right("fit", tmp_path / "train", "--features", "pixels", "-o", tmp_path / "shapes.srosr", "--jobs", "1", "-q")
-    content = (tmp_path / "train" / "bar" / "3.png").read_bytes()
-    with serve(tmp_path / "shapes.srosr", "--jobs", "1") as server:
-        listed = server.get("/v1/models")[1]["models"][0]
-        assert listed["takes"] == "pictures" and listed["picture_shape"] == [8, 8]
-        status, answer = server.post("/v1/models/shapes/decide", body=content, media_type="image/png")
-        assert status == 200 and answer["decisions"][0]["candidate"] == "bar", answer
-        part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
-        form = part % (b"../a.png", content) + part % ("b\u00fc.png".encode(), content) + b"--x--\r\n"
-        status, answer = server.post(
-            "/v1/models/shapes/decide", body=form, media_type="multipart/form-data; boundary=x"
-        )
-        assert status == 200 and [row["file"] for row in answer["decisions"]] == ["a.png", "b\u00fc.png"]
-        status, answer = server.post(
-            "/v1/models/shapes/explain?row=1", body=form, media_type="multipart/form-data; boundary=x"
-        )
-        assert status == 200 and answer["sample_picture"].startswith("data:image/png;base64,")
-        assert answer["training_samples"][0]["name"].startswith("bar/")
-        broken = part % (b"no.png", content[:40]) + form
-        status, answer = server.post(
-            "/v1/models/shapes/decide", body=broken, media_type="multipart/form-data; boundary=x"
-        )
-        assert status == 422 and answer["error"].startswith("no.png")
-        status, answer = server.post(
-            "/v1/models/shapes/decide?skip_broken=true", body=broken, media_type="multipart/form-data; boundary=x"
-        )
-        assert status == 200 and answer["dropped"] == 1 and [row["row"] for row in answer["decisions"]] == [1, 2]
-        status, answer = server.post("/v1/models/shapes/decide?header=false", body=content, media_type="image/png")
-        assert (
-            status == 422 and answer["error"] == "header is for tables, and the request holds pictures: leave it out."
-        )
-        status, answer = server.post("/v1/models/shapes/decide", {"samples": [[1, 2]]})
-        assert status == 422 and answer["error"] == "The model was fitted to pictures: send pictures, not numbers."
+def test_pictures_are_decided_explained_and_named(server, place):
+    pytest.importorskip("PIL.Image", reason="needs the extra images")
+    content = (place / "shapes" / "bar" / "3.png").read_bytes()
+    listed = next(one for one in server.get("/v1/models")[1]["models"] if one["name"] == "shapes")
+    assert listed["takes"] == "pictures" and listed["picture_shape"] == [8, 8]
+    status, answer = server.post("/v1/models/shapes/decide", body=content, media_type="image/png")
+    assert status == 200 and answer["decisions"][0]["candidate"] == "bar", answer
+    part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
+    form = part % (b"../a.png", content) + part % ("b\u00fc.png".encode(), content) + b"--x--\r\n"
+    status, answer = server.post("/v1/models/shapes/decide", body=form, media_type="multipart/form-data; boundary=x")
+    assert status == 200 and [row["file"] for row in answer["decisions"]] == ["a.png", "b\u00fc.png"]
+    status, answer = server.post(
+        "/v1/models/shapes/explain?row=1", body=form, media_type="multipart/form-data; boundary=x"
+    )
+    assert status == 200 and answer["sample_picture"].startswith("data:image/png;base64,")
+    assert answer["training_samples"][0]["name"].startswith("bar/")
+    broken = part % (b"no.png", content[:40]) + form
+    status, answer = server.post("/v1/models/shapes/decide", body=broken, media_type="multipart/form-data; boundary=x")
+    assert status == 422 and answer["error"].startswith("no.png")
+    status, answer = server.post(
+        "/v1/models/shapes/decide?skip_broken=true", body=broken, media_type="multipart/form-data; boundary=x"
+    )
+    assert status == 200 and answer["dropped"] == 1 and [row["row"] for row in answer["decisions"]] == [1, 2]
+    status, answer = server.post("/v1/models/shapes/decide?header=false", body=content, media_type="image/png")
+    assert status == 422 and answer["error"] == "header is for tables, and the request holds pictures: leave it out."
+    status, answer = server.post("/v1/models/shapes/decide", {"samples": [[1, 2]]})
+    assert status == 422 and answer["error"] == "The model was fitted to pictures: send pictures, not numbers."

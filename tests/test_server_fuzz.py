@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scale import examples
-from server_attack_runs import FLOWER, Attacked, make_form, make_models
+from server_attack_runs import FLOWER, make_form, share_attacked
 from server_runs import server_required
 from test_server_attacks import check_tells_nothing
 
@@ -23,7 +23,6 @@ pytest.importorskip("PIL")
 #: Requests that take samples, and those that change the model, which here is a model that nothing else uses.
 READING = ("decide", "explain", "evaluate", "discover")
 CHANGING = ("set-threshold", "add-class", "remove-class", "update", "recalibrate", "restore")
-LIMITS = {"body": 200_000, "rows": 50, "columns": 100, "pixels": 10_000, "files": 3, "work_seconds": 30.0}
 
 
 def tries(n: int) -> settings:
@@ -33,9 +32,8 @@ def tries(n: int) -> settings:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Attacked(make_models(tmp_path_factory.mktemp("fuzz")), LIMITS) as server:
-        yield server
+def server(request):
+    return share_attacked(request)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +134,7 @@ def encode(content) -> bytes:
 
 @pytest.mark.parametrize("action", READING + CHANGING)
 def test_json_of_any_shape_is_answered_as_announced(server, document, action):
-    model = "changed" if action in CHANGING else "flowers"
+    model = "fuzzed" if action in CHANGING else "flowers"
 
     @tries(120)
     @given(samples, draw_parameters(document, action), st.integers(0, 9), accepts, values)
@@ -152,7 +150,7 @@ def test_json_of_any_shape_is_answered_as_announced(server, document, action):
 
 @pytest.mark.parametrize("action", ["decide", "evaluate", "update"])
 def test_files_of_any_content_are_answered_as_announced(server, document, action):
-    model = "changed" if action in CHANGING else "flowers"
+    model = "fuzzed" if action in CHANGING else "flowers"
 
     @tries(100)
     @given(tables, media_types, draw_parameters(document, action), accepts)
@@ -255,7 +253,7 @@ def test_requests_made_from_the_document_are_answered_as_it_says(server, documen
         def call(case):
             if "model" in (case.path_parameters or {}):
                 changing = case.operation.path.rsplit("/", 1)[-1] in CHANGING
-                case.path_parameters["model"] = "changed" if changing else "flowers"
+                case.path_parameters["model"] = "fuzzed" if changing else "flowers"
             case.call_and_validate(timeout=60, excluded_checks=excluded)
 
         call()

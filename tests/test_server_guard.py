@@ -6,6 +6,8 @@ import re
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,9 +24,10 @@ from srosr.server.settings import Limits, is_loopback, read_token  # noqa: E402
 TOKEN = "correct-horse-battery-staple"
 DECIDE = "/v1/models/model/decide"
 LIMITS = {
-    "body": 60_000, "rows": 100, "columns": 50, "head_seconds": 1.5, "body_seconds": 1.5, "answer_seconds": 2.0,
+    "body": 60_000, "rows": 100, "columns": 50, "head_seconds": 1.0, "body_seconds": 1.0, "answer_seconds": 1.0,
     "connections": 12,
 }  # fmt: skip
+BEGUN = {"number": 1, "state": "begun", "change": "update", "details": {}, "before": "a", "after": "b", "by": ""}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +38,16 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def guarded(model):
-    """A server with a token."""
-    with serve(model, token=TOKEN, settings={"token": TOKEN, "log_requests": True}) as found:
+def guarded(model, tmp_path_factory):
+    """A server with a token that changes nothing, although somebody has begun to change the model."""
+    own = tmp_path_factory.mktemp("guarded") / "model.srosr"
+    own.write_bytes(model.read_bytes())
+    audit = own.parent / "model.srosr.history" / "audit.jsonl"
+    audit.parent.mkdir()
+    audit.write_text(json.dumps(BEGUN) + "\n")
+    settings = {"token": TOKEN, "read_only": True, "log_requests": True, "readers": 0, "workers": 0}
+    with serve(own, token=TOKEN, settings=settings) as found:
+        found.place = own.parent
         yield found
 
 
@@ -113,6 +123,18 @@ def test_with_the_token_all_is_served_under_any_name_and_the_log_has_no_token(gu
     assert guarded.get("/readyz")[1]["models"]["model"]["version"]
     guarded.request("GET", f"/v1/models?{TOKEN}")
     assert "GET /v1/models 200" in guarded.read_log() and TOKEN not in guarded.read_log()
+
+
+def test_a_read_only_server_decides_and_changes_nothing(guarded, model):
+    assert guarded.post(DECIDE, {"samples": make_samples()[0][:2].tolist(), "record": False})[0] == 200
+    assert guarded.get("/v1/models")[1]["read_only"] and not guarded.get("/v1/models/model")[1]["can_change"]
+    for change in ("set-threshold", "add-class", "remove-class", "update", "recalibrate", "restore"):
+        status, answer = guarded.post(f"/v1/models/model/{change}", {})
+        assert (status, answer) == (403, {"error": "The server is read-only: nothing can be changed."})
+    assert guarded.post("/v1/models/model/monitor/restart", {})[0] == 403
+    files = {path.name: path.read_bytes() for path in guarded.place.rglob("*") if path.is_file()}
+    assert files.pop("model.srosr") == model.read_bytes()
+    assert files == {"audit.jsonl": json.dumps(BEGUN).encode() + b"\n"}
 
 
 @pytest.mark.parametrize(("host", "status"), [
@@ -221,13 +243,13 @@ def test_what_is_not_http_is_refused_and_so_are_two_lengths(strict):
 
 
 def test_a_head_that_does_not_end_is_given_up(strict):
-    started = time.monotonic()
-    answer = send(strict, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
-    assert "did not arrive within 1.5 seconds" in check_error(answer, 408)
-    assert 1.4 < time.monotonic() - started < 8
-    started = time.monotonic()
-    send(strict, b"")  # a connection on which nothing is said
-    assert 1.4 < time.monotonic() - started < 8
+    # On the second connection nothing is said.
+    with ThreadPoolExecutor(2) as threads:
+        started = time.monotonic()
+        answers = threads.map(partial(send, strict), [b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", b""])
+        for answer in answers:
+            assert "did not arrive within 1 seconds" in check_error(answer, 408)
+            assert 0.9 < time.monotonic() - started < 8
 
 
 def test_a_body_that_does_not_end_is_given_up(strict):
@@ -246,10 +268,10 @@ def test_a_body_that_does_not_end_is_given_up(strict):
         thread = threading.Thread(target=drip)
         thread.start()
         answer = receive_one(connection)
-        assert 1.4 < time.monotonic() - started < 8
+        assert 0.9 < time.monotonic() - started < 8
         dripping.set()
         thread.join()
-    assert "did not arrive within 1.5 seconds" in check_error(answer, 408)
+    assert "did not arrive within 1 seconds" in check_error(answer, 408)
 
 
 def test_the_rest_of_a_body_that_was_answered_is_no_head_and_must_end_too(strict):
@@ -263,7 +285,7 @@ def test_the_rest_of_a_body_that_was_answered_is_no_head_and_must_end_too(strict
         connection.sendall(head)
         assert b" 404 " in receive_one(connection)
         started = time.monotonic()
-        assert receive(connection) == b"" and 1.0 < time.monotonic() - started < 8
+        assert receive(connection) == b"" and 0.9 < time.monotonic() - started < 8
 
 
 def test_an_answer_that_nobody_reads_is_given_up_and_others_are_served(strict):
@@ -358,7 +380,7 @@ def test_an_answer_counts_until_it_is_read():
 
 @pytest.mark.parametrize(("size", "sentence"), [
     (2 * SMALL_BODY, "The body stands still, or arrives too slowly: try again."),
-    (SMALL_BODY, "The body did not arrive within 3 seconds."),
+    (SMALL_BODY, "The body did not arrive within 1.5 seconds."),
 ])  # fmt: skip
 def test_a_large_body_that_stands_still_is_given_up_before_a_small_one(size, sentence):
     async def stand_still():
@@ -367,13 +389,13 @@ def test_a_large_body_that_stands_still_is_given_up_before_a_small_one(size, sen
         async def receive():
             return messages.pop() if messages else await asyncio.sleep(60)
 
-        await receive_body(Request(make_scope(), receive), Limits(body_seconds=3.0), BodyBudget(10**9))
+        await receive_body(Request(make_scope(), receive), Limits(body_seconds=1.5), BodyBudget(10**9))
 
     started = time.monotonic()
     with pytest.raises(ApiError) as caught:
         asyncio.run(stand_still())
     assert caught.value.status == 408 and caught.value.message == sentence
-    assert (time.monotonic() - started < 2.5) == (size > SMALL_BODY)
+    assert (time.monotonic() - started < 1.2) == (size > SMALL_BODY)
 
 
 # --- the end ---
@@ -381,8 +403,9 @@ def test_a_large_body_that_stands_still_is_given_up_before_a_small_one(size, sen
 
 def test_a_server_that_is_asked_to_end_finishes_what_it_has_begun(model):
     X, _, _ = make_samples(seed=2)
-    body = json.dumps({"samples": np.tile(X, (200, 1)).tolist()})
-    with serve(model, "--jobs", "1") as server:
+    body = json.dumps({"samples": np.tile(X.round(2), (80, 1)).tolist()})
+    assert len(body) < SMALL_BODY, "it would need a reader"
+    with serve(model, settings={"jobs": 1, "readers": 0, "workers": 0}) as server:
         connection = server.connect()
         headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson"}
         connection.request("POST", DECIDE, body, headers)
@@ -395,7 +418,7 @@ def test_a_server_that_is_asked_to_end_finishes_what_it_has_begun(model):
         assert server.process.wait(60) == 0
         reader.join()
         assert json.loads(first)["kind"] == "progress" and json.loads(found[-1])["kind"] == "end"
-        assert json.loads(found[-1])["rows"] == 200 * len(X)
+        assert json.loads(found[-1])["rows"] == 80 * len(X)
         with pytest.raises(OSError):
             server.get("/healthz")
 
@@ -404,18 +427,8 @@ def test_a_server_that_is_asked_to_end_finishes_what_it_has_begun(model):
 
 
 def test_no_error_has_a_path_or_a_traceback(strict, model):
-    bodies = [
-        b"",
-        b"{}",
-        b"[]",
-        b'{"samples": 1}',
-        b'{"samples": [[1]]}',
-        b"a,b\n1",
-        b"\x93NUMPY",
-        b"PK\x03\x04",
-        b"PAR1",
-        b"\0" * 99,
-    ]
+    bodies = [b"", b"{}", b"[]", b'{"samples": 1}', b'{"samples": [[1]]}']
+    bodies += [b"a,b\n1", b"\x93NUMPY", b"PK\x03\x04", b"PAR1", b"\0" * 99]
     kinds = ["application/json", "text/csv", "application/x-npy", "application/x-npz", "application/vnd.apache.parquet",
              "image/png", "multipart/form-data; boundary=x", "multipart/form-data", "text/plain", ""]  # fmt: skip
     routes = ("decide", "explain", "evaluate", "discover", "update", "add-class?name=x", "recalibrate", "set-threshold")
@@ -447,20 +460,10 @@ def test_tokens_are_read_and_loopback_is_known(tmp_path):
     assert read_token(path) == (TOKEN, None)
     path.chmod(0o644)
     assert "can be read by others" in read_token(path)[1]
-    for content in (
-        "short",
-        "with spaces in the middle of it",
-        "zwei\nzeilen-sind-zu-viel",
-        "ünïcödé-is-not-ascii-at-all",
-        "",
-    ):
+    wrong = "with spaces in the middle of it", "zwei\nzeilen-sind-zu-viel", "ünïcödé-is-not-ascii-at-all"
+    for content in ("short", *wrong, ""):
         path.write_text(content)
         with pytest.raises(InputError, match="must have one line of at least 16"):
             read_token(path)
-    assert [is_loopback(host) for host in ("::1", "127.8.9.1", "0.0.0.0", "::", "example.org")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert is_loopback("::1") and is_loopback("127.8.9.1")
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "example.org")))

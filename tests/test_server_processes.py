@@ -364,7 +364,7 @@ def test_a_process_is_kept_for_jobs_that_are_not_long(tempers, tmp_path):
 
 def test_the_time_for_a_job_includes_its_wait_for_a_process(tempers, tmp_path):
     with PoolInThread("reader", 1, tmp_path) as pool:
-        first = pool.begin("sleep", {"seconds": 2.0})
+        first = pool.begin("sleep", {"seconds": 1.0})
         time.sleep(0.2)
         with pytest.raises(PoolBusy):
             pool.run("echo", {}, seconds=0.3)

@@ -18,6 +18,7 @@ import pytest
 from child_pools import PoolInThread
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from same import check_same
 from scale import examples
 from server_runs import server_required
 
@@ -225,7 +226,7 @@ def test_pictures_become_features_whatever_they_are_called(upload, picture_model
     for number, content in enumerate(contents):
         paths.append(tmp_path / f"{number}.png")
         paths[-1].write_bytes(content)
-    assert (arrays["X"] == picture_model.feature_recipe_.compute_features(paths)).all()
+    check_same(arrays["X"], picture_model.feature_recipe_.compute_features(paths))
     assert header["kept"] == {"file": ["a.csv", "b", "c.exe", "d.png"]}
     assert arrays["thumbnails"].shape == (4, 64, 64) and arrays["thumbnails"].dtype == np.uint8
 
@@ -245,7 +246,7 @@ def test_pyramids_are_computed_by_the_words_of_the_model(upload, tmp_path):
     names, small = np.array([path.name for path in paths]), np.zeros((6, 64, 64), np.uint8)
     clf.feature_recipe_ = FeatureRecipe("pyramid", pyramid=pyramid, names=names, thumbnails=small)
     _, arrays = upload.read(clf, *(path.read_bytes() for path in paths[:3]), format="pictures", names=["x"] * 3)
-    assert np.allclose(arrays["X"], X[:3], atol=1e-12)
+    check_same(arrays["X"], X[:3])
 
 
 def test_broken_pictures_are_named_or_left_out(upload, picture_model):
@@ -353,13 +354,18 @@ def test_bombs_are_refused_at_once(upload, table_model, picture_model):
     assert time.monotonic() - start < 30
 
 
-def test_what_does_not_fit_into_the_memory_is_refused(folder, table_model):
+@pytest.fixture(scope="module")
+def small_reader(folder):
     with PoolInThread("reader", 1, folder, memory=100 * 10**6, seconds=60) as pool:
-        upload = Upload(pool, folder)
-        limits = WIDE_LIMITS | {"rows": 10**9}
-        message = upload.fail(table_model, make_npy(np.zeros((6 * 10**6, 3))), format="npy", limits=limits, status=413)
-        assert message == "new.csv does not fit into the memory allowed for it: send fewer samples at a time."
-        assert len(upload.read(table_model, ROWS)[1]["X"]) == 3
+        yield pool
+
+
+def test_what_does_not_fit_into_the_memory_is_refused(small_reader, folder, table_model):
+    upload = Upload(small_reader, folder)
+    limits = WIDE_LIMITS | {"rows": 10**9}
+    message = upload.fail(table_model, make_npy(np.zeros((6 * 10**6, 3))), format="npy", limits=limits, status=413)
+    assert message == "new.csv does not fit into the memory allowed for it: send fewer samples at a time."
+    assert len(upload.read(table_model, ROWS)[1]["X"]) == 3
 
 
 # -- JSON in a child ----------------------------------------------------------------------------------------
@@ -369,14 +375,13 @@ def as_array(content):
     return {"body": np.frombuffer(content, np.uint8)}
 
 
-def test_json_that_takes_too_much_memory_costs_one_request(folder):
-    with PoolInThread("reader", 1, folder, memory=100 * 10**6, seconds=60) as pool:
-        bomb = b'{"samples": [' + b"[]," * 4_000_000 + b"[]]}"
-        with pytest.raises(JobError) as caught:
-            pool.run("parse_parameters", {"labels": False, "groups": False}, as_array(bomb))
-        assert caught.value.status in (413, 503)
-        found, _ = pool.run("parse_parameters", {"labels": True, "groups": True}, as_array(b'{"samples":[],"a":1}'))
-        assert found == {"parameters": {"a": 1}}
+def test_json_that_takes_too_much_memory_costs_one_request(small_reader):
+    bomb = b'{"samples": [' + b"[]," * 4_000_000 + b"[]]}"
+    with pytest.raises(JobError) as caught:
+        small_reader.run("parse_parameters", {"labels": False, "groups": False}, as_array(bomb))
+    assert caught.value.status in (413, 503)
+    body = as_array(b'{"samples":[],"a":1}')
+    assert small_reader.run("parse_parameters", {"labels": True, "groups": True}, body)[0] == {"parameters": {"a": 1}}
 
 
 def test_labels_beside_files_may_be_many(reader):

@@ -77,17 +77,12 @@ def made(tmp_path_factory):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("command", slow_except(["fit", "set-threshold", "datasets --export"], COMMANDS))
+@pytest.mark.parametrize("command", slow_except(["fit", "datasets --export"], COMMANDS))
 def test_no_temporary_file_is_left(command, made, tmp_path):
     for name, content in made.items():
         (tmp_path / name).write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, *COMMANDS[command].split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    arguments = [sys.executable, "-c", DRIVER, *COMMANDS[command].split()]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGTERM, done.stderr
     written = re.findall(r"^written (\..+\.tmp)$", done.stdout, re.M)
     assert len(written) == 1, done.stdout

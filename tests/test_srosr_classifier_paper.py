@@ -1,16 +1,19 @@
 """The rules "paper" and "matched" are the paper's two algorithms, to ten digits."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 import srosr_reference as reference
+from fitted import fit_once
+from scale import slow_except
 from worlds import World
 
 from srosr import BPDN, Lasso
 from srosr.classifiers.srosr_classifier import SROSRClassifier
 
-REPEATS, TAIL_SIZE = 15, 0.4
+REPEATS, TAIL_SIZE = 10, 0.4
 PROBLEMS = {"lasso": (Lasso(0.05), ("lasso", 0.05)), "bpdn": (BPDN(0.001), ("bpdn", 0.001))}
 # The likelihood is flat at its maximum: searched by its values, sigma and xi agree to 1e-8 and S to 1e-9 at best. Found
 # as a root of its slope they agree to about 1e-12.
@@ -31,11 +34,12 @@ def by_the_paper(problem, seed, sizes=15):
     return reference.train(X, y, PROBLEMS[problem][1], seed=seed, n_repeats=REPEATS, tail_size=TAIL_SIZE, weight=np.nan)
 
 
-def classifier(problem, seed, **parameters):
-    return SROSRClassifier(
+def fit(problem, seed, sizes=15, **parameters):
+    clf = SROSRClassifier(
         PROBLEMS[problem][0],
         **({"rule": "paper", "n_repeats": REPEATS, "tail_size": TAIL_SIZE, "random_state": seed} | parameters),
     )
+    return fit_once(clf, *samples(seed, sizes)[:2])
 
 
 def compare(clf, model, X_test):
@@ -51,46 +55,44 @@ def compare(clf, model, X_test):
         assert ours.xi == pytest.approx(theirs.xi, abs=EXACT)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize(
-    ("seed", "parameters", "weight"),
-    [
-        (0, {}, 1 / 3),
-        pytest.param(1, {"openness": 0.3}, 0.7 / 3, marks=pytest.mark.slow),
-        (2, {"weight": 0.8, "openness": 0.3}, 0.8),
-        pytest.param(3, {"weight": 0.0}, 0.0, marks=pytest.mark.slow),
-    ],
-    ids=["openness 0", "openness 0.3", "weight given", "weight 0"],
-)
-def test_rule_paper_is_the_papers_two_algorithms(problem, seed, parameters, weight):
-    X, y, X_test = samples(seed)
-    clf = classifier(problem, seed, **parameters).fit(X, y)
-    compare(clf, by_the_paper(problem, seed)._replace(weight=weight), X_test)
+# Seed, parameters, and the weight of the non-matched half.
+CASES = {
+    "openness 0": (0, {}, 1 / 3),
+    "openness 0.3": (1, {"openness": 0.3}, 0.7 / 3),
+    "weight given": (2, {"weight": 0.8, "openness": 0.3}, 0.8),
+    "weight 0": (3, {"weight": 0.0}, 0.0),
+}
+QUICK = [("lasso", "openness 0"), ("bpdn", "openness 0"), ("bpdn", "weight given")]
+
+
+@pytest.mark.parametrize(("problem", "case"), slow_except(QUICK, product(PROBLEMS, CASES)))
+def test_rule_paper_is_the_papers_two_algorithms(problem, case):
+    seed, parameters, weight = CASES[case]
+    model = by_the_paper(problem, seed)._replace(weight=weight)
+    compare(fit(problem, seed, **parameters), model, samples(seed)[2])
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_rule_matched_is_the_papers_without_the_nonmatched_half(problem):
-    X, y, X_test = samples(0)
-    clf = classifier(problem, 0, rule="matched", openness=0.2, weight=0.5).fit(X, y)
-    compare(clf, by_the_paper(problem, 0)._replace(weight=0.0), X_test)
+    clf = fit(problem, 0, rule="matched", openness=0.2, weight=0.5)
+    compare(clf, by_the_paper(problem, 0)._replace(weight=0.0), samples(0)[2])
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", slow_except(["bpdn"], PROBLEMS))
 def test_a_class_of_fewer_than_ten_samples_shares_the_tails_of_all_classes(problem):
     sizes = (15, 6, 14, 9)
-    X, y, X_test = samples(4, sizes)
-    clf = classifier(problem, 4).fit(X, y)
+    clf = fit(problem, 4, sizes)
     np.testing.assert_array_equal(clf.pooled_, [False, True, False, True])
     assert clf.calibration_.tails.matched[1] == clf.calibration_.tails.matched[3]
-    compare(clf, by_the_paper(problem, 4, sizes)._replace(weight=1 / 3), X_test)
+    compare(clf, by_the_paper(problem, 4, sizes)._replace(weight=1 / 3), samples(4, sizes)[2])
 
 
 @pytest.mark.parametrize("c", [0.0, 0.05, 0.4, 0.75, 1.0])
 def test_the_papers_delta_of_c_times_one_plus_w_is_the_threshold_c(c):
     """Unknown if S > delta, delta = c(1 + w): the paper's notation for its four values."""
-    X, y, X_test = samples(1)
+    X_test = samples(1)[2]
     model = by_the_paper("bpdn", 1)._replace(weight=0.7 / 3)
-    clf = classifier("bpdn", 1, openness=0.3, threshold=c).fit(X, y)
+    clf = fit("bpdn", 1, openness=0.3, threshold=c)
     assert clf.threshold_ == c
     delta = c * (1 + model.weight)
     _, S = reference.scores(model, X_test)
@@ -101,8 +103,7 @@ def test_the_papers_delta_of_c_times_one_plus_w_is_the_threshold_c(c):
 
 def test_infeasible_samples_have_the_status_infeasible():
     """What the comparison with least squares rests on."""
-    X, y, X_test = samples(0)
-    codes = classifier("bpdn", 0).fit(X, y).encode(X_test)
+    codes = fit("bpdn", 0).encode(samples(0)[2])
     assert set(np.asarray(codes.status).astype(str)) == {"infeasible"}
 
 

@@ -149,7 +149,7 @@ def test_valid_files_with_pieces_removed_or_inserted_are_read_or_raise_one_sente
 @pytest.mark.parametrize("kind", KINDS)
 def test_truncated_files_are_read_or_raise_one_sentence(tmp_path, kind):
     content = VALID[kind]
-    for length in range(0, len(content), max(1, len(content) // 150)):
+    for length in range(0, len(content), max(1, len(content) // examples(150))):
         found = read_or_report(tmp_path / f"t.{kind}", content[:length], labels="no" if kind == "npy" else "required")
         assert found is None or kind in ("csv", "tsv"), length
 

@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from same import check_same
+from scale import slow_except
 from scipy import stats
 from scipy.special import expit
 from worlds import World
@@ -247,7 +249,7 @@ def test_a_class_with_too_few_held_out_samples_has_no_threshold_of_its_own():
     assert (clf.thresholds_[:3] != clf.threshold_).any()
 
 
-@pytest.mark.parametrize(("rule", "n_worlds"), [("calibrated", 20), ("matched", 8)])
+@pytest.mark.parametrize(("rule", "n_worlds"), slow_except([("calibrated", 20)], [("calibrated", 20), ("matched", 8)]))
 def test_split_calibration_keeps_its_promise(rule, n_worlds):
     """Over seeded worlds the mean false rejection is at most alpha = 0.1, and not far below.
 
@@ -282,7 +284,7 @@ def test_split_samples_are_in_no_other_part_of_the_model():
     changed[split] = world.unknowns(len(split))
     two = recognizer(calibration="split", target_rejection=0.1).fit(changed, y)
     X_test = world.fresh(20)[0]
-    np.testing.assert_array_equal(one.unknown_score(X_test), two.unknown_score(X_test))
+    check_same(one.unknown_score(X_test), two.unknown_score(X_test))
     assert two.threshold_ > one.threshold_
 
 
