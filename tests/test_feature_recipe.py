@@ -46,7 +46,7 @@ def test_a_table_recipe_comes_back_as_it_was(fitted, tmp_path):
     assert np.array_equal(again.center, clf.feature_recipe_.center) and np.array_equal(
         again.scale, clf.feature_recipe_.scale
     )
-    assert np.array_equal(again.scale_columns(np.ones((1, 48))), (np.ones((1, 48)) - np.arange(48.0)) / 2.0)
+    assert np.array_equal(again.prepare_rows(np.ones((1, 48))), (np.ones((1, 48)) - np.arange(48.0)) / 2.0)
 
 
 def test_a_picture_recipe_comes_back_as_it_was(fitted, tmp_path):

@@ -944,14 +944,9 @@ def test_the_numbers_in_the_page_on_metrics_are_what_the_code_prints():
     assert tried > 10 and not failed
 
 
-def test_the_british_spellings_are_the_same_functions():
-    assert srosr.normalised_accuracy is normalized_accuracy
-    assert srosr.harmonic_normalised_accuracy is harmonic_normalized_accuracy
-
-
 def test_the_page_on_metrics_names_every_metric():
     page = (Path(__file__).resolve().parents[1] / "docs" / "metrics.md").read_text()
     homes = {name: getattr(getattr(srosr, name), "__module__", "") for name in srosr.__all__}
     metrics = [name for name, home in homes.items() if home.startswith("srosr.metrics.")]
-    assert len(metrics) == 18
+    assert len(metrics) == 16
     assert not [name for name in metrics if f"`{name}`" not in page]

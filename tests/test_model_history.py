@@ -486,8 +486,8 @@ while True:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills processes")
-@pytest.mark.parametrize("n", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_killed_at_random_times_a_model_can_be_loaded(tmp_path, n):
+@pytest.mark.slow
+def test_killed_at_random_times_a_model_can_be_loaded(tmp_path, n=60):
     X, y = load_digits(n_class=3, return_X_y=True)
     clf = srosr.SROSRClassifier(n_repeats=2, random_state=0).fit(X[:90], y[:90])
     files = [tmp_path / f"{number}.srosr" for number in range(2)]

@@ -61,9 +61,7 @@ from .inspection.metric_displays import OSCRDisplay as OSCRDisplay
 from .inspection.model_displays import ErrorHistogramDisplay as ErrorHistogramDisplay
 from .inspection.model_displays import NonMatchedDisplay as NonMatchedDisplay
 from .inspection.model_displays import TailDisplay as TailDisplay
-from .metrics.accuracy import harmonic_normalised_accuracy as harmonic_normalised_accuracy
 from .metrics.accuracy import harmonic_normalized_accuracy as harmonic_normalized_accuracy
-from .metrics.accuracy import normalised_accuracy as normalised_accuracy
 from .metrics.accuracy import normalized_accuracy as normalized_accuracy
 from .metrics.accuracy import open_set_accuracy as open_set_accuracy
 from .metrics.accuracy import recognition_accuracy as recognition_accuracy

@@ -363,7 +363,7 @@ def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str 
     recipe = FeatureRecipe(
         "table", label, tuple(options.ignore), center, scale, rows=kept_rows, imputer=imputer, group=options.group
     )
-    named = name_columns(recipe.scale_columns(X), source.feature_names)
+    named = name_columns(recipe.prepare_rows(X), source.feature_names)
     groups = None if options.group is None else rows.kept[options.group]
     notes = tuple(format_notes(source))
     return _Training(named, labels, recipe, found, source.feature_names or (), notes, groups=groups)

@@ -246,8 +246,3 @@ def _check_both(y_true: Any, y_pred: Any, unknown_label: Any, sample_weight: Any
     require_known(samples, metric)
     require_unknown(samples, unknown_label, metric)
     return samples
-
-
-#: The British spelling, kept for code that has it.
-normalised_accuracy = normalized_accuracy
-harmonic_normalised_accuracy = harmonic_normalized_accuracy

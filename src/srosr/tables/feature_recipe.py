@@ -110,18 +110,12 @@ class FeatureRecipe:
             if len(empty):
                 raise ValueError(f"row {empty[0]} has no value at all.")
             X = self.imputer.impute(X)
-        if self.center is None:
-            return X
-        with np.errstate(over="ignore"):
-            X = self.scale_columns(X)
-        assert_all_finite(X, input_name="X")
-        return X
-
-    def scale_columns(self, X: Array) -> Array:
-        """Return rows without missing values with their columns scaled."""
         if self.center is None or self.scale is None:
             return X
-        return (X - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            X = (X - self.center) / self.scale
+        assert_all_finite(X, input_name="X")
+        return X
 
     def compute_features(self, paths: Sequence[Path]) -> Array:
         """Read pictures and return their features; the error for an unreadable one names it."""
