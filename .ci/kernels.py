@@ -16,7 +16,8 @@ KERNELS = {
     "Prescott": {"OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_NUM_THREADS": "1"},
     "Sandybridge": {"OPENBLAS_CORETYPE": "Sandybridge", "OPENBLAS_NUM_THREADS": "2"},
     "Haswell": {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "2"},
-    # The kernels of this processor, beside code that Numba compiles for any processor of its kind.
+    "SkylakeX": {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "2"},
+    # The kernels that this processor gets, beside code that Numba compiles for any processor of its kind.
     "own": {"NUMBA_CPU_NAME": "generic", "OPENBLAS_NUM_THREADS": "2"},
 }
 _ASK = """
