@@ -73,7 +73,6 @@ class Import:
     importer: str
     imported: str
     line: int
-    names: tuple[str, ...] = ()
 
     @property
     def crosses_rooms(self) -> bool:
@@ -120,10 +119,9 @@ def find_imports(modules: dict[str, Path]) -> Iterator[Import]:
                 targets = _targets(node, package, modules)
             else:
                 continue
-            names = tuple(alias.name for alias in node.names)
             for target in targets:
                 if target and target != importer:
-                    yield Import(importer, target, node.lineno, names)
+                    yield Import(importer, target, node.lineno)
 
 
 def _targets(node: ast.ImportFrom, package: str, modules: dict[str, Path]) -> list[str]:

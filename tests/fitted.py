@@ -14,7 +14,7 @@ MINUS_ONE = {"check_classifiers_classes": "it learns a class -1, which stands fo
 def fit_once(clf, X, y, **given):
     """Return a classifier with the parameters of ``clf``, fitted to these samples: a copy, which a test may change.
 
-    Give it a seed (``random_state``), or which model a test gets depends on the tests before it.
+    Give it a seed (``random_state``), and patch no constant, or which model a test gets depends on the tests before it.
     """
     key = joblib.hash((type(clf).__qualname__, clf.get_params(deep=False), X, y, given))
     if key not in _models:

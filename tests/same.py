@@ -4,7 +4,8 @@ The last bits of a product depend on the processor, on the number of threads and
 compares to the bit (``==``, ``array_equal``, bytes of files) only
 
 - what is copied and not computed: rows that are chosen, labels, counts, arrays of a file that is read again;
-- the very same call, repeated on the same shapes in the same configuration of processes and threads.
+- the very same call, repeated on the same shapes in the same configuration of processes and threads, as each trial of an
+  experiment is: on one thread of a process of its own, here or on a cluster.
 
 Everything else is compared here: floats to a relative 1e-9 of the largest number beside them, all else exactly, and
 labels exactly unless the score is as close as that to the threshold.
@@ -33,7 +34,8 @@ def check_same_labels(found, expected, scores, thresholds, tolerance=TOLERANCE):
     found, expected, scores = np.asarray(found), np.asarray(expected), np.asarray(scores)
     assert found.shape == expected.shape == scores.shape
     size = np.where(np.isfinite(scores), np.maximum(np.abs(scores), np.abs(thresholds)), 0.0)
-    apart = np.abs(scores - thresholds) > tolerance * size
+    with np.errstate(invalid="ignore"):
+        apart = ~(np.abs(scores - thresholds) <= tolerance * size)
     wrong = np.flatnonzero((found != expected) & apart)
     assert not len(wrong), (
         f"{len(wrong)} labels differ, that of sample {wrong[0]} with score {scores[wrong[0]]}: "

@@ -182,8 +182,8 @@ def make_once(request, kind, make):
 def share_server(request):
     """Return the server that tests of several files use, with its models in ``place``.
 
-    *plain*, *named* (a table with names and gaps), *grouped* (a table with groups) and *shapes* (pictures, if they can
-    be read) are left as they are; *model*, *other* (of another method) and the rest are there to be changed.
+    *plain*, *named* (a table with names and gaps) and *shapes* (pictures, if they can be read) are left as they are;
+    *model*, *grouped* (a table with groups), *other* (of another method) and the rest are there to be changed.
     """
     return make_once(request, "models of all kinds", _serve_models)
 

@@ -562,8 +562,9 @@ def test_commands_do_on_a_device_what_they_do_on_the_cpu(tables, monkeypatch, co
     texts = [run(tables, *command, *device, *quiet) for device in ([], ["--device", "cuda"])]
     number = r"\d+\.\d+"
     assert re.sub(number, "", texts[0]) == re.sub(number, "", texts[1])
-    shown, right = ([float(value) for value in re.findall(number, text)] for text in texts)
-    np.testing.assert_allclose(shown, right, atol=0.011)  # one in the last of two digits or more
+    for shown, right in zip(*(re.findall(number, text) for text in texts), strict=True):
+        last_digit = 10.0 ** -len(right.partition(".")[2])
+        assert float(shown) == pytest.approx(float(right), rel=1e-6, abs=1.01 * last_digit)
 
 
 def test_decisions_on_a_device_are_written_batch_by_batch(tables, monkeypatch):

@@ -1,20 +1,25 @@
 """The feature recipe travels with the model and is applied to all samples; a damaged one is an error."""
 
+import copy
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_runs import error_of, right
+from fitted import fit_once
 from PIL import Image
 from same import check_same
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
 import srosr
+from srosr.discovery.discover_classes import discover
 from srosr.exceptions import ModelFileError
 from srosr.features.spatial_pyramid import SpatialPyramid
 from srosr.model_files.file_format import ModelState, read_model, write_model
+from srosr.monitor.stream_monitor import Monitor
 from srosr.tables.feature_recipe import THUMBNAIL, FeatureRecipe, make_thumbnail, resize_picture
 
 
@@ -139,6 +144,59 @@ def test_python_decides_on_rows_of_a_file_as_the_command_does(from_table):
         clf.decide(new.rename(columns={"mean_area": "area"}))
 
 
+ASK = {
+    "decide": lambda clf, X, y: clf.decide(X).unknown_score,
+    "p_value": lambda clf, X, y: clf.p_value(X),
+    "class_scores": lambda clf, X, y: clf.class_scores(X),
+    "encode": lambda clf, X, y: clf.encode(X).objective,
+    "class_p_values": lambda clf, X, y: clf.class_p_values(X),
+    "prediction_set": lambda clf, X, y: clf.prediction_set(X, 0.5).contains,
+    "explain": lambda clf, X, y: clf.explain(X[3:4]).log_p_value,
+    "discover": lambda clf, X, y: discover(clf, X, rejected_only=False).labels,
+    "monitor": lambda clf, X, y: Monitor(clf).update(X).unknown_score,
+    "add_class": lambda clf, X, y: clf.add_class(X[:20], "new").unknown_score(X),
+    "update": lambda clf, X, y: clf.update(X[:50], y[:50]).unknown_score(X),
+    "recalibrate": lambda clf, X, y: clf.recalibrate(X, y).threshold_,
+    "recalibrate without labels": lambda clf, X, y: clf.recalibrate(X)._calibration_labels,
+    "weights": lambda clf, X, y: clf.recalibrate(X, weights="shift").threshold_,
+}
+
+
+@pytest.mark.parametrize("name", ASK)
+def test_every_method_treats_samples_as_the_file_and_once(tables, name):
+    """As the same model does without a recipe, given rows that were treated already."""
+    train, new = (part.dropna() for part in tables)
+    X, X_new = (table.drop(columns=["id", "kind"]).to_numpy() for table in (train, new))
+    labels = new["kind"].to_numpy()
+    recipe = FeatureRecipe("table", "kind", ("id",), X.mean(axis=0), X.std(axis=0))
+    small = srosr.SROSRClassifier(n_repeats=3, random_state=0)
+    plain = fit_once(small, recipe.prepare_rows(X), train["kind"].to_numpy())
+    clf = copy.deepcopy(plain)
+    clf.feature_recipe_ = recipe
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = ASK[name](plain, recipe.prepare_rows(X_new), labels)
+        check_same(ASK[name](clf, X_new, labels), expected)
+
+
+def test_dask_decides_on_frames_of_a_file_as_python_does(from_table):
+    dd = pytest.importorskip("dask.dataframe")
+    from srosr.distributed.lazy_decisions import decide
+
+    path, new, expected = from_table
+    lazy = decide(srosr.load(path), dd.from_pandas(new, npartitions=2)).compute()
+    check_same(lazy["unknown_score"].to_numpy(), expected["unknown_score"].to_numpy())
+
+
+def test_columns_are_left_out_by_name_only_if_the_model_knows_names(fitted):
+    clf, X = fitted
+    clf = copy.deepcopy(clf)
+    clf.feature_recipe_ = FeatureRecipe("table", "3", ())
+    frame = pd.DataFrame(X, columns=[str(i) for i in range(48)])
+    with pytest.warns(UserWarning, match="without feature names"):
+        check_same(clf.unknown_score(frame), clf.unknown_score(X))
+
+
 def test_python_changes_a_model_of_a_file_as_the_command_does(from_table, tmp_path):
     path, new, _ = from_table
     new.to_csv(tmp_path / "new.csv", index=False)
@@ -174,11 +232,14 @@ def test_python_takes_the_paths_of_pictures_as_the_command_does(tmp_path):
     expected = pd.read_csv(tmp_path / "out.csv")
     clf = srosr.load(tmp_path / "m")
     paths = [tmp_path / "new" / name for name in expected["file"]]
-    for given in (paths, [str(path) for path in paths], np.array([str(path) for path in paths])):
+    texts = [str(path) for path in paths]
+    for given in (paths, texts, np.array(texts), pd.Series(texts)):
         check_decisions(clf.decide(given), expected)
     check_decisions(clf.decide(clf.feature_recipe_.compute_features(paths)), expected)
     said = json.loads(right("explain", tmp_path / "m", paths[0], "--json", "--no-figure"))
-    check_same(clf.explain(paths[0]).unknown_score, said["unknown_score"])
+    for given in (paths[0], str(paths[0]), paths[:1]):
+        check_same(clf.explain(given).unknown_score, said["unknown_score"])
+    assert len(clf.decide(paths[0])) == 1
     with pytest.raises(ValueError, match="paths of the pictures"):
         clf.decide(255 * np.ones((2, 64)))
 
@@ -196,6 +257,13 @@ def test_a_table_with_the_label_of_rejected_samples_is_no_training_data(label, t
     right(*fit, "--unknown-label", "none")
     clf = srosr.load(tmp_path / "m")
     assert label in clf.classes_.tolist() and clf.unknown_label_ == "none"
+
+
+@pytest.mark.parametrize("label", ["unknown", "-1"])
+def test_no_class_is_added_with_a_label_of_rejected_samples(fitted, label):
+    clf, X = fitted
+    with pytest.raises(ValueError, match=f"{label!r} stands for rejected samples"):
+        copy.deepcopy(clf).add_class(X[:5], label)
 
 
 @pytest.mark.parametrize(

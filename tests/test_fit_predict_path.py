@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 from fitted import fit_once
 from same import check_same
 from sklearn.utils.validation import validate_data
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 from worlds import World
 
 import srosr
 from srosr import Lasso, SROSRClassifier, sparse_encode
+from srosr._support import threads
 from srosr._support.threads import ThreadPool, one_blas_thread
 from srosr.evidence import ridge
 from srosr.evidence.class_scores import CLASS_SCORES, ClassScorer, HoldOut
@@ -187,15 +190,29 @@ def test_many_threads_code_as_one_does():
 
 
 def test_blas_threads_are_as_before_afterwards():
-    from threadpoolctl import threadpool_info
-
     def count():
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
-    before = count()
-    with one_blas_thread(), one_blas_thread():
-        assert set(count()) == {1}
-    assert count() == before
+    with threadpool_limits(2):  # tests run with one
+        before = count()
+        assert max(before) == 2
+        with one_blas_thread(), one_blas_thread():
+            assert set(count()) == {1}
+        assert count() == before
+
+
+def test_the_blas_of_torch_is_found_once_it_is_loaded(monkeypatch):
+    found = []
+    monkeypatch.setattr(threads, "ThreadpoolController", lambda: found.append(1) or ThreadpoolController())
+    monkeypatch.setattr(threads, "_blas_libraries", cache(threads._blas_libraries.__wrapped__))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    for _ in range(2):
+        with one_blas_thread():
+            assert len(found) == 1
+    monkeypatch.setitem(sys.modules, "torch", object())
+    for _ in range(2):
+        with one_blas_thread():
+            assert len(found) == 2
 
 
 def test_deferred_passes_run_when_they_are_first_needed_and_once(world, monkeypatch):

@@ -487,7 +487,7 @@ while True:
 
 @pytest.mark.skipif(os.name != "posix", reason="kills processes")
 @pytest.mark.slow
-def test_killed_at_random_times_a_model_can_be_loaded(tmp_path, n=60):
+def test_killed_at_random_times_a_model_can_be_loaded(tmp_path):
     X, y = load_digits(n_class=3, return_X_y=True)
     clf = srosr.SROSRClassifier(n_repeats=2, random_state=0).fit(X[:90], y[:90])
     files = [tmp_path / f"{number}.srosr" for number in range(2)]
@@ -497,8 +497,8 @@ def test_killed_at_random_times_a_model_can_be_loaded(tmp_path, n=60):
     source = tmp_path / "model.srosr"
     source.write_bytes(files[0].read_bytes())
     contents = [path.read_bytes() for path in files]
-    generator = random.Random(n)
-    for _ in range(n):
+    generator = random.Random(60)
+    for _ in range(30):
         process = subprocess.Popen([sys.executable, "-c", _COMMITS, source, *files], stdout=subprocess.PIPE)
         process.stdout.readline()
         time.sleep(generator.uniform(0.0, 0.1))

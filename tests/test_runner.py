@@ -209,7 +209,8 @@ def test_a_worker_that_lacks_what_all_need_ends_the_run_and_is_no_failure(tmp_pa
 
 
 @pytest.mark.slow
-def test_results_come_as_soon_as_they_are_there_and_in_no_more_processes_than_asked_for():
+def test_results_come_as_soon_as_they_are_there_and_in_no_more_processes_than_asked_for(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     with LocalProcesses(2) as executor:
         assert sorted(executor.run(square, [])) == []
         results = executor.run(threads, [None] * 3)

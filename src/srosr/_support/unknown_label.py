@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -12,6 +13,8 @@ from .array_types import AnyArray
 
 UNKNOWN_NUMBER = -1
 UNKNOWN_TEXT = "unknown"
+#: Labels that no class has unless rejected samples get another one; a table has −1 as text.
+RESERVED = (UNKNOWN_NUMBER, UNKNOWN_TEXT, str(UNKNOWN_NUMBER))
 
 
 def is_text(classes: AnyArray) -> bool:
@@ -34,7 +37,7 @@ def format_label(label: Any) -> str:
 def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
     """Return the label of rejected samples: the given one, or −1 for numbers and "unknown" for text.
 
-    Raise a ValueError if it is one of the classes: samples with such a label are hardly meant to be learned.
+    Raise a ValueError if it is one of the classes: samples with such a label are rarely meant to be learned.
     """
     text = is_text(classes)
     label = unknown_label.item() if isinstance(unknown_label, np.generic) else unknown_label
@@ -44,7 +47,7 @@ def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
         raise ValueError(
             f"unknown_label must be {'text' if text else 'a number'} like the classes, got {unknown_label!r}."
         )
-    reserved = find_reserved(unknown_label, classes)
+    reserved = find_reserved(unknown_label, classes.tolist())
     if reserved is not None:
         raise ValueError(
             f"y has the label {reserved!r}, which stands for rejected samples: leave such samples out or, if it is a "
@@ -53,10 +56,10 @@ def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
     return label
 
 
-def find_reserved(unknown_label: Any, classes: AnyArray) -> Any:
-    """Return the class that stands for rejected samples, or None; by default "unknown" and −1, also as text."""
-    given = (UNKNOWN_NUMBER, UNKNOWN_TEXT, str(UNKNOWN_NUMBER)) if unknown_label is None else (unknown_label,)
-    return next((label for label in classes.tolist() if label in given), None)
+def find_reserved(unknown_label: Any, classes: Iterable[Any]) -> Any:
+    """Return the class that stands for rejected samples, or None: one of :data:`RESERVED` unless a label is given."""
+    reserved = RESERVED if unknown_label is None or unknown_label in RESERVED else (unknown_label,)
+    return next((label for label in classes if label in reserved), None)
 
 
 def append_unknown(classes: AnyArray, unknown_label: Any) -> AnyArray:

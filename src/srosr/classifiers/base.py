@@ -490,7 +490,9 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         """
         check_is_fitted(self, "classes_")
         recipe = self.feature_recipe_
-        X = to_numpy(X if recipe is None else recipe.select_features(X))
+        if recipe is not None and (recipe.of_pictures or hasattr(self, "feature_names_in_")):
+            X = recipe.select_features(X)
+        X = to_numpy(X)
         if is_plain_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
             X = np.ascontiguousarray(X)
         else:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.threads import one_blas_thread
-from .._support.unknown_label import is_text
+from .._support.unknown_label import find_reserved, is_text
 from ..dictionary.dictionary import Dictionary
 from ..scoring.calibration import Calibration, fit_calibrated_rule
 from ..scoring.cross_test import CrossTest
@@ -33,8 +33,8 @@ def check_new_label(label: Any, classes: AnyArray, unknown_label: Any) -> Any:
         raise ValueError(f"label must be text or a finite number, got {label!r}.")
     if label in classes.tolist():
         raise ValueError(f"label {label!r} is a class already; add samples to it with update (srosr update).")
-    if label == unknown_label:
-        raise ValueError(f"label {label!r} is the label of rejected samples; choose another.")
+    if find_reserved(unknown_label, [label]) is not None:
+        raise ValueError(f"label {label!r} stands for rejected samples; choose another.")
     return label
 
 

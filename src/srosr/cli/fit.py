@@ -13,7 +13,7 @@ import click
 from .._support.messages import choose_from, count_of, list_names
 from ..operations.device_choice import check_device_option
 from ..operations.input_errors import InputError, convert_errors, end_sentence, escape_unprintable, name_errors
-from ..operations.model_input import check_options, format_notes, is_picture_data, name_columns
+from ..operations.model_input import check_options, format_notes, is_picture_data
 from .console import (
     device_option,
     err,
@@ -329,7 +329,7 @@ def _check_classes(data: str, training: _Training, unknown_label: str | None) ->
         )
     if len(classes) < 2:
         raise InputError(f"{data} has one class, {next(iter(classes), 'none')}; at least two are required.")
-    reserved = find_reserved(unknown_label, training.labels)
+    reserved = find_reserved(unknown_label, classes)
     if reserved is not None:
         raise InputError(
             f"{data}: the label {reserved!r} stands for rejected samples: leave such samples out or, if it is a known "
@@ -339,6 +339,7 @@ def _check_classes(data: str, training: _Training, unknown_label: str | None) ->
 
 def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str | None, seed: int) -> _Training:
     import numpy as np
+    from pandas import DataFrame
 
     from ..tables.data_overview import make_overview
     from ..tables.feature_recipe import FeatureRecipe
@@ -363,7 +364,8 @@ def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str 
     recipe = FeatureRecipe(
         "table", label, tuple(options.ignore), center, scale, rows=kept_rows, imputer=imputer, group=options.group
     )
-    named = name_columns(recipe.prepare_rows(X), source.feature_names)
+    X = recipe.prepare_rows(X)
+    named = X if source.feature_names is None else DataFrame(X, columns=source.feature_names, copy=False)
     groups = None if options.group is None else rows.kept[options.group]
     notes = tuple(format_notes(source))
     return _Training(named, labels, recipe, found, source.feature_names or (), notes, groups=groups)

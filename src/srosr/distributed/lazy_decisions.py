@@ -110,6 +110,9 @@ def decide(model: Any, X: Any) -> Any:
     if is_array:
         _check_array(model, X)
     else:
+        recipe = getattr(model, "feature_recipe_", None)
+        if recipe is not None and hasattr(model, "feature_names_in_"):
+            X = recipe.select_features(X)
         _check_frame(model, X)
     once = delayed(chosen, name=f"srosr-model-{tokenize(chosen)}", traverse=False)
     return _decide_array(chosen, once, X) if is_array else _decide_frame(chosen, once, X)

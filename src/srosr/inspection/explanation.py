@@ -3,7 +3,6 @@ r"""Explanations: why one sample is recognized or rejected, in numbers, in words
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -155,6 +154,8 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
     Rejected
     """
     check_is_fitted(clf, "calibration_")
+    if clf.feature_recipe_ is not None and clf.feature_recipe_.of_pictures:
+        x = clf.feature_recipe_.select_features(x)
     checked = clf._check_queries(_check_sample(x, clf.dictionary_))
     dictionary = clf.dictionary_
     queries = dictionary.query(checked)
@@ -234,8 +235,6 @@ def _check_sample(x: Any, dictionary: Dictionary) -> Any:
         if len(x) != 1:
             raise ValueError(f"x must be one sample, got a Queries of {len(x)}; pass queries[i : i + 1].")
         return x
-    if isinstance(x, str | os.PathLike):
-        return [x]  # a picture, for a model that was fitted to pictures
     if hasattr(x, "iloc") and hasattr(x, "to_frame"):
         x = x.to_frame().T  # a row of a DataFrame, whose index has the names of the features
     # scikit-learn accepts the former and explains why not the latter.

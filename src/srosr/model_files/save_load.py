@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str], *, mmap_mode: str | None = None) -> Any:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     clf.save(os.path.join(folder, "digits.srosr"))
     ...     again = srosr.load(os.path.join(folder, "digits.srosr"))
-    >>> bool((again.unknown_score(X[90:120]) == clf.unknown_score(X[90:120])).all())
+    >>> bool((again.predict(X[90:120]) == clf.predict(X[90:120])).all())
     True
     """
     if mmap_mode not in (None, "r"):

@@ -129,14 +129,9 @@ def read_batches(clf: OpenSetClassifier, source: RowSource) -> Iterator[tuple[Ro
 
 
 def name_features(clf: OpenSetClassifier, X: Array) -> Any:
-    """Return samples with the names of columns that the classifier knows."""
-    return name_columns(X, getattr(clf, "feature_names_in_", None))
-
-
-def name_columns(X: Array, names: Any) -> Any:
-    """Return samples with names of their columns, if there are any."""
-    if names is None:
+    """Return samples with the names of columns that the classifier knows, if it knows any."""
+    if not hasattr(clf, "feature_names_in_"):
         return X
     from pandas import DataFrame
 
-    return DataFrame(X, columns=list(names), copy=False)
+    return DataFrame(X, columns=clf.feature_names_in_.tolist(), copy=False)

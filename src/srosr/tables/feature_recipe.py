@@ -27,7 +27,7 @@ THUMBNAIL = 64
 KINDS = ("table", "pixels", "pyramid")
 # Length of a SIFT descriptor; most levels of a pyramid, and most pixels of a patch or picture side, in a valid file.
 _DESCRIPTOR, _MOST_LEVELS, _MOST_PIXELS = 128, 8, 4096
-# By so much the gray values of a picture that was scaled may lie outside of 0 to 1.
+# Rounding of the gray values of a picture that was scaled.
 _GRAY_ROUNDING = 1e-6
 _PYRAMID_PARAMETERS = ("n_words", "levels", "step", "patch", "max_side", "square_root")
 
@@ -80,15 +80,17 @@ class FeatureRecipe:
         return self.kind != "table"
 
     def select_features(self, X: Any) -> Any:
-        """Return a frame without the columns that were no features in the file, and of paths of pictures the features.
+        """Return the feature columns of a frame, or the features of pictures given by path.
 
         Anything else is returned as it is.
         """
         if not self.of_pictures:
             left_out = {self.label, self.group, *self.ignored}
             return X[[name for name in X.columns if name not in left_out]] if hasattr(X, "columns") else X
-        paths = [X] if isinstance(X, str | os.PathLike) else X
-        are_paths = isinstance(paths, Sequence | np.ndarray) and len(paths) and isinstance(paths[0], str | os.PathLike)
+        if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
+            return X
+        paths = np.ravel(np.asarray(X, dtype=object))
+        are_paths = len(paths) > 0 and isinstance(paths[0], str | os.PathLike)
         return self.compute_features([Path(path) for path in paths]) if are_paths else X
 
     def prepare_rows(self, X: Array) -> Array:
