@@ -91,6 +91,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("thorough" if config.getoption("--slow") else "quick")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the other files with ``-m smoke``: to import them takes longer than the tests."""
+    others = collection_path.suffix == ".py" and collection_path.stem not in SMOKE
+    return True if others and config.getoption("markexpr") == "smoke" else None
+
+
 def _data_required() -> bool:
     return os.environ.get("SROSR_REQUIRE_DATA") == "1"
 

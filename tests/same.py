@@ -4,8 +4,8 @@ The last bits of a product depend on the processor, on the number of threads and
 compares to the bit (``==``, ``array_equal``, bytes of files) only
 
 - what is copied and not computed: rows that are chosen, labels, counts, arrays of a file that is read again;
-- the very same call, repeated on the same shapes in the same configuration of processes and threads, as each trial of an
-  experiment is: on one thread of a process of its own, here or on a cluster.
+- the very same call, repeated on the same shapes in the same configuration of processes and threads; so is each trial of
+  an experiment, on one thread of a process of its own, here or on a cluster.
 
 Everything else is compared here: floats to a relative 1e-9 of the largest number beside them, all else exactly, and
 labels exactly unless the score is as close as that to the threshold.

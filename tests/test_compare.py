@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from command_runs import run as run_command
 from same import check_same
 
@@ -342,8 +342,8 @@ def command(table: Path, out: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "srosr", "compare", str(table), *METHODS, "--out", str(out), *options]
 
 
-def run(table: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(table, out, *options), capture_output=True, text=True, timeout=300)
+def run_here(table: Path, out: Path, *options: str) -> Result:
+    return run_command(*command(table, out, *options)[3:])
 
 
 def written(out: Path) -> list[bytes]:
@@ -393,14 +393,14 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(table, tmp_path, 
     options = ("--label", "kind", "--rounds", "2", "--jobs", "1")
     killed = stopped(command(table, out, *options), out, signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL and not (out / "report.html").exists()
-    done = run(table, out, *options)
-    assert done.returncode == 0, done.stderr
+    done = run_here(table, out, *options)
+    assert done.exit_code == 0, done.stderr
     assert written(out) == written(undisturbed[2])
     assert "Recommended: " in done.stdout and "Fit it: srosr fit " in done.stdout and "OSCR" in done.stdout
     assert not list(out.glob("samples-*"))
     # Other samples, or another split, are another comparison.
-    other = run(table, out, "--label", "kind", "--rounds", "2", "--seed", "1")
-    assert other.returncode == 2 and "has results of another run: seed was 0 and is 1 now" in other.stderr
+    other = run_here(table, out, *options, "--seed", "1")
+    assert other.exit_code == 2 and "has results of another run: seed was 0 and is 1 now" in other.stderr
     assert written(out) == written(undisturbed[2])
 
 
@@ -443,13 +443,13 @@ def test_a_failure_is_reported_and_its_method_not_recommended(table, tmp_path, u
     record = decode(path.read_bytes()) | {"error": "something broke", "values": [], "coverage": []}
     path.write_bytes(encode(record))
     options = ("--label", "kind", "--rounds", "2", "--jobs", "1")
-    done = run(table, out, *options)
-    assert done.returncode == 1, done.stderr
+    done = run_here(table, out, *options)
+    assert done.exit_code == 1, done.stderr
     assert f"FAILED {best} in 1 of 8 trials: something broke" in done.stdout
     assert "Recommended: " in done.stdout and f"Recommended: {best}." not in done.stdout
     assert f"{best} (7)" in done.stdout
-    mended = run(table, out, *options, "--retry-failed")
-    assert mended.returncode == 0 and written(out) == written(finished)
+    mended = run_here(table, out, *options, "--retry-failed")
+    assert mended.exit_code == 0 and written(out) == written(finished)
 
 
 # -- what cannot be ----------------------------------------------------------------------------------------

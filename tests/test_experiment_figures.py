@@ -216,11 +216,11 @@ def test_a_variant_of_ours_shares_name_and_color_and_differs_in_its_dashes():
 @pytest.mark.slow
 def test_the_caption_says_where_methods_are_that_the_figure_has_no_room_for():
     def caption(methods):
-        some = RESULTS[RESULTS["method"].isin(methods)]
+        some = RESULTS[RESULTS["method"].isin(methods) & (RESULTS["metric"] == "f")]
         drawings = draw_sections(some, COVERAGE, {}, methods=list(methods))[0].drawings
         return next(one.caption for one in drawings if one.name == "figure-openness-f")
 
-    assert "All methods are in the panels below." in caption(METHODS)
+    assert "All methods are in the panels below." in caption(METHODS[:10])
     assert "below" not in caption(PAPER)
 
 

@@ -564,7 +564,7 @@ def machines(tmp_path_factory):
 def many(place, table):
     """Make a folder with many parts, long enough to be interrupted, and return their decisions."""
     (place / "many").mkdir()
-    samples = pd.concat([table.drop(columns="digit")] * 4)
+    samples = pd.concat([table.drop(columns="digit")] * 2)
     for i in range(12):
         write_table(samples, place / "many" / f"part-{i:02d}.parquet")
     right("predict", "model.srosr", "many", "-o", "whole", "-q")

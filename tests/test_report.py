@@ -183,7 +183,7 @@ def test_settings_of_matplotlib_are_as_before(tmp_path):
 @pytest.mark.slow
 def test_twenty_methods_at_nineteen_levels_stay_below_three_megabytes(tmp_path):
     portraits = {name: portrait(20) for name in ("calibrated", "paper")}
-    write_report(tmp_path / "report.html", **given(made_up(METHODS, 19, 2), portraits=portraits))
+    write_report(tmp_path / "report.html", **given(made_up(METHODS[:20], 19, 2), portraits=portraits))
     assert 500_000 < (tmp_path / "report.html").stat().st_size < 3_000_000
 
 
