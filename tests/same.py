@@ -4,18 +4,22 @@ The last bits of a product depend on the processor, on the number of threads and
 compares to the bit (``==``, ``array_equal``, bytes of files) only
 
 - what is copied and not computed: rows that are chosen, labels, counts, arrays of a file that is read again;
-- the very same call, repeated on the same shapes in the same configuration of processes and threads; so is each trial of
-  an experiment, on one thread of a process of its own, here or on a cluster.
+- the very same call, repeated on the same shapes in the same configuration of processes and threads, as is each trial
+  of an experiment: on one thread of a process of its own, here or on a cluster.
 
 Everything else is compared here: floats to a relative 1e-9 of the largest number beside them, all else exactly, and
-labels exactly unless the score is as close as that to the threshold.
+labels exactly unless the score is as close as that to the threshold. What follows samples one by one, without products
+(p-values and states of a monitor), does not depend on the shape of the batch.
 """
 
+import re
 from dataclasses import fields, is_dataclass
 from numbers import Real
 
 import numpy as np
 
+#: Numbers that a text rounds.
+_ROUNDED = r"\d+\.\d+|\d+(?=\s?%)"
 #: Of computed numbers, relative to the largest of their array; a single number is measured against itself.
 TOLERANCE = 1e-9
 
@@ -23,10 +27,19 @@ TOLERANCE = 1e-9
 def check_same(found, expected, tolerance=TOLERANCE):
     """Raise an AssertionError that says in one line where two results differ and by how much.
 
-    Results are numbers, text, arrays, and dicts, lists, tuples and dataclasses of results.
+    Results are numbers, strings, arrays, and dicts, lists, tuples and dataclasses of results. What a dict has under
+    "text" is compared as ``check_same_text`` does.
     """
     difference = _find_difference(found, expected, tolerance, "")
     assert difference is None, difference
+
+
+def check_same_text(found, expected):
+    """Compare two texts, whose rounded numbers may differ by one unit of their last digit."""
+    assert re.sub(_ROUNDED, "…", found) == re.sub(_ROUNDED, "…", expected)
+    for shown, number in zip(re.findall(_ROUNDED, found), re.findall(_ROUNDED, expected), strict=True):
+        last_digit = 10.0 ** -len(number.partition(".")[2])
+        assert abs(float(shown) - float(number)) < 1.01 * last_digit, f"{shown} in the text, expected {number}"
 
 
 def check_same_labels(found, expected, scores, thresholds, tolerance=TOLERANCE):
@@ -40,6 +53,18 @@ def check_same_labels(found, expected, scores, thresholds, tolerance=TOLERANCE):
     assert not len(wrong), (
         f"{len(wrong)} labels differ, that of sample {wrong[0]} with score {scores[wrong[0]]}: "
         f"{found[wrong[0]]!r}, expected {expected[wrong[0]]!r}"
+    )
+
+
+def check_same_candidates(found, scores, tolerance=TOLERANCE):
+    """Compare candidates, given as places of classes, with the best of the expected class scores."""
+    found, scores = np.asarray(found), np.asarray(scores)
+    assert found.shape == scores.shape[:1]
+    behind = scores.max(axis=1) - scores[np.arange(len(found)), found]
+    wrong = np.flatnonzero(~(behind <= tolerance * np.abs(scores).max(axis=1)))
+    assert not len(wrong), (
+        f"{len(wrong)} candidates differ, that of sample {wrong[0]} is {found[wrong[0]]}: "
+        f"its score is less than the best by {behind[wrong[0]]:.2g}"
     )
 
 
@@ -70,7 +95,9 @@ def _find_difference(found, expected, tolerance, place):
     elif isinstance(expected, dict):
         if not isinstance(found, dict) or found.keys() != expected.keys():
             return f"{here} has the keys {list(found)}, expected {list(expected)}"
-        pairs = [(f"{place}[{name!r}]", found[name], expected[name]) for name in expected]
+        if isinstance(expected.get("text"), str):
+            check_same_text(found["text"], expected["text"])
+        pairs = [(f"{place}[{name!r}]", found[name], expected[name]) for name in expected if name != "text"]
     elif isinstance(expected, (list, tuple)) and not _is_vector(expected):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
             return f"{here} is {found!r:.100}, expected {len(expected)} entries"

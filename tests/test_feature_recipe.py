@@ -10,7 +10,7 @@ import pytest
 from command_runs import error_of, right
 from fitted import fit_once
 from PIL import Image
-from same import check_same
+from same import check_same, check_same_labels
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
@@ -123,10 +123,11 @@ def from_table(request, tables, tmp_path_factory):
     return folder / "m", new, pd.read_csv(folder / "out.csv")
 
 
-def check_decisions(decided, expected):
+def check_decisions(clf, samples, expected):
     """Decisions of Python are those of the command, to the digits in its file."""
+    decided = clf.decide(samples)
     check_same(decided.unknown_score, expected["unknown_score"].to_numpy())
-    assert decided.label.tolist() == expected["label"].tolist()
+    check_same_labels(decided.label, expected["label"], decided.unknown_score, clf.threshold_)
 
 
 def test_python_decides_on_rows_of_a_file_as_the_command_does(from_table):
@@ -135,9 +136,9 @@ def test_python_decides_on_rows_of_a_file_as_the_command_does(from_table):
     features = new.drop(columns=["id", "kind"])
     assert 0 < expected["label"].eq("unknown").mean() < 0.5
     for frame in (new, new.drop(columns="kind"), features):
-        check_decisions(clf.decide(frame), expected)
+        check_decisions(clf, frame, expected)
     with pytest.warns(UserWarning, match="valid feature names"):
-        check_decisions(clf.decide(features.to_numpy()), expected)
+        check_decisions(clf, features.to_numpy(), expected)
     row = clf.explain(new.iloc[3])
     assert (row.label, row.unknown_score) == (expected["label"][3], pytest.approx(expected["unknown_score"][3]))
     with pytest.raises(ValueError, match="feature names"):
@@ -234,8 +235,8 @@ def test_python_takes_the_paths_of_pictures_as_the_command_does(tmp_path):
     paths = [tmp_path / "new" / name for name in expected["file"]]
     texts = [str(path) for path in paths]
     for given in (paths, texts, np.array(texts), pd.Series(texts)):
-        check_decisions(clf.decide(given), expected)
-    check_decisions(clf.decide(clf.feature_recipe_.compute_features(paths)), expected)
+        check_decisions(clf, given, expected)
+    check_decisions(clf, clf.feature_recipe_.compute_features(paths), expected)
     said = json.loads(right("explain", tmp_path / "m", paths[0], "--json", "--no-figure"))
     for given in (paths[0], str(paths[0]), paths[:1]):
         check_same(clf.explain(given).unknown_score, said["unknown_score"])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as drawn_arrays
 from PIL import Image
-from same import check_same
+from same import check_same, check_same_labels
 from sklearn.datasets import load_digits
 from sklearn.impute import KNNImputer, SimpleImputer
 
@@ -344,8 +344,9 @@ def test_the_commands_decide_as_python_does_on_imputed_values(kind, folder):
         X, X_new = (X - center) / scale, (X_new - center) / scale
     clf = srosr.KNNDistance(random_state=0).fit(X, pd.read_csv(folder / "train.csv")["digit"])
     rows = list(csv.DictReader(right("predict", folder / f"{kind}.srosr", folder / "new.csv").splitlines()))
-    assert [row["label"] for row in rows] == clf.predict(X_new).tolist()
-    assert np.allclose([float(row["unknown_score"]) for row in rows], clf.unknown_score(X_new))
+    decided = clf.decide(X_new)
+    check_same_labels([row["label"] for row in rows], decided.label, decided.unknown_score, clf.threshold_)
+    assert np.allclose([float(row["unknown_score"]) for row in rows], decided.unknown_score)
     assert np.allclose([float(row["imputed"]) for row in rows], np.isnan(new).mean(axis=1))
 
 

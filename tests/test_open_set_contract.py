@@ -329,8 +329,8 @@ def test_names_of_classes_do_not_matter(name, fitted, world):
 @every
 def test_a_seed_gives_the_same_model_again(name, fitted, world):
     again = clone(METHODS[name]).fit(*world[:2])
-    assert again.threshold_ == fitted.threshold_
-    np.testing.assert_array_equal(again.unknown_score(world[4]), fitted.unknown_score(world[4]))
+    check_same(again.threshold_, fitted.threshold_)
+    check_same(again.unknown_score(world[4]), fitted.unknown_score(world[4]))
 
 
 @every

@@ -156,7 +156,8 @@ def test_yale_bpdn_on_both_sides_of_reach(yale):
     exact = np.linalg.lstsq(atoms.T, X.T, rcond=None)[0].T
     distances = np.linalg.norm(X - exact @ atoms, axis=1)
     expected = np.where(distances > 0.1, "infeasible", "ok")
-    np.testing.assert_array_equal(codes.status, expected)
+    clear = np.abs(distances - 0.1) > 1e-6
+    np.testing.assert_array_equal(codes.status[clear], expected[clear])
     assert codes.gap.max() <= TOL
     assert codes.violation.max() <= TOL
     ok = codes.status == "ok"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from same import check_same, check_same_labels
+from same import check_same, check_same_candidates, check_same_labels, check_same_text
 
 ROUNDED = 1 + 4 * np.finfo(float).eps
 
@@ -62,3 +62,25 @@ def test_labels_may_differ_only_where_the_score_is_at_the_threshold():
         check_same_labels([1, -1, 1], [1, 1, -1], scores, 0.5)
     with pytest.raises(AssertionError, match=r"that of sample 1 with score inf"):
         check_same_labels([1, 1], [1, -1], [0.2, np.inf], 0.5)
+
+
+def test_candidates_may_differ_only_where_two_classes_score_the_same():
+    scores = np.array([[1.0, ROUNDED, 0.5], [0.2, 0.1, 0.0]])
+    for first in (0, 1):
+        check_same_candidates([first, 0], scores)
+    with pytest.raises(AssertionError, match=r"1 candidates differ, that of sample 1 is 1: .* best by 0\.1"):
+        check_same_candidates([1, 1], scores)
+    with pytest.raises(AssertionError, match="that of sample 0"):
+        check_same_candidates([0], [[np.nan, 1.0]])
+
+
+def test_rounded_numbers_of_a_text_may_differ_by_their_last_digit():
+    check_same_text("0.95 of row 3, 12 %", "0.96 of row 3, 13 %")
+    check_same({"text": "0.10", "x": 1.0}, {"text": "0.11", "x": ROUNDED})
+    for found in ("0.95 of row 4, 12 %", "0.97 of row 3, 12 %", "0.95 of row 3, 14 %", "0.95 of row 3"):
+        with pytest.raises(AssertionError):
+            check_same_text(found, "0.95 of row 3, 12 %")
+    with pytest.raises(AssertionError):
+        check_same({"text": "a"}, {"text": "b"})
+    with pytest.raises(AssertionError):
+        check_same({"score": "0.10"}, {"score": "0.11"})

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from same import check_same, check_same_decisions
+from same import check_same, check_same_decisions, check_same_labels
 from server_runs import make_samples, save_model, server_required
 
 server_required()
@@ -91,7 +91,8 @@ def test_a_decision_in_a_batch_is_the_decision_alone(model, samples, coverage):
             alone = decide_samples(model, samples[row : row + 1], coverage)
             # Products of many rows and of one differ in their last bits.
             check_same(decisions.unknown_score[place], alone.unknown_score[0])
-            assert decisions.label[place] == alone.label[0] and decisions.candidate[place] == alone.candidate[0]
+            check_same_labels(decisions.label[[place]], alone.label, alone.unknown_score, model.clf.threshold_)
+            assert decisions.candidate[place] == alone.candidate[0]
             if coverage is not None:
                 assert decisions.prediction_set[place].tolist() == alone.prediction_set[0].tolist()
 
@@ -321,7 +322,9 @@ def test_a_long_answer_is_written_piece_by_piece(model, samples, monkeypatch):
     answer, sizes, _ = write_answer(model, X, monkeypatch, coverage=0.8)
     assert max(sizes) <= MOST_ROWS and sum(sizes) == len(X) and len(sizes) > 2
     assert [row["row"] for row in answer["decisions"]] == list(range(len(X)))
-    assert [row["label"] for row in answer["decisions"]] == model.clf.predict(X).tolist()
+    expected = model.clf.decide(X)
+    labels = [row["label"] for row in answer["decisions"]]
+    check_same_labels(labels, expected.label, expected.unknown_score, model.clf.threshold_)
     assert answer["guarantee"] == model.clf.prediction_set(X[:1], 0.8).guarantee
 
 

@@ -75,6 +75,8 @@ def test_few_samples_get_the_codes_that_many_get(epsilon):
     samples[::2] = samples[::2] * 0.3 + rng.standard_normal((40, 72)) @ atoms
     many = sparse_encode(samples, Dictionary(atoms, normalize=True), BPDN(epsilon))
     few = [sparse_encode(samples[i : i + 4], Dictionary(atoms, normalize=True), BPDN(epsilon)) for i in range(0, 80, 4)]
+    distances = [np.linalg.norm(q - atoms.T @ np.linalg.lstsq(atoms.T, q, rcond=None)[0]) for q in samples]
+    assert np.abs(np.array(distances) - epsilon).min() > 1e-6
     np.testing.assert_array_equal(np.concatenate([part.status for part in few]), many.status)
     np.testing.assert_allclose(np.vstack([part.toarray() for part in few]), many.toarray(), atol=1e-9)
 

@@ -152,7 +152,8 @@ def test_the_cost_of_one_vs_set_is_the_best_by_its_score():
         train = np.delete(np.arange(100), test)
         clf = quiet(OneVsSet(C=C, cv=2), X[train], y[train])
         found[C] += quality_of(y, test, absent, clf.candidate(X[test]), clf.unknown_score(X[test]))
-    assert len(set(found.values())) > 1  # there was something to choose
+    values = sorted(found.values())
+    assert values[-1] > values[-2] + 1e-6  # there is something to choose, and rounding does not
     assert OneVsSet(cv=2, random_state=3).fit(X, y).tuned_ == {"C": max(found, key=found.get)}
 
 

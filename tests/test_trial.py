@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from same import check_same
 
 from srosr import CalibrationWarning, SROSRClassifier, openness
 from srosr.datasets.registry import load_dataset
@@ -83,7 +84,7 @@ def test_every_method_has_every_metric_at_every_openness(first):
 def test_a_trial_is_the_same_again_and_whichever_methods_run(work, first):
     for names in (("knn",), ("paper",), ("naive", "calibrated")):
         for record, _ in run_trial(work, 0, names):
-            assert json.dumps(record) == json.dumps(first[record["method"]][0])
+            check_same(record, first[record["method"]][0])  # beside others a fit may be shared
 
 
 @pytest.mark.slow
@@ -101,7 +102,7 @@ def test_a_trial_is_the_same_in_other_processes_whatever_their_hash_seed_and_thr
         found.append(done.stdout.splitlines())
     assert found[0] == found[1]
     assert [json.loads(line)["error"] for line in found[0]] == [None] * len(METHODS_ELSEWHERE)
-    assert found[0][0] == json.dumps(first["calibrated"][0])
+    check_same(json.loads(found[0][0]), first["calibrated"][0])
 
 
 def test_the_values_are_those_of_a_classifier_fitted_by_hand(work, first):
