@@ -46,6 +46,8 @@ def run(name: str, arguments: list[str]) -> tuple[str, bool]:
 def main(arguments: list[str]) -> int:
     split = arguments.index("--") if "--" in arguments else len(arguments)
     chosen, given = arguments[:split] or list(KERNELS), arguments[split + 1 :] or ["-q", "-m", "smoke"]
+    if unheard := [name for name in chosen if name not in KERNELS]:
+        raise SystemExit(f"no such processor: {', '.join(unheard)}; there are {', '.join(KERNELS)}")
     results = [run(name, given) for name in chosen]
     print("\nprocessor    kernels      tests")
     print("\n".join(line for line, _ in results))

@@ -24,7 +24,8 @@ def pin(requirement: str) -> str:
 def main(arguments: list[str]) -> None:
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     oldest = arguments[:1] == ["--oldest"]
-    extras = [line for name in arguments[oldest:] for line in project["optional-dependencies"][name]]
+    names = arguments[1:] if oldest else arguments
+    extras = [line for name in names for line in project["optional-dependencies"][name]]
     print("\n".join(map(pin, project["dependencies"] + extras) if oldest else extras))
 
 

@@ -69,10 +69,12 @@ def check_same_candidates(found, scores, tolerance=TOLERANCE):
 
 
 def check_same_decisions(found, expected, threshold, tolerance=TOLERANCE):
-    """Compare two ``Decisions`` that were made with one threshold for all classes."""
+    """Compare two ``Decisions`` that were made with a threshold, or with one for each sample."""
     check_same(found.unknown_score, expected.unknown_score, tolerance)
     check_same(found.candidate, expected.candidate)
-    check_same_labels(found.label, expected.label, expected.unknown_score, threshold, tolerance)
+    for name in ("label", "rejected"):
+        one, other = getattr(found, name), getattr(expected, name)
+        check_same_labels(one, other, expected.unknown_score, threshold, tolerance)
 
 
 def check_same_model(found, expected, samples, tolerance=TOLERANCE):

@@ -145,8 +145,27 @@ def test_python_decides_on_rows_of_a_file_as_the_command_does(from_table):
         clf.decide(new.rename(columns={"mean_area": "area"}))
 
 
+def test_a_frame_without_names_may_have_the_columns_of_the_file(tmp_path):
+    X, y = np.random.default_rng(0).random((60, 5)), np.resize(["a", "b", "c"], 60)
+    frame = pd.DataFrame(X)
+    frame.insert(2, "id", range(60))
+    frame["kind"] = y
+    frame.to_csv(tmp_path / "t.csv", index=False, header=False)
+    given = ["--no-header", "--label", "6", "--ignore", "2", "--standardize", "--method", "knn", "--quiet"]
+    right("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *given)
+    clf, read = srosr.load(tmp_path / "m"), pd.read_csv(tmp_path / "t.csv", header=None)
+    for whole in (read, pd.DataFrame(X)):
+        check_same(clf.unknown_score(whole), clf.unknown_score(X))
+
+
 ASK = {
     "decide": lambda clf, X, y: clf.decide(X).unknown_score,
+    "predict": lambda clf, X, y: clf.predict(X),
+    "unknown_score": lambda clf, X, y: clf.unknown_score(X),
+    "candidate": lambda clf, X, y: clf.candidate(X),
+    "score": lambda clf, X, y: clf.score(X, y),
+    "evidence": lambda clf, X, y: clf.evidence(X).to_dict("list"),
+    "log_p_value": lambda clf, X, y: clf.log_p_value(X),
     "p_value": lambda clf, X, y: clf.p_value(X),
     "class_scores": lambda clf, X, y: clf.class_scores(X),
     "encode": lambda clf, X, y: clf.encode(X).objective,
@@ -260,11 +279,19 @@ def test_a_table_with_the_label_of_rejected_samples_is_no_training_data(label, t
     assert label in clf.classes_.tolist() and clf.unknown_label_ == "none"
 
 
+def test_a_comparison_does_not_take_the_label_of_rejected_samples(tables, tmp_path):
+    tables[0].dropna().assign(kind="unknown", id=0).to_csv(tmp_path / "t.csv", index=False)
+    said = error_of("compare", tmp_path / "t.csv", "--label", "kind", "--out", tmp_path / "out")
+    assert "'unknown' stands for rejected samples" in said and not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("label", ["unknown", "-1"])
 def test_no_class_is_added_with_a_label_of_rejected_samples(fitted, label):
     clf, X = fitted
-    with pytest.raises(ValueError, match=f"{label!r} stands for rejected samples"):
+    with pytest.raises(ValueError, match=f"{label!r} stands for rejected samples.*unknown_label"):
         copy.deepcopy(clf).add_class(X[:5], label)
+    with pytest.raises(ValueError, match=f"{label!r}, which the model does not know.*: leave its samples out"):
+        copy.deepcopy(clf).update(X[:5], [label] * 5)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 import sklearn
 from fitted import MINUS_ONE, fit_once
 from same import check_same, check_same_decisions
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -26,7 +25,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import srosr
 from srosr import LeaveClassesOut, OpenSetPipeline, SROSRClassifier, make_open_set_pipeline, oscr_scorer
-from srosr._support.documentation_link import ADDRESS_VARIABLE
 from srosr.classifiers.base import OpenSetClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::srosr.SROSRWarning")
@@ -38,7 +36,7 @@ def few(**parameters):
 
 
 def fits_its_steps(estimator):
-    """Return the checks that scikit-learn's own pipeline fails, because it fits the steps it was given, and ours."""
+    """Return the checks that scikit-learn's own pipeline fails, as ours does: it fits the steps it was given."""
     reason = "a pipeline fits its steps, and does not clone them"
     checks = ("check_dont_overwrite_parameters", "check_estimators_overwrite_params")
     return dict.fromkeys(checks, reason) | MINUS_ONE
@@ -345,50 +343,11 @@ def test_groups_of_the_recognizer_itself_are_routed(digits):
 # -- representation, files, imports ------------------------------------------------------------------------
 
 
-class Urls:
-    """Metadata of a package with these addresses."""
-
-    def __init__(self, *urls):
-        self.urls = list(urls)
-
-    def get_all(self, name):
-        assert name == "Project-URL"
-        return self.urls or None
-
-
-def test_the_representation_links_to_the_documentation_of_the_package(fitted, monkeypatch):
-    pipeline, _, clf = fitted
-    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    monkeypatch.setattr(
-        metadata, "metadata", lambda name: Urls("Source, https://a.test", "Documentation, https://b.test/")
-    )
-    page = "https://b.test/api/generated/srosr.{}.html"
-    assert clf._get_doc_link() == page.format("SROSRClassifier")
+def test_a_pipeline_is_drawn_and_ours_have_no_link_to_the_documentation_of_scikit_learn(fitted):
+    pipeline, _, _ = fitted
     html = pipeline._repr_html_()
-    for name in ("OpenSetPipeline", "SROSRClassifier"):
-        assert f'href="{page.format(name)}"' in html
-    assert re.search(r'href="https://scikit-learn\.org/[^"]*StandardScaler', html)
-
-
-def test_there_is_no_link_where_no_address_is_known(fitted, monkeypatch):
-    pipeline, _, clf = fitted
-    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    for found in (Urls(), Urls("Source, https://a.test"), Urls("Documentation,")):
-        monkeypatch.setattr(metadata, "metadata", lambda name, found=found: found)
-        assert clf._get_doc_link() == "" and "srosr.SROSRClassifier" not in pipeline._repr_html_()
-
-    def fail(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "metadata", fail)
-    assert clf._get_doc_link() == "" and "SROSRClassifier" in pipeline._repr_html_()
-
-
-def test_a_copy_of_the_documentation_can_be_named(monkeypatch):
-    monkeypatch.setenv(ADDRESS_VARIABLE, "https://docs.intern.test/srosr/")
-    assert srosr.KNNDistance()._get_doc_link() == "https://docs.intern.test/srosr/api/generated/srosr.KNNDistance.html"
-    assert Grouped()._get_doc_link() == ""  # not ours: it has no page
-    assert BaseEstimator()._get_doc_link().startswith("https://scikit-learn.org")
+    assert "SROSRClassifier" in html and re.search(r'href="https://scikit-learn\.org/[^"]*StandardScaler', html)
+    assert not re.search(r'href="[^"]*SROSRClassifier', html)
 
 
 def test_saving_a_pipeline_says_what_to_do_instead(fitted, tmp_path):

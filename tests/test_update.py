@@ -42,11 +42,12 @@ def digits():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_folds():
-    """Hold every sample out once as known and once with classes left out: of so few it would be several times."""
+def few_folds(request):
+    """Hold every sample out once as known and once with classes left out; with --slow several times, as so few are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_fitting, "MOST_REPEATS", 1)
-        patch.setattr(cross_fitting, "ROTATIONS", 1)
+        if not request.config.getoption("--slow"):
+            patch.setattr(cross_fitting, "MOST_REPEATS", 1)
+            patch.setattr(cross_fitting, "ROTATIONS", 1)
         yield
 
 

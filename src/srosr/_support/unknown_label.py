@@ -49,10 +49,7 @@ def resolve_unknown_label(unknown_label: Any, classes: AnyArray) -> Any:
         )
     reserved = find_reserved(unknown_label, classes.tolist())
     if reserved is not None:
-        raise ValueError(
-            f"y has the label {reserved!r}, which stands for rejected samples: leave such samples out or, if it is a "
-            "known class, give another unknown_label."
-        )
+        raise ValueError(f"y: {describe_reserved(reserved, 'give another unknown_label')}")
     return label
 
 
@@ -60,6 +57,13 @@ def find_reserved(unknown_label: Any, classes: Iterable[Any]) -> Any:
     """Return the class that stands for rejected samples, or None: one of :data:`RESERVED` unless a label is given."""
     reserved = RESERVED if unknown_label is None or unknown_label in RESERVED else (unknown_label,)
     return next((label for label in classes if label in reserved), None)
+
+
+def describe_reserved(label: Any, remedy: str) -> str:
+    """Return what is wrong with a class that stands for rejected samples, and what to do."""
+    return (
+        f"the label {label!r} stands for rejected samples: leave such samples out or, if it is a known class, {remedy}."
+    )
 
 
 def append_unknown(classes: AnyArray, unknown_label: Any) -> AnyArray:

@@ -31,7 +31,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.devices import to_numpy
-from .._support.documentation_link import DocumentationLink
 from .._support.parameter_checks import check_positive, check_rate, is_plain_matrix
 from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
@@ -110,7 +109,7 @@ def find_target(arguments: dict[str, Any], threshold: Any, target: float) -> flo
     return None if threshold is not None else target
 
 
-class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class OpenSetClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all open set classifiers.
 
     Attributes
@@ -490,9 +489,9 @@ class OpenSetClassifier(DocumentationLink, ClassifierMixin, BaseEstimator, metac
         """
         check_is_fitted(self, "classes_")
         recipe = self.feature_recipe_
-        if recipe is not None and (recipe.of_pictures or hasattr(self, "feature_names_in_")):
-            X = recipe.select_features(X)
         X = to_numpy(X)
+        if recipe is not None:
+            X = recipe.select_features(X, self.n_features_in_)
         if is_plain_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
             X = np.ascontiguousarray(X)
         else:

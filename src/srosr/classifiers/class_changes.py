@@ -34,7 +34,9 @@ def check_new_label(label: Any, classes: AnyArray, unknown_label: Any) -> Any:
     if label in classes.tolist():
         raise ValueError(f"label {label!r} is a class already; add samples to it with update (srosr update).")
     if find_reserved(unknown_label, [label]) is not None:
-        raise ValueError(f"label {label!r} stands for rejected samples; choose another.")
+        raise ValueError(
+            f"label {label!r} stands for rejected samples: choose another, or fit again with another unknown_label."
+        )
     return label
 
 

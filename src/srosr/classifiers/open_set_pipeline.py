@@ -13,7 +13,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._support.array_types import AnyArray, Array
-from .._support.documentation_link import DocumentationLink
 from .base import Decisions
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def _final_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class OpenSetPipeline(DocumentationLink, Pipeline):
+class OpenSetPipeline(Pipeline):
     """A pipeline of transformers and, at its end, an open set classifier.
 
     It is scikit-learn's ``Pipeline`` in all respects: ``fit``, ``predict`` and ``score``, names and parameters of the

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.messages import did_you_mean
-from .._support.unknown_label import is_text
+from .._support.unknown_label import RESERVED, is_text
 from ..dictionary.dictionary import Dictionary
 from ..thresholds.p_values import count_needed
 
@@ -37,9 +37,9 @@ def check_known_labels(y: Any, classes: AnyArray, n: int) -> AnyArray:
         if label not in place:
             guess = did_you_mean(label, place) if isinstance(label, str) and is_text(classes) else ""
             kind = "" if isinstance(label, str) == is_text(classes) else ", whose classes are of another type"
+            way = "" if label in RESERVED else "add it with add_class (at the shell: srosr add-class), or "
             raise ValueError(
-                f"y has the class {label!r}, which the model does not know{guess}{kind}: add it with add_class (at the "
-                "shell: srosr add-class), or leave its samples out."
+                f"y has the class {label!r}, which the model does not know{guess}{kind}: {way}leave its samples out."
             )
     return classes[np.array([place[label] for label in labels.tolist()], dtype=np.int64)]
 

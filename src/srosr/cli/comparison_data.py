@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ def _read_table(
     if standardize:
         compute_column_scale(X, source)  # a check only: each trial scales by its own training samples
     y, names = number_classes(labels.tolist())
+    _check_names(data, names)
     notes = format_notes(source)
     if source.dropped:
         notes.append(f"{count_of(source.dropped, 'row')} with missing values left out.")
@@ -117,8 +119,18 @@ def _read_pictures(
         )
         made = f"gray values at {shape[0]} × {shape[1]} pixels"
     y, names = number_classes(labels.tolist())
+    _check_names(data, names)
     name = Path(data).resolve().name
     return ComparisonData(Dataset(name, X, y, names, f"pictures in {name}: {made}"), len(paths), None, notes)
+
+
+def _check_names(data: str, names: Iterable[str]) -> None:
+    """Raise if a class cannot be fitted: each method would do so later."""
+    from .._support.unknown_label import describe_reserved, find_reserved
+
+    reserved = find_reserved(None, names)
+    if reserved is not None:
+        raise InputError(f"{data}: {describe_reserved(reserved, 'give it another name')}")
 
 
 def _choose_number(n_seen: dict[str, int], most: int | None) -> int:

@@ -316,7 +316,7 @@ class _Training(NamedTuple):
 
 def _check_classes(data: str, training: _Training, unknown_label: str | None) -> None:
     """Raise if the labels cannot be classes."""
-    from .._support.unknown_label import find_reserved
+    from .._support.unknown_label import describe_reserved, find_reserved
 
     classes, label = training.found.classes, training.recipe.label
     for name in classes:
@@ -331,10 +331,7 @@ def _check_classes(data: str, training: _Training, unknown_label: str | None) ->
         raise InputError(f"{data} has one class, {next(iter(classes), 'none')}; at least two are required.")
     reserved = find_reserved(unknown_label, classes)
     if reserved is not None:
-        raise InputError(
-            f"{data}: the label {reserved!r} stands for rejected samples: leave such samples out or, if it is a known "
-            "class, give another --unknown-label."
-        )
+        raise InputError(f"{data}: {describe_reserved(reserved, 'give another --unknown-label')}")
 
 
 def _read_table(data: str, options: ReadOptions, standardize: bool, impute: str | None, seed: int) -> _Training:

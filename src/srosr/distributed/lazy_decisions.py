@@ -111,8 +111,8 @@ def decide(model: Any, X: Any) -> Any:
         _check_array(model, X)
     else:
         recipe = getattr(model, "feature_recipe_", None)
-        if recipe is not None and hasattr(model, "feature_names_in_"):
-            X = recipe.select_features(X)
+        if recipe is not None:
+            X = recipe.select_features(X, model.n_features_in_)
         _check_frame(model, X)
     once = delayed(chosen, name=f"srosr-model-{tokenize(chosen)}", traverse=False)
     return _decide_array(chosen, once, X) if is_array else _decide_frame(chosen, once, X)

@@ -1,7 +1,7 @@
 """The versions of the libraries that compute results.
 
-Machines that share work need the same version of srosr. Their results are the same to the bit if all other versions and
-the kind of processor are the same too.
+Machines that share work need the same version of srosr. Their results are the same but for rounding if all other
+versions are the same, too.
 """
 
 from __future__ import annotations

@@ -154,8 +154,8 @@ def explain(clf: SROSRClassifier, x: Any) -> Explanation:
     Rejected
     """
     check_is_fitted(clf, "calibration_")
-    if clf.feature_recipe_ is not None and clf.feature_recipe_.of_pictures:
-        x = clf.feature_recipe_.select_features(x)
+    if clf.feature_recipe_ is not None:
+        x = clf.feature_recipe_.select_features(x, clf.n_features_in_)
     checked = clf._check_queries(_check_sample(x, clf.dictionary_))
     dictionary = clf.dictionary_
     queries = dictionary.query(checked)

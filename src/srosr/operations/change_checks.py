@@ -31,14 +31,15 @@ def match_classes(clf: OpenSetClassifier, labels: AnyArray, name: str) -> AnyArr
     """Return labels, read as text, as the classes of the model."""
     import numpy as np
 
-    from .._support.unknown_label import format_label
+    from .._support.unknown_label import RESERVED, format_label
 
     place = {format_label(label): i for i, label in enumerate(clf.classes_)}
     for label in dict.fromkeys(labels.tolist()):
         if label not in place:
+            way = "" if label in RESERVED else "add it with srosr add-class, or "
             raise InputError(
-                f"{name} has the class {label}, which the model does not know{did_you_mean(label, place)}: add it with "
-                "srosr add-class, or leave its samples out."
+                f"{name} has the class {label}, which the model does not know{did_you_mean(label, place)}: {way}leave "
+                "its samples out."
             )
     return clf.classes_[np.array([place[label] for label in labels.tolist()])]
 

@@ -79,14 +79,17 @@ class FeatureRecipe:
         """Whether features are computed from pictures."""
         return self.kind != "table"
 
-    def select_features(self, X: Any) -> Any:
-        """Return the feature columns of a frame, or the features of pictures given by path.
+    def select_features(self, X: Any, n_features: int) -> Any:
+        """Return the feature columns of a frame that has others, too, or the features of pictures given by path.
 
         Anything else is returned as it is.
         """
         if not self.of_pictures:
+            names = list(getattr(X, "columns", ()))
+            if len(names) == n_features or not all(isinstance(name, str | int) for name in names):
+                return X
             left_out = {self.label, self.group, *self.ignored}
-            return X[[name for name in X.columns if name not in left_out]] if hasattr(X, "columns") else X
+            return X[[name for name in names if str(name) not in left_out]] if names else X
         if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
             return X
         paths = np.ravel(np.asarray(X, dtype=object))
