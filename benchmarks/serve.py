@@ -198,8 +198,8 @@ QUICK = {
     "requests": 60,
     "batches": (64, 256),
     "repeats": 1,
-    "mixed": 200,
-    "seconds": 8.0,
+    "mixed": 100,
+    "seconds": 4.0,
     "swap": 0.3,
 }
 

@@ -146,15 +146,17 @@ def test_python_decides_on_rows_of_a_file_as_the_command_does(from_table):
 
 
 def test_a_frame_without_names_may_have_the_columns_of_the_file(tmp_path):
-    X, y = np.random.default_rng(0).random((60, 5)), np.resize(["a", "b", "c"], 60)
-    frame = pd.DataFrame(X)
-    frame.insert(2, "id", range(60))
-    frame["kind"] = y
-    frame.to_csv(tmp_path / "t.csv", index=False, header=False)
+    rng, frames = np.random.default_rng(0), []
+    for X in (rng.random((60, 5)), rng.random((20, 5))):
+        frame = pd.DataFrame(X)
+        frame.insert(2, "id", range(len(X)))
+        frame["kind"] = np.resize(["a", "b", "c"], len(X))
+        frames.append(frame.set_axis(range(7), axis=1))
+    frames[0].to_csv(tmp_path / "t.csv", index=False, header=False)
     given = ["--no-header", "--label", "6", "--ignore", "2", "--standardize", "--method", "knn", "--quiet"]
     right("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *given)
-    clf, read = srosr.load(tmp_path / "m"), pd.read_csv(tmp_path / "t.csv", header=None)
-    for whole in (read, pd.DataFrame(X)):
+    clf = srosr.load(tmp_path / "m")
+    for whole in (frames[1], pd.DataFrame(X)):
         check_same(clf.unknown_score(whole), clf.unknown_score(X))
 
 
