@@ -74,6 +74,7 @@ DATA = (
 # No deadlines: how fast a machine is does not decide whether a claim is true.
 # The same examples in every run, so that one that fails says that something was changed; "--hypothesis-profile random"
 # looks for others.
+settings.register_profile("smoke", max_examples=FULL // 8, deadline=None, derandomize=True)
 settings.register_profile("quick", max_examples=FULL // 4, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=FULL, deadline=None, derandomize=True)
 settings.register_profile("random", max_examples=FULL, deadline=None)
@@ -88,7 +89,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if gone:
         raise pytest.UsageError(f"SMOKE in {Path(__file__).name} names files that are not there: {', '.join(gone)}")
     if not config.getoption("--hypothesis-profile"):
-        settings.load_profile("thorough" if config.getoption("--slow") else "quick")
+        usual = "smoke" if config.getoption("markexpr") == "smoke" else "quick"
+        settings.load_profile("thorough" if config.getoption("--slow") else usual)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

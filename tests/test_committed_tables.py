@@ -33,7 +33,6 @@ LEFT_OUT = {
         *(*AT_EPSILON, "paper-5-percent", *OLD_CHOICE),
     ),
     "mnist": (*AT_EPSILON, *OLD_CHOICE, "w-svm", "w-svm-original"),
-    "mnist-full": ("paper", "matched", "naive", "ratio", "sci", "max-logit"),
     # Rows from before errors that tie but for rounding were ties in a tail, as most do here: they wait until all tables
     # are made again, and docs/results/README.md says so.
     "uiuc": ("paper", "paper-5-percent", "paper-lasso", "matched", "matched-lasso"),
@@ -56,7 +55,8 @@ def find_committed(name: str) -> pd.Series:
 
 
 TABLES = sorted(folder.name for folder in DOCS.iterdir() if (folder / "results.parquet").exists())
-WHERE = [(name, trial) for name in TABLES for trial in range(TRIALS)]
+# mnist-full is the experiment mnist with all training samples, for which every method takes long.
+WHERE = [(name, trial) for name in TABLES if name != "mnist-full" for trial in range(TRIALS)]
 
 
 def test_every_committed_table_is_of_methods_that_the_experiment_has():

@@ -36,7 +36,7 @@ from srosr.rivals.methods import open_set_methods
 PROTOCOL = """
 title = "Some digits"
 methods = ["calibrated", "naive", "knn"]
-trials = 6
+trials = 4
 [data]
 file = "digits.npz"
 [known]
@@ -51,7 +51,7 @@ n_repeats = 4
 [method.naive]
 problem = { name = "bpdn", epsilon = 0.3 }
 """
-N_RECORDS = 6 * 3
+N_RECORDS = 4 * 3
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def without_report(tmp_path_factory):
 def undisturbed(folder, without_report):
     done = run(folder, "undisturbed", "--jobs", "1", env=without_report)
     assert done.returncode == 0, done.stderr
-    assert "6 of 6 trials" in done.stderr
+    assert "4 of 4 trials" in done.stderr
     return folder / "undisturbed" / "some"
 
 
@@ -199,7 +199,7 @@ def test_more_trials_and_methods_go_into_the_same_folder(folder, undisturbed, wi
 def test_a_method_may_join_the_protocol_but_none_may_change(folder, undisturbed, without_report, tmp_path):
     (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
     call = [sys.executable, "-m", "srosr", "reproduce", str(tmp_path / "some.toml"), "--out", str(tmp_path / "out")]
-    text = PROTOCOL.replace("trials = 6", "trials = 1").replace(
+    text = PROTOCOL.replace("trials = 4", "trials = 1").replace(
         'file = "digits.npz"', f'file = "{folder / "digits.npz"}"'
     )
     (tmp_path / "some.toml").write_text(text)
@@ -239,7 +239,7 @@ def test_a_changed_protocol_in_an_old_folder_is_an_error(folder, undisturbed):
 
 @pytest.mark.slow
 def test_a_failing_method_shows_in_status_and_report_and_is_tried_again_on_request(folder, tmp_path):
-    text = PROTOCOL.replace('"knn"]', '"w-svm"]').replace("trials = 6", "trials = 1")
+    text = PROTOCOL.replace('"knn"]', '"w-svm"]').replace("trials = 4", "trials = 1")
     (tmp_path / "bad.toml").write_text(text + "[method.w-svm]\nnu = 0.5\n")
     X, y = load_digits(n_class=7, return_X_y=True)
     np.savez(tmp_path / "digits.npz", X=X, y=y)
@@ -366,7 +366,7 @@ def test_a_cluster_that_cannot_be_reached_leaves_nothing_in_a_new_folder(folder,
 @pytest.mark.slow
 def test_brackets_in_titles_and_names_are_shown_as_they_are(folder, tmp_path):
     (tmp_path / "digits.npz").write_bytes((folder / "digits.npz").read_bytes())
-    text = PROTOCOL.replace("Some digits", "Prices [/b] of [red]things :smile:").replace("trials = 6", "trials = 1")
+    text = PROTOCOL.replace("Some digits", "Prices [/b] of [red]things :smile:").replace("trials = 4", "trials = 1")
     file = tmp_path / "mine [bold].toml"
     file.write_text(text)
     out = tmp_path / "out [" / "i] :smile:"
@@ -456,7 +456,7 @@ def test_missing_and_damaged_files_are_distinguished(stand_ins):
 # --- what the report says of trials ---
 
 
-LIMITED = PROTOCOL.replace("trials = 6", "trials = 3").replace('"calibrated", "naive", "knn"', '"knn", "svm", "osnn"')
+LIMITED = PROTOCOL.replace("trials = 4", "trials = 3").replace('"calibrated", "naive", "knn"', '"knn", "svm", "osnn"')
 LIMITED = LIMITED[: LIMITED.index("[method.calibrated]")] + "[method.svm]\ntrials = 2\n[method.osnn]\ntrials = 1\n"
 
 

@@ -85,9 +85,8 @@ def discover(
     _check_sizes(min_size, n_typical)
     check_random_state(random_state)
     collector = DiscoveryCollector(clf, rejected_only=rejected_only)
-    recipe = getattr(clf, "feature_recipe_", None)
-    if recipe is not None:  # pictures are read once
-        X = recipe.select_features(X, clf.n_features_in_)
+    if clf.feature_recipe_ is not None:  # pictures are read once
+        X = clf.feature_recipe_.select_features(X, clf.n_features_in_)
     decisions = clf.decide(X)
     collector.add(X, decisions)
     return collector.discover(min_size=min_size, n_typical=n_typical, random_state=random_state)
