@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml
 test: install  ## run the fast tests
 	$(BIN)/python -m pytest -ra
 
-slow: install  ## run the slow tests, and the property tests with all examples
+slow: install  ## run the slow tests, and the property tests with more examples
 	$(BIN)/python -m pytest -ra --slow -m "slow or hypothesis"
 
 kernels: install  ## run the smoke tests on the linear algebra of other processors

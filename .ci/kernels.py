@@ -3,6 +3,7 @@
     python .ci/kernels.py [PROCESSOR ...] [-- ARGUMENTS OF PYTEST]
 
 OpenBLAS takes the kernels of a processor by its name, if this one can run them; those that it cannot run are left out.
+The kernels that this processor gets without a name are tested once, as "own".
 """
 
 import os
@@ -27,11 +28,17 @@ print(*sorted(found))
 """
 
 
+def find_kernels(settings: dict[str, str]) -> str:
+    """Return the name of the kernels that OpenBLAS takes with these settings."""
+    asking = [sys.executable, "-c", _ASK]
+    asked = subprocess.run(asking, env=os.environ | settings, stdout=subprocess.PIPE, text=True, check=True)
+    return asked.stdout.strip().replace("Katmai", "Prescott")  # two names of the same kernels
+
+
 def run(name: str, arguments: list[str]) -> tuple[str, bool]:
     """Run pytest as on another processor; return a line about it, and whether all passed."""
     environment = os.environ | KERNELS[name]
-    asked = subprocess.run([sys.executable, "-c", _ASK], env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    taken = asked.stdout.strip().replace("Katmai", "Prescott")  # two names of the same kernels
+    taken = find_kernels(KERNELS[name])
     if name not in ("own", taken):
         return f"{name:12s} left out: the linear algebra here is that of {taken}", True
     begin = time.monotonic()
@@ -45,7 +52,10 @@ def run(name: str, arguments: list[str]) -> tuple[str, bool]:
 
 def main(arguments: list[str]) -> int:
     split = arguments.index("--") if "--" in arguments else len(arguments)
-    chosen, given = arguments[:split] or list(KERNELS), arguments[split + 1 :] or ["-q", "-m", "smoke"]
+    chosen, given = arguments[:split], arguments[split + 1 :] or ["-q", "-m", "smoke"]
+    if not chosen:
+        own = find_kernels({})
+        chosen = [name for name in KERNELS if name != own]
     if unheard := [name for name in chosen if name not in KERNELS]:
         raise SystemExit(f"no such processor: {', '.join(unheard)}; there are {', '.join(KERNELS)}")
     results = [run(name, given) for name in chosen]

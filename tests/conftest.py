@@ -1,7 +1,8 @@
 """Select the tests to run: slow ones on request, those on real data if the data are available.
 
 The default run leaves out the tests marked ``slow`` and tries a quarter of the examples of every property test;
-``--slow`` runs all of both. ``--slow -m "slow or hypothesis"`` runs what the default run leaves out, and little else.
+``--slow`` runs all tests with half of the examples, and ``--slow -m "slow or hypothesis"`` what the default run leaves
+out, and little else. All examples, and others in every run, are tried with ``--hypothesis-profile random``.
 
 ``SROSR_DATA_DIR`` names the folder of data sets. A test that asks for the fixture ``data_dir`` is marked
 ``realdata``. Without the folder such tests are skipped with the reason; with ``SROSR_REQUIRE_DATA=1``,
@@ -76,12 +77,12 @@ DATA = (
 # looks for others.
 settings.register_profile("smoke", max_examples=FULL // 8, deadline=None, derandomize=True)
 settings.register_profile("quick", max_examples=FULL // 4, deadline=None, derandomize=True)
-settings.register_profile("thorough", max_examples=FULL, deadline=None, derandomize=True)
+settings.register_profile("thorough", max_examples=FULL // 2, deadline=None, derandomize=True)
 settings.register_profile("random", max_examples=FULL, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="also run slow tests, and all examples of property tests")
+    parser.addoption("--slow", action="store_true", help="also run slow tests, and more examples of property tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

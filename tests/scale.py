@@ -1,7 +1,7 @@
 """How much of a test the default run does, and how much ``--slow`` adds.
 
 The default run is the one of README.md: a few minutes. ``python -m pytest --slow`` runs every test with every parameter
-and all examples of the property tests; ``conftest.py`` has the option.
+and more examples of the property tests; ``conftest.py`` has the option.
 """
 
 import pytest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -372,12 +371,3 @@ def test_what_jobs_are_worth_is_timed_on_equal_tables():
     assert outcome.exit_code == 0, outcome.output
     assert "ratio" in outcome.output and "the same, byte for byte" in outcome.output
     assert CliRunner().invoke(main, ["digit"]).exit_code == 1
-
-
-@pytest.mark.slow
-def test_one_and_two_workers_write_the_same_files_even_if_one_is_killed():
-    pytest.importorskip("distributed", reason='a cluster needs Dask: pip install "srosr[cluster]"')
-    command = [sys.executable, "-m", "benchmarks.cluster", "--parts", "6", "--rows", "500", "--kill"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "is killed" in done.stdout and "all three wrote the same files, byte for byte" in done.stdout

@@ -80,9 +80,9 @@ def test_a_small_run_prints_tables_and_writes_records(data_dir, tmp_path, monkey
 
 @pytest.mark.slow
 def test_scale_prints_time_and_memory_against_their_limits(data_dir, monkeypatch):
-    # To reject a thousand pictures takes a few thousand, not the tens of thousands that there are.
+    # To reject five hundred pictures takes a few thousand, not the tens of thousands that there are.
     read = discovery.read_mnist
-    monkeypatch.setattr(discovery, "read_mnist", lambda part: tuple(values[:6000] for values in read(part)))
-    outcome = CliRunner().invoke(discovery.main, ["--only", "scale", "--samples", "1000"])
+    monkeypatch.setattr(discovery, "read_mnist", lambda part: tuple(values[:3000] for values in read(part)))
+    outcome = CliRunner().invoke(discovery.main, ["--only", "scale", "--samples", "500"])
     assert outcome.exit_code == 0, outcome.output
-    assert "1,000 rejected samples, seconds: " in outcome.output and "at most 60: yes" in outcome.output
+    assert "500 rejected samples, seconds: " in outcome.output and "at most 60: yes" in outcome.output

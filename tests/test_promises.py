@@ -407,8 +407,8 @@ def test_a_classifier_pickled_by_an_earlier_version_has_prediction_sets(split, d
 
 @pytest.mark.slow
 def test_every_promise_is_kept_over_many_repetitions():
-    """150 of the thousand repetitions that ``python -m benchmarks.promises`` makes."""
-    broken = promises.run(150)
+    """100 of the thousand repetitions that ``python -m benchmarks.promises`` makes."""
+    broken = promises.run(100)
     for promise in promises.PROMISES:
         if promise.is_promised:
             assert broken[promise.key].mean() <= promises.find_limit(promise, broken[promise.key]), promise

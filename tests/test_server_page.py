@@ -33,6 +33,7 @@ WIDTHS = {1280: 900, 360: 740}
 PAGE = Path(__file__).parents[1] / "src" / "srosr" / "server" / "page"
 PERCENT = "\N{NO-BREAK SPACE}%"
 TOKEN = "a-token-for-the-tests-of-the-page"
+both_widths = pytest.mark.parametrize("width", WIDTHS)
 # The page looks at the server every four seconds, and at the monitor every three: ten times as often with this.
 HURRY = """{ const wait = window.setTimeout;
     window.setTimeout = (run, delay, ...rest) => wait(run, [3000, 4000].includes(delay) ? delay / 10 : delay, ...rest);
