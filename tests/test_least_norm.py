@@ -163,6 +163,17 @@ def test_a_dictionary_without_a_gram_matrix_gives_the_same_code(case, share, kin
         assert_close(encode(y, case.atoms, problem), x, 1e-6)
 
 
+def test_a_residual_of_rounding_size_does_not_say_which_codes_are_optimal():
+    """Over one feature it may look like a dual point, in which other atoms are tight."""
+    lengths = [1.4462213426765447, 1.5356895262293422, -1.5356895262293422, -1.4462213426765447, 0.48795228784662087]
+    atoms = np.array(lengths)[:, None]
+    expected = 0.181657588512642 / lengths[1] / 2 * np.array([0.0, -1.0, 1.0, 0.0, 0.0])
+    with pytest.MonkeyPatch.context() as patch:
+        for n_bytes in (batch._GRAM_BYTES, 0):
+            patch.setattr(batch, "_GRAM_BYTES", n_bytes)
+            assert_close(encode(np.array([-0.181657588512642]), atoms, BPDN(0.0)), expected, 1e-9)
+
+
 class Unsolved(Solver):
     """Leaves every sample to the fallback solver."""
 

@@ -340,7 +340,7 @@ class LeastNorm:
     ) -> tuple[_Choices, Array]:
         """Return the choices of codes that were solved again or whose dual point is not the residual, and its images.
 
-        Of the residual and the dual point that was proposed, the better one is taken.
+        Of the residual and the dual point that was proposed, the better one is taken; the residual may be rounding.
         """
         products, cross, some = self.batch.products, measures.cross[rows], codes.take(rows)
         if spectrum is None:
@@ -349,8 +349,8 @@ class LeastNorm:
             images = spectrum.compute_image(spectrum.compute_residual(some.csr(), cross)[0])
             none = np.zeros(codes.shape[1])
             proposed = np.stack([points.images.get(int(row), none) for row in rows])
-        dense = some.toarray()
-        images = np.where((_complement(proposed, dense) > _complement(images, dense))[:, None], proposed, images)
+        x = some.toarray()
+        images = np.where((_complement(proposed, x) >= _complement(images, x) - TIGHT)[:, None], proposed, images)
         images /= np.abs(images).max(axis=1, keepdims=True) + np.finfo(np.float64).tiny
         return _Choices.find(rows, some, images, np.abs(images) >= 1.0 - NEARLY_TIGHT), images
 
