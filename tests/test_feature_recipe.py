@@ -23,14 +23,14 @@ from srosr.monitor.stream_monitor import Monitor
 from srosr.tables.feature_recipe import THUMBNAIL, FeatureRecipe, make_thumbnail, resize_picture
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fitted():
-    """Return a classifier of three easy classes with 48 features."""
+    """Return a classifier of three easy classes with 48 features, which a test may change."""
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(3, 48))
     y = np.repeat(["a", "b", "c"], 12)
     X = np.repeat(centers, 12, axis=0) + 0.1 * rng.normal(size=(36, 48))
-    return srosr.SROSRClassifier(n_repeats=2, random_state=0).fit(X, y), X
+    return fit_once(srosr.SROSRClassifier(n_repeats=2, random_state=0), X, y), X
 
 
 def table_recipe():
