@@ -97,9 +97,11 @@ def _find_difference(found, expected, tolerance, place):
     elif isinstance(expected, dict):
         if not isinstance(found, dict) or found.keys() != expected.keys():
             return f"{here} has the keys {list(found)}, expected {list(expected)}"
+        names = list(expected)
         if isinstance(expected.get("text"), str):
             check_same_text(found["text"], expected["text"])
-        pairs = [(f"{place}[{name!r}]", found[name], expected[name]) for name in expected if name != "text"]
+            names.remove("text")
+        pairs = [(f"{place}[{name!r}]", found[name], expected[name]) for name in names]
     elif isinstance(expected, (list, tuple)) and not _is_vector(expected):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
             return f"{here} is {found!r:.100}, expected {len(expected)} entries"

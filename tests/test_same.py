@@ -82,5 +82,6 @@ def test_rounded_numbers_of_a_text_may_differ_by_their_last_digit():
             check_same_text(found, "0.95 of row 3, 12 %")
     with pytest.raises(AssertionError):
         check_same({"text": "a"}, {"text": "b"})
-    with pytest.raises(AssertionError):
-        check_same({"score": "0.10"}, {"score": "0.11"})
+    for name, one, other in (("score", "0.10", "0.11"), ("text", ["a"], ["b"]), ("text", 1.0, 2.0)):
+        with pytest.raises(AssertionError):
+            check_same({name: one}, {name: other})

@@ -86,10 +86,10 @@ class FeatureRecipe:
         """
         if not self.of_pictures:
             names = list(getattr(X, "columns", ()))
-            if len(names) == n_features or not all(isinstance(name, str | int) for name in names):
+            if len(names) in (0, n_features) or not all(isinstance(name, str | int) for name in names):
                 return X
             left_out = {self.label, self.group, *self.ignored}
-            return X[[name for name in names if str(name) not in left_out]] if names else X
+            return X[[name for name in names if str(name) not in left_out]]
         if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
             return X
         paths = np.ravel(np.asarray(X, dtype=object))
