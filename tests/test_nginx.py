@@ -25,17 +25,14 @@ from command_runs import QUICK, right
 from server_runs import Server, draw_shapes, make_samples, save_model, serve, server_required, wait_until
 
 server_required()
-pytestmark = pytest.mark.slow
-
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+MISSING = (NGINX is None or sys.platform != "linux") and os.environ.get("SROSR_REQUIRE_NGINX") != "1"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING, reason="needs nginx on Linux: apt install nginx-light")]
+
 CONFIGURATION = Path(__file__).parents[1] / "deploy" / "nginx.conf"
 NAME, TOKEN = "decisions.example.org", "correct-horse-battery-staple-0123456789"
-#: Lines of the configuration that are other ones here, since a test cannot wait so long, and lines that must be there.
-SHORTER = {
-    "client_header_timeout 10s;": "client_header_timeout 2s;",
-    "client_body_timeout 15s;": "client_body_timeout 2s;",
-    "send_timeout 30s;": "send_timeout 2s;",
-}
+#: Times of the configuration, which are two seconds here, and lines that must be in it.
+TIMES = {"client_header_timeout": 10, "client_body_timeout": 15, "send_timeout": 30}
 KEPT = """keepalive 16; large_client_header_buffers 4 16k; reset_timedout_connection on; client_max_body_size 64m;
 server_tokens off; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
 proxy_set_header X-Forwarded-For $remote_addr; proxy_request_buffering on; proxy_buffering on; proxy_read_timeout 630s;
@@ -56,14 +53,12 @@ sources = (f"127.0.1.{i}" for i in itertools.count(1))
 @contextmanager
 def run_nginx(folder, port_of_server, certificate=None):
     """Run nginx with the configuration that users get; yield it as a server."""
-    if NGINX is None or not sys.platform.startswith("linux"):
-        reason = "needs nginx on Linux: apt install nginx-light"
-        pytest.fail(reason) if os.environ.get("SROSR_REQUIRE_NGINX") == "1" else pytest.skip(reason)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     listen = f" listen 127.0.0.1:{port}"
-    changed = SHORTER | {"server 127.0.0.1:8000;": f"server 127.0.0.1:{port_of_server};", " listen 80;": f"{listen};"}
+    changed = {f"{name} {seconds}s;": f"{name} 2s;" for name, seconds in TIMES.items()}
+    changed |= {"server 127.0.0.1:8000;": f"server 127.0.0.1:{port_of_server};", " listen 80;": f"{listen};"}
     if certificate is not None:
         changed |= {" listen 80;": "", "#listen 443 ssl;": f"{listen} ssl;", "#ssl_protocols": "ssl_protocols"}
         changed |= {"#ssl_certificate /etc/ssl/decisions.pem;": f"ssl_certificate {certificate};"}
@@ -185,7 +180,8 @@ def test_json_tables_and_pictures_are_decided_on(front):
 
 def test_the_page_loads_with_each_security_header_once(front):
     answer = exchange(front.port, GET.replace(b"healthz", b"") + CLOSE)
-    assert b"\r\nServer: nginx\r\n" in answer and answer.lower().count(b"\r\ncontent-security-policy:") == 1
+    names = (b"content-security-policy", b"x-content-type-options", b"server: nginx\r")
+    assert [answer.lower().count(b"\n" + name) for name in names] == [1, 1, 1]
     files = re.findall(r'(?:src|href)="/?(static/[^"]+)"', answer.decode())
     assert len(files) >= 2 and all(front.nginx.request("GET", f"/{name}")[0] == 200 for name in files)
 
@@ -235,7 +231,7 @@ def test_an_address_has_few_bodies_that_do_not_end_and_the_server_none(front, dr
     begin = POST + b"Content-Length: 100000\r\n\r\n1"
     _, got = hold(front.port, 100, begin, drip, lambda: check_others(front))
     print(f"100 bodies that {'drip' if drip else 'stand still'} | {dict(got)}")
-    assert got == {"429": 68, "closed": 32} and count_connections(front.server) < 4
+    assert got["429"] >= 50 and got["429"] + got["closed"] == 100 and count_connections(front.server) < 4
 
 
 def test_answers_that_nobody_reads_do_not_stay_in_the_server(front):
@@ -260,7 +256,7 @@ def test_an_address_that_asks_too_often_gets_429(front):
     answers = b"".join(map(receive, connect(front.port, 10, (GET + b"\r\n") * 99 + GET + CLOSE)))
     got = Counter(list_statuses(answers).split())
     print(f"1000 requests at once | {dict(got)}")
-    assert got["200"] >= 200 and got["429"] >= 200
+    assert got["200"] >= 200 and got["429"] >= 100
     check_sentence(answers[answers.rindex(b"HTTP/1.1 429") :], 429)
     check_others(front)
 
