@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING, reason="needs nginx 
 
 CONFIGURATION = Path(__file__).parents[1] / "deploy" / "nginx.conf"
 NAME, TOKEN = "decisions.example.org", "correct-horse-battery-staple-0123456789"
-#: Times of the configuration, which are two seconds here, and lines that must be in it.
-TIMES = {"client_header_timeout": 10, "client_body_timeout": 15, "send_timeout": 30}
+#: Times of the configuration, with shorter ones for tests, and lines that must be in it.
+TIMES = {"client_header_timeout": ("10s", "2s"), "client_body_timeout": ("15s", "2s"), "send_timeout": ("30s", "5s")}
 KEPT = """keepalive 16; large_client_header_buffers 4 16k; reset_timedout_connection on; client_max_body_size 64m;
 server_tokens off; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
 proxy_set_header X-Forwarded-For $remote_addr; proxy_request_buffering on; proxy_buffering on; proxy_read_timeout 630s;
@@ -46,7 +46,7 @@ PATH = "/v1/models/model/decide"
 POST = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n".encode()
 SAMPLES = make_samples()[0].round(2)
 TABLE = "\n".join(["a,b,c,d,e,f", *(",".join(map(str, row)) for row in np.tile(SAMPLES, (400, 1)))]).encode()
-LARGE = POST + b"Content-Length: %d\r\n\r\n%s" % (len(TABLE), TABLE)  # thirty thousand rows: an answer of 4 MB
+LARGE = POST + b"Content-Length: %d\r\n%s%s" % (len(TABLE), CLOSE, TABLE)  # thirty thousand rows: an answer of 4 MB
 sources = (f"127.0.1.{i}" for i in itertools.count(1))
 
 
@@ -57,7 +57,7 @@ def run_nginx(folder, port_of_server, certificate=None):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     listen = f" listen 127.0.0.1:{port}"
-    changed = {f"{name} {seconds}s;": f"{name} 2s;" for name, seconds in TIMES.items()}
+    changed = {f"{name} {long};": f"{name} {short};" for name, (long, short) in TIMES.items()}
     changed |= {"server 127.0.0.1:8000;": f"server 127.0.0.1:{port_of_server};", " listen 80;": f"{listen};"}
     if certificate is not None:
         changed |= {" listen 80;": "", "#listen 443 ssl;": f"{listen} ssl;", "#ssl_protocols": "ssl_protocols"}
@@ -145,10 +145,11 @@ def hold(port, count, raw, drip, meanwhile):
     return taking, Counter(list_statuses(receive(connection)) for connection in held)
 
 
-def count_connections(server):
-    """Return how many connections the server has."""
+def count_connections(server, unread=False):
+    """Return how many connections the server has, or those on which bytes wait to be read."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
-    return sum(row[1].endswith(f":{server.port:04X}") and row[3] == "01" for row in rows)
+    rows = [row for row in rows if row[1].endswith(f":{server.port:04X}") and row[3] == "01"]
+    return sum(not unread or int(row[4].split(":")[0], 16) > 0 for row in rows)
 
 
 def check_others(front):
@@ -234,12 +235,20 @@ def test_an_address_has_few_bodies_that_do_not_end_and_the_server_none(front, dr
     assert got["429"] >= 50 and got["429"] + got["closed"] == 100 and count_connections(front.server) < 4
 
 
-def test_answers_that_nobody_reads_do_not_stay_in_the_server(front):
+def test_an_answer_waits_for_its_reader_in_nginx(front):
+    (connection,) = connect(front.port, 1, LARGE)
+    assert connection.recv(12) == b"HTTP/1.1 200"
+    time.sleep(1)
+    wait_until(lambda: count_connections(front.server, unread=True) == 0)
+    assert json.loads(receive(connection).partition(b"\r\n\r\n")[2])["rows"] == 400 * len(SAMPLES)
+
+
+def test_answers_that_nobody_reads_are_given_up(front):
     held = connect(front.port, 16, LARGE)
     assert {connection.recv(12) for connection in held} == {b"HTTP/1.1 200"}
-    wait_until(lambda: count_connections(front.server) == 0)
     check_others(front)
-    time.sleep(4)
+    wait_until(lambda: count_connections(front.server) == 0)
+    time.sleep(6)
     sizes = [len(receive(connection)) for connection in held]
     print(f"16 readers of 4 MB that stand still | 200, and at most {max(sizes)} bytes later")
     assert max(sizes) < 3_000_000
