@@ -1,9 +1,15 @@
-// Requests to the server: JSON, streams of lines, the token, and errors as one sentence.
+// Requests to the server: JSON, the token, progress, and errors as one sentence.
+import { askToken } from "./dialogs.js";
 
 const TOKEN = "srosr-token";
-const LOST = "The server cannot be reached.";
-let askForToken = null;
-let ownToken = null; // where the browser stores nothing, the token holds until the page is closed
+const FIRST_POLL = 300;
+const POLL_EVERY = 500;
+let token = null;
+try {
+  token = sessionStorage.getItem(TOKEN);
+} catch {
+  // Storage may be off; the token holds until the page is closed then.
+}
 
 /** An answer that is an error: the server's sentence and the status, 0 if there was no answer. */
 class ServerError extends Error {
@@ -13,87 +19,39 @@ class ServerError extends Error {
   }
 }
 
-/** Set the function that asks the user for the token and returns it, or null. */
-export function onTokenNeeded(ask) {
-  askForToken = ask;
-}
-
-/** Whether a text can be sent as a token: a header takes no other signs. */
-export const isToken = (text) => /^[\x21-\x7e]+$/.test(text);
-
-export function rememberToken(token) {
-  ownToken = token;
-  try {
-    sessionStorage.setItem(TOKEN, token);
-  } catch {
-    // Storage may be off.
-  }
-}
-
-function readToken() {
-  try {
-    const kept = sessionStorage.getItem(TOKEN);
-    if (kept !== null && isToken(kept)) return kept;
-  } catch {
-    // Storage may be off.
-  }
-  return ownToken;
-}
-
 /** Return the address of an endpoint of a model. */
 export const modelPath = (name, endpoint = "") =>
   `/v1/models/${encodeURIComponent(name)}${endpoint ? `/${endpoint}` : ""}`;
 
-/** Send a request and return the parsed JSON. `json` becomes the body; else `body` is sent as it is. */
-export async function request(path, options = {}) {
-  const answer = await send(path, "application/json", options);
-  return readJson(answer);
-}
-
-/** Send a request whose answer is a stream of JSON lines; `onLine` gets each. An error line is thrown. */
-export async function stream(path, onLine, options = {}) {
-  const answer = await send(path, "application/x-ndjson", options);
-  const reader = answer.body.getReader();
-  const decoder = new TextDecoder();
-  let rest = "";
-  let last = null;
-  const take = (line) => {
-    if (!line.trim()) return;
-    last = JSON.parse(line);
-    if (last.kind === "error") throw new ServerError(last.error, last.status);
-    onLine(last);
-  };
-  for (;;) {
-    const { done, value } = await readPart(reader);
-    if (done) break;
-    const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
-    rest = lines.pop();
-    lines.forEach(take);
-  }
-  take(rest);
-  if (last?.kind !== "result" && last?.kind !== "end") throw new ServerError("The answer broke off.", 0);
-}
-
-/** Run a stream that ends with a result, and return it; `onProgress` gets the lines before. */
-export async function streamResult(path, onProgress, options = {}) {
-  let result = null;
-  await stream(
-    path,
-    (line) => {
-      if (line.kind === "result") result = line;
-      else onProgress(line);
-    },
-    options,
-  );
-  return result;
-}
-
-async function readPart(reader) {
+/**
+ * Send a request and return the parsed JSON. `json` becomes the body; else `body` is sent as it is. `onProgress` gets
+ * {stage, done, of} while the server works; a `quiet` request never asks for the token.
+ */
+export async function request(path, { onProgress, headers, ...options } = {}) {
+  if (!onProgress) return readJson(await send(path, { headers, ...options }));
+  const key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (n) => n.toString(16).padStart(2, "0")).join("");
+  const stop = pollProgress(key, onProgress);
   try {
-    return await reader.read();
-  } catch (error) {
-    throw error.name === "AbortError" ? error : new ServerError("The connection broke off.", 0);
+    return await readJson(await send(path, { headers: { ...headers, "Progress-Key": key }, ...options }));
+  } finally {
+    stop();
   }
+}
+
+/** Ask again and again how far a request is; return a function that ends this. */
+function pollProgress(key, onProgress) {
+  let over = false;
+  const poll = async () => {
+    const found = await request(`/v1/progress/${key}`, { quiet: true }).catch(() => null);
+    if (over) return;
+    if (found?.stage) onProgress(found);
+    timer = setTimeout(poll, POLL_EVERY);
+  };
+  let timer = setTimeout(poll, FIRST_POLL);
+  return () => {
+    over = true;
+    clearTimeout(timer);
+  };
 }
 
 async function readJson(answer) {
@@ -105,38 +63,51 @@ async function readJson(answer) {
   }
 }
 
-async function send(path, accept, { method, json, body, query, headers, signal, quiet } = {}) {
+async function send(path, { method, json, body, query, headers, signal, quiet = false }) {
   const address = query ? `${path}?${new URLSearchParams(query)}` : path;
+  const content = json === undefined ? body : JSON.stringify(json);
   for (;;) {
-    const token = readToken();
-    const sent = { Accept: accept, ...headers };
-    if (token) sent.Authorization = `Bearer ${token}`;
+    const used = token;
+    const sent = { Accept: "application/json", ...headers };
+    if (used) sent.Authorization = `Bearer ${used}`;
     if (json !== undefined) sent["Content-Type"] = "application/json";
     let answer;
     try {
       answer = await fetch(address, {
-        method: method ?? (json !== undefined || body !== undefined ? "POST" : "GET"),
+        method: method ?? (content === undefined ? "GET" : "POST"),
         headers: sent,
-        body: json !== undefined ? JSON.stringify(json) : body,
+        body: content,
         signal,
         cache: "no-store",
-        credentials: "same-origin",
       });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw (await findChangedFile(body)) ?? new ServerError(LOST, 0);
+      throw (await findChangedFile(body)) ?? new ServerError("The server cannot be reached.", 0);
     }
     if (answer.ok) return answer;
     const said = await answer.json().catch(() => ({}));
-    if (answer.status === 401 && askForToken && !quiet) {
-      if (token !== readToken()) continue; // another request has asked meanwhile
-      if (await askForToken(token ? said.error : null)) continue;
+    if (answer.status === 401 && !quiet) {
+      if (used !== token) continue; // another request has asked meanwhile
+      const given = await askToken(used ? said.error : null);
+      if (given) {
+        rememberToken(given);
+        continue;
+      }
     }
     throw new ServerError(said.error ?? `The server answered with status ${answer.status}.`, answer.status);
   }
 }
 
-/** Return an error if a file of the body is no longer what was chosen: browsers refuse to send such a file. */
+function rememberToken(given) {
+  token = given;
+  try {
+    sessionStorage.setItem(TOKEN, given);
+  } catch {
+    // Storage may be off.
+  }
+}
+
+/** Return an error if a file of the body is no longer what was chosen: browsers do not send such a file. */
 async function findChangedFile(body) {
   if (!(body instanceof FormData)) return null;
   for (const file of body.getAll("files")) {

@@ -1,7 +1,9 @@
 // Which decisions are shown, and in which order.
 import { isNear } from "./score_scale.js";
 import { state } from "./state.js";
+import { compareNames } from "./wording.js";
 
+/** The fields of the form above the table, and the column that orders it. */
 export const filter = { kind: "all", label: "", text: "" };
 export const order = { by: "row", down: false };
 
@@ -11,22 +13,14 @@ export function wouldChange(decision) {
   return decision.unknown_score > state.trial.threshold !== (decision.verdict === "rejected");
 }
 
-const KINDS = {
+/** The kinds of decisions that can be shown. */
+export const KINDS = {
   all: () => true,
   rejected: (d) => d.verdict === "rejected",
   recognized: (d) => d.verdict === "recognized",
   near: isNear,
   changes: wouldChange,
 };
-
-/** Return how many decisions there are of each kind. */
-export function countKinds() {
-  const counts = { all: 0, rejected: 0, recognized: 0, near: 0, changes: 0 };
-  for (const decision of state.decisions) {
-    for (const kind of Object.keys(counts)) if (KINDS[kind](decision)) counts[kind] += 1;
-  }
-  return counts;
-}
 
 /** Return the name of the sample that a decision is on. */
 export const nameOf = (decision) => decision.file ?? state.samples?.describe(decision.row) ?? `Row ${decision.row}`;
@@ -42,20 +36,14 @@ const KEYS = {
 
 /** Return the places in `state.decisions` of those shown, in their order. */
 export function choosePlaces() {
-  const fits = KINDS[filter.kind];
   const text = filter.text.trim().toLowerCase();
-  const places = [];
-  state.decisions.forEach((decision, place) => {
-    if (!fits(decision)) return;
-    if (filter.label && decision.candidate !== filter.label) return;
-    if (text && !`${nameOf(decision)} ${decision.label} ${decision.candidate}`.toLowerCase().includes(text)) return;
-    places.push(place);
-  });
-  const key = KEYS[order.by];
+  const fits = (decision) =>
+    KINDS[filter.kind](decision) &&
+    (!filter.label || decision.candidate === filter.label) &&
+    `${nameOf(decision)} ${decision.label} ${decision.candidate}`.toLowerCase().includes(text);
+  const key = (place) => KEYS[order.by](state.decisions[place]);
+  const compare = (a, b) => (typeof a === "number" ? a - b : compareNames(a, b));
   const sign = order.down ? -1 : 1;
-  const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
-  if (order.by !== "row" || order.down) {
-    places.sort((a, b) => sign * compare(key(state.decisions[a]), key(state.decisions[b])) || a - b);
-  }
-  return places;
+  const places = [...state.decisions.keys()].filter((place) => fits(state.decisions[place]));
+  return places.sort((a, b) => sign * compare(key(a), key(b)) || a - b);
 }

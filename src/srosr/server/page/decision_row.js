@@ -11,53 +11,40 @@ export function drawRow(place, withSets, withTruth) {
   const decision = state.decisions[place];
   const rejected = decision.verdict === "rejected";
   const name = nameOf(decision);
-  const tick = h("input", {
-    type: "checkbox",
-    "aria-label": `Select ${name}`,
-    checked: state.selected.has(place),
-    data: { focus: `tick-${place}` },
-  });
-  tick.addEventListener("change", () => {
+  const select = () => {
     if (tick.checked) state.selected.add(place);
     else state.selected.delete(place);
     changed("selection");
-  });
-  const cell = (key, title, ...content) => h("td", { role: "cell", class: `column-${key}`, data: { title } }, content);
+  };
+  const focus = (what) => ({ dataset: { focus: `${what}-${place}` } });
+  const tick = h("input", { type: "checkbox", ariaLabel: `Select ${name}`, onchange: select, ...focus("tick") });
+  const open = h(
+    "button.open",
+    { ariaLabel: `${name}: why`, ...focus("open") },
+    thumbnail(state.samples, decision.row),
+    h("span.name", name),
+  );
+  const answer = h(
+    "span.answer-cell",
+    h(`span.sign.${decision.verdict}`, { ariaHidden: "true" }, rejected ? "✕" : "✓"),
+    h(
+      "span",
+      rejected ? h("span.answer.unknown", "unknown") : h("span.answer", decision.label),
+      h("span.verdict", decision.verdict),
+    ),
+  );
+  // The roles are said since rows are drawn as cards, not as a table, on small screens.
+  const cell = (key, title, content) => h(`td.column-${key}`, { role: "cell", dataset: { title } }, content);
   const row = h(
-    "tr",
-    { role: "row", class: "decision", data: { place } },
-    h("td", { role: "cell", class: "tick" }, tick),
-    cell(
-      "row",
-      "Sample",
-      h(
-        "button",
-        { type: "button", class: "open", data: { focus: `open-${place}` }, "aria-label": `${name}: why` },
-        thumbnail(state.samples, decision.row),
-        h("span", { class: "name" }, name),
-      ),
-    ),
-    cell(
-      "label",
-      "Answer",
-      h(
-        "span",
-        { class: "answer-cell" },
-        h("span", { class: `sign ${decision.verdict}`, "aria-hidden": "true" }, rejected ? "✕" : "✓"),
-        h(
-          "span",
-          {},
-          h("span", { class: rejected ? "answer unknown" : "answer" }, rejected ? "unknown" : decision.label),
-          h("span", { class: "verdict" }, decision.verdict),
-        ),
-      ),
-    ),
+    "tr.decision",
+    { role: "row", dataset: { place } },
+    h("td.tick", { role: "cell" }, tick),
+    cell("row", "Sample", open),
+    cell("label", "Answer", answer),
     cell("score", "Unknown score", scoreBar(decision)),
     cell("candidate", "Closest", decision.candidate),
-    withSets
-      ? cell("set", "Possible", decision.prediction_set?.length ? listOr(decision.prediction_set) : "none")
-      : null,
-    withTruth ? cell("truth", "True", state.samples.truth(decision.row)) : null,
+    withSets && cell("set", "Possible", listOr(decision.prediction_set ?? []) || "none"),
+    withTruth && cell("truth", "True", state.samples.truth(decision.row)),
   );
   refreshTrial(row);
   return row;
@@ -66,11 +53,10 @@ export function drawRow(place, withSets, withTruth) {
 /** Show in a row whether the threshold being tried would decide otherwise. */
 export function refreshTrial(row) {
   const decision = state.decisions[row.dataset.place];
-  if (!decision) return; // the rows are about to be drawn anew
   const turns = wouldChange(decision);
   row.classList.toggle("turns", turns);
   row.querySelector(".turn")?.remove();
   const words = decision.verdict === "rejected" ? "would be recognized" : "would be rejected";
-  if (turns) row.querySelector(".verdict").after(h("span", { class: "turn" }, words));
+  if (turns) row.querySelector(".verdict").after(h("span.turn", words));
   markTrial(row.querySelector(".bar"));
 }

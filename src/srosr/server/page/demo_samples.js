@@ -6,134 +6,93 @@ import { runJob } from "./jobs.js";
 import { paint } from "./pictures.js";
 import { NumberSet } from "./sample_set.js";
 import { state } from "./state.js";
-import { listOr, number } from "./wording.js";
+import { count, listAnd, number } from "./wording.js";
 
 const OFFERED = 24;
 const OFFERED_ON_A_TELEPHONE = 12;
-const HANDFUL = 12;
+const slot = h("div.slot");
 let offered = null;
 let seed = 0;
-const picked = new Set();
 
 export async function showDemoSamples(place) {
   if (offered) return;
-  const slot = h("div", {});
   fill(place, slot);
-  const again = () => showDemoSamples(place);
-  offered = await runJob(slot, "Loading", ({ signal }) => offer(signal), { again });
+  offered = await load(OFFERED, () => showDemoSamples(place));
   if (offered) draw(place);
 }
 
-/** Load samples to pick from, as many as the screen has place for. */
-async function offer(signal) {
-  const found = await load(OFFERED, seed, signal);
-  const n = matchMedia("(max-width: 640px)").matches ? OFFERED_ON_A_TELEPHONE : OFFERED;
-  return { ...found, samples: found.samples.slice(0, n) };
-}
-
-const load = (n, from, signal) => request("/v1/demo/samples", { query: { n, seed: from }, signal });
+const load = (n, again = null) =>
+  runJob(slot, "Loading", ({ signal }) => request("/v1/demo/samples", { query: { n, seed }, signal }), { again });
 
 function draw(place) {
-  const slot = h("div", {});
-  const decideButton = h("button", {
-    type: "button",
-    class: "button primary",
-    on: { click: () => decideOn(chosen()) },
-  });
-  const chosen = () => offered.samples.filter((_, i) => picked.has(i));
-  const relabel = () => {
-    decideButton.disabled = !picked.size;
-    decideButton.textContent = picked.size ? `Decide on ${number(picked.size)}` : "Decide";
+  const n = matchMedia("(max-width: 640px)").matches ? OFFERED_ON_A_TELEPHONE : OFFERED;
+  const samples = offered.samples.slice(0, n);
+  const go = h("button.button.primary", { type: "submit", disabled: true }, "Decide");
+  const pick = ({ digit, known, values }, i) => {
+    const title = `${digit}, ${known ? "known" : "unknown"} digit`;
+    return h(
+      "label.pick",
+      { title },
+      h("input.visually-hidden", { type: "checkbox", name: "pick", value: i, ariaLabel: `Sample ${i + 1}: ${title}` }),
+      h("span.thumbnail.medium", paint(values, offered.shape)),
+      known ? h("span.pick-name", digit) : h("span.pick-name.unknown", `${digit}?`),
+    );
   };
-  const grid = h(
-    "div",
-    { class: "pick-grid", role: "group", "aria-label": "Samples of the demo" },
-    offered.samples.map((sample, i) => {
-      const title = `${sample.digit}, ${sample.known ? "known" : "unknown"} digit`;
-      const button = h(
-        "button",
-        {
-          type: "button",
-          class: "pick",
-          title,
-          "aria-pressed": String(picked.has(i)),
-          "aria-label": `Sample ${i + 1}: ${title}`,
-        },
-        h("span", { class: "thumbnail medium" }, paint(sample.values, offered.shape)),
-        h(
-          "span",
-          { class: sample.known ? "pick-name" : "pick-name unknown" },
-          sample.known ? `${sample.digit}` : `${sample.digit}?`,
-        ),
-      );
-      button.addEventListener("click", () => {
-        if (!picked.delete(i)) picked.add(i);
-        button.setAttribute("aria-pressed", String(picked.has(i)));
-        relabel();
-      });
-      return button;
-    }),
-  );
-  grid.addEventListener("keydown", (event) => moveInGrid(grid, event));
-  const all = (n) => async () => {
-    seed += 1;
-    const { name } = state.model;
-    const found = await runJob(slot, "Loading", ({ signal }) => load(n, seed, signal));
-    if (found && name === state.model.name) decideOn(found.samples, found.shape);
-  };
-  const others = async () => {
-    seed += 1;
-    const found = await runJob(slot, "Loading", ({ signal }) => offer(signal));
-    if (!found) return;
-    offered = found;
-    picked.clear();
-    draw(place);
-    place.querySelector(".others").focus();
-  };
-  fill(
-    place,
-    h(
-      "p",
-      { class: "quiet" },
-      `Handwritten digits. The model knows ${listOr(offered.known, "and")}; `,
-      `it has never seen ${listOr(offered.unknown, "and")} (marked ?).`,
-    ),
+  const grid = h("div.pick-grid", { role: "group", ariaLabel: "Samples of the demo" }, samples.map(pick));
+  const some = (n, text) => h("button.button", { onclick: () => decideOnOthers(n) }, text);
+  const others = h("button.button", { onclick: () => offerOthers(place) }, "Show others");
+  const form = h(
+    "form",
     grid,
-    h(
-      "div",
-      { class: "actions" },
-      decideButton,
-      h("button", { type: "button", class: "button", on: { click: all(HANDFUL) } }, "A handful at random"),
-      h("button", { type: "button", class: "button", on: { click: all(200) } }, "200 at random"),
-      h("button", { type: "button", class: "button others", on: { click: others } }, "Show others"),
-    ),
+    h("div.actions", go, some(12, "A handful at random"), some(200, "200 at random"), others),
     slot,
   );
-  relabel();
+  const picked = () => new FormData(form).getAll("pick");
+  form.addEventListener("change", () => {
+    const chosen = picked().length;
+    go.disabled = !chosen;
+    go.textContent = chosen ? `Decide on ${number(chosen)}` : "Decide";
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    decideOn(picked().map((i) => samples[i]));
+  });
+  grid.addEventListener("keydown", (event) => moveInGrid(grid, event));
+  const { known, unknown } = offered;
+  const text = `The model knows ${listAnd(known.map(String))}; it has never seen ${listAnd(unknown.map(String))}`;
+  fill(place, h("p.quiet", `Handwritten digits. ${text} (marked ?).`), form);
+  return others;
 }
 
-function decideOn(samples, shape = offered.shape) {
-  decide(
-    new NumberSet(
-      samples.map((sample) => sample.values),
-      {
-        labels: samples.map((sample) => String(sample.digit)),
-        shape,
-        origin: "of the demo",
-      },
-    ),
-  );
+async function decideOnOthers(n) {
+  seed += 1;
+  const { name } = state.model;
+  const found = await load(n);
+  if (found && name === state.model.name) decideOn(found.samples);
+}
+
+async function offerOthers(place) {
+  seed += 1;
+  const found = await load(OFFERED);
+  if (!found) return;
+  offered = found;
+  draw(place).focus();
+}
+
+function decideOn(samples) {
+  const values = samples.map((sample) => sample.values);
+  const labels = samples.map((sample) => String(sample.digit));
+  const title = `${count(samples.length, "sample")} of the demo`;
+  decide(new NumberSet(values, { labels, shape: offered.shape, title }));
 }
 
 /** Move the focus by arrow keys, as the eye sees the grid. */
 function moveInGrid(grid, event) {
-  const buttons = [...grid.children];
-  const place = buttons.indexOf(document.activeElement);
-  if (place < 0) return;
-  const top = buttons[0].offsetTop;
-  const across = buttons.filter((button) => button.offsetTop === top).length;
+  const boxes = [...grid.querySelectorAll("input")];
+  const place = boxes.indexOf(document.activeElement);
+  const across = getComputedStyle(grid).gridTemplateColumns.split(" ").length;
   const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
-  if (!step || !buttons[place + step]) return;
+  if (!step || !boxes[place + step]) return;
   event.preventDefault();
-  buttons[place + step].focus();
+  boxes[place + step].focus();
 }

@@ -5,51 +5,48 @@ const SVG = "http://www.w3.org/2000/svg";
 /** Return the element with this id. */
 export const find = (id) => document.getElementById(id);
 
-/** Build an element. Properties: `class`, `on` (listeners), `data`, DOM properties, or attributes as `aria-label`. */
-export function h(tag, properties = {}, ...children) {
+/**
+ * Build an element: h("p.quiet", {title: "…"}, children…). Properties are those of the DOM, or attributes such as
+ * `aria-labelledby`; they may be left out. Children may be nested in lists, and null or false, which is nothing.
+ */
+export function h(description, ...children) {
+  const [tag, ...classes] = description.split(".");
+  const properties = children[0]?.constructor === Object ? children.shift() : {};
   const element = document.createElement(tag);
+  if (tag === "button") element.type = "button";
+  element.classList.add(...classes);
   for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "class") element.className = value;
-    else if (name === "on")
-      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else if (name === "data") Object.assign(element.dataset, value);
-    else if (name in element && !name.startsWith("aria-") && name !== "list" && name !== "role") element[name] = value;
-    else element.setAttribute(name, value === true ? "" : value);
+    if (value === null || value === undefined) continue;
+    if (name === "style" || name === "dataset") Object.assign(element[name], value);
+    else if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
   }
-  element.append(...flatten(children));
-  return element;
+  return fill(element, children);
 }
-
-/** Children may be nested in lists; those that are null, undefined or false are left out. */
-const flatten = (children) =>
-  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 
 /** Build an SVG element. */
-export function s(tag, attributes = {}, ...children) {
+export function s(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined) element.setAttribute(name, value);
-  }
-  element.append(...flatten(children));
-  return element;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return fill(element, children);
 }
 
-/** Replace what an element holds. */
+/** Replace what an element holds; return the element. */
 export function fill(element, ...children) {
-  element.replaceChildren(...flatten(children));
+  const kept = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  element.replaceChildren(...kept);
   return element;
 }
 
 /** Give the focus to the heading of the card, or of the dialog, that an element is in. */
 export function focusHeading(element) {
-  const heading = headingOf(element);
+  const heading = findHeading(element);
   if (!heading) return;
   heading.tabIndex = -1;
   heading.focus({ preventScroll: true });
 }
 
-const headingOf = (element) => find(element.closest("[aria-labelledby]")?.getAttribute("aria-labelledby"));
+const findHeading = (element) => find(element.closest("[aria-labelledby]")?.getAttribute("aria-labelledby"));
 
 /**
  * Run `work`, which draws parts of `root` anew. The focus stays on what it was on, known by `data-focus` or its id;
@@ -58,17 +55,13 @@ const headingOf = (element) => find(element.closest("[aria-labelledby]")?.getAtt
 export function keepFocus(root, work) {
   const held = document.activeElement;
   const inside = root.contains(held);
-  const key = inside ? (held.dataset.focus ?? held.id) : "";
-  const heading = inside ? headingOf(held)?.id : null;
+  const heading = inside && findHeading(held)?.id;
   work();
   if (!inside || document.activeElement === held) return;
-  const name = CSS.escape(key);
-  const again = held.isConnected ? held : key && root.querySelector(`[data-focus="${name}"], [id="${name}"]`);
+  const name = CSS.escape(held.dataset.focus ?? held.id);
+  const again = name && root.querySelector(`[data-focus="${name}"], [id="${name}"]`);
   if (again) again.focus({ preventScroll: true });
-  if (document.activeElement === document.body && heading && find(heading)) {
-    find(heading).tabIndex = -1;
-    find(heading).focus({ preventScroll: true });
-  }
+  if (document.activeElement === document.body && find(heading)) focusHeading(find(heading));
 }
 
 /** Say something to screen readers, without moving the focus. While a dialog is open, only what is in it is heard. */
@@ -83,28 +76,6 @@ export function announce(text) {
 /** Hand a file to the browser to save. */
 export function download(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
-  const link = h("a", { href: address, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
+  h("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
-}
-
-/** Return a function that runs `work` at most once a frame. */
-export function oncePerFrame(work) {
-  let waiting = false;
-  return () => {
-    if (waiting) return;
-    waiting = true;
-    // A hidden tab draws no frames; a timer makes sure that the work is done there, too.
-    let done = false;
-    const run = () => {
-      if (done) return;
-      done = true;
-      waiting = false;
-      work();
-    };
-    requestAnimationFrame(run);
-    setTimeout(run, 200);
-  };
 }

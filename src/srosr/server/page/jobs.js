@@ -5,38 +5,33 @@ import { number } from "./wording.js";
 const running = new WeakMap();
 
 /**
- * Run `work({signal, report})`, showing it in `slot`. Return its result, or null if it failed or was cancelled;
- * `describeCancelled` says how far it came; `again` starts it once more after an error.
+ * Run `work({signal, onProgress})`, showing it in `slot`. Return its result, or null if it failed or was cancelled;
+ * `cancelled` says what is then; `again` starts it once more after an error.
  */
-export async function runJob(slot, title, work, { describeCancelled = () => "Cancelled.", again = null } = {}) {
+export async function runJob(slot, title, work, { cancelled = "Cancelled.", again = null } = {}) {
   running.get(slot)?.abort();
   const control = new AbortController();
   running.set(slot, control);
-  const bar = h("progress", { "aria-label": title });
-  const stage = h("span", { class: "job-stage" }, title);
-  const cancel = h("button", { type: "button", class: "button small", on: { click: () => control.abort() } }, "Cancel");
-  const box = h("div", { class: "job" }, h("div", { class: "job-line" }, stage, cancel), bar);
+  const bar = h("progress", { ariaLabel: title });
+  const stage = h("span", title);
+  const cancel = h("button.button.small", { onclick: () => control.abort() }, "Cancel");
   // Work that is over at once should not flash a bar.
-  const shown = setTimeout(() => fill(slot, box), 150);
+  const shown = setTimeout(() => fill(slot, h("div.job-line", stage, cancel), bar), 150);
   fill(slot);
-  const report = ({ stage: name, done, of }) => {
-    if (Number.isFinite(done) && of) {
-      bar.max = of;
-      bar.value = done;
-    } else bar.removeAttribute("value");
-    stage.textContent =
-      Number.isFinite(done) && of ? `${name ?? title}: ${number(done)} of ${number(of)}` : (name ?? title);
+  const onProgress = ({ stage: name, done, of }) => {
+    if (of) Object.assign(bar, { max: of, value: done });
+    else bar.removeAttribute("value");
+    stage.textContent = of ? `${name}: ${number(done)} of ${number(of)}` : name;
   };
   try {
-    const result = await work({ signal: control.signal, report });
+    const result = await work({ signal: control.signal, onProgress });
     if (running.get(slot) === control) finish(slot, () => fill(slot));
     return result;
   } catch (error) {
     if (running.get(slot) !== control) return null;
     if (error.name === "AbortError") {
-      const text = describeCancelled();
-      finish(slot, () => fill(slot, h("p", { class: "quiet" }, text)));
-      announce(text);
+      finish(slot, () => fill(slot, h("p.quiet", cancelled)));
+      announce(cancelled);
     } else finish(slot, () => showError(slot, error, again));
     return null;
   } finally {
@@ -68,25 +63,16 @@ export function clearNotice(slot) {
 }
 
 /** Empty all slots on the page that only say how something ended. */
-export function clearNotices() {
-  document.querySelectorAll(".slot").forEach(clearNotice);
-}
+export const clearNotices = () => document.querySelectorAll(".slot").forEach(clearNotice);
 
 /** Show an error, in the server's words, next to what caused it; `again` is what a button to try again does. */
 export function showError(slot, error, again = null) {
   if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
-  const close = h(
-    "button",
-    { type: "button", class: "close", "aria-label": "Dismiss", on: { click: () => finish(slot, () => fill(slot)) } },
-    "×",
-  );
-  const retry = again
-    ? h("button", { type: "button", class: "button small", on: { click: () => finish(slot, again) } }, "Try again")
-    : null;
-  fill(slot, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), retry, close));
+  const close = () => finish(slot, () => fill(slot));
+  const retry = again && h("button.button.small", { onclick: () => finish(slot, again) }, "Try again");
+  const dismiss = h("button.close", { ariaLabel: "Dismiss", onclick: close }, "×");
+  fill(slot, h("div.error", { role: "alert" }, h("p", error.message), retry, dismiss));
 }
 
 /** Show how something ended, in words that the caller announces. */
-export function showDone(slot, text) {
-  fill(slot, h("p", { class: "done" }, text));
-}
+export const showDone = (slot, text) => fill(slot, h("p.done", text));

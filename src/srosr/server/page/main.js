@@ -1,6 +1,4 @@
 // The page starts here: models are loaded, parts are wired, the server is watched.
-import { onTokenNeeded } from "./api.js";
-import { askToken, wireDialogs } from "./dialogs.js";
 import { fill, find, focusHeading, h } from "./dom.js";
 import { startExplanation } from "./explanation.js";
 import { startGroups } from "./groups.js";
@@ -11,6 +9,7 @@ import { showMonitoring, startMonitoring } from "./monitoring.js";
 import { startSamples } from "./samples.js";
 import { on, state } from "./state.js";
 import { startTable } from "./table.js";
+import { startTeaching } from "./teaching.js";
 import { startThreshold } from "./threshold.js";
 import { count } from "./wording.js";
 
@@ -20,20 +19,9 @@ let lost = null; // why the page and the server do not come together: an error, 
 let refused = false; // the user does not give the token now
 
 async function start() {
-  wireDialogs();
   wireTheme();
-  onTokenNeeded(askToken);
-  for (const part of [
-    startSamples,
-    startTable,
-    startExplanation,
-    startThreshold,
-    startGroups,
-    startMeasure,
-    startModelView,
-    startMonitoring,
-  ])
-    part();
+  const parts = [startSamples, startTable, startTeaching, startExplanation, startThreshold];
+  for (const begin of [...parts, startGroups, startMeasure, startModelView, startMonitoring]) begin();
   on("model changing", () => state.model && showModel());
   addEventListener("hashchange", () => showView(true));
   find("model-select").addEventListener("change", chooseModel);
@@ -42,58 +30,47 @@ async function start() {
   setTimeout(watch, WATCH_EVERY);
 }
 
-/** Load models until the server answers. */
-async function connect() {
+/** Do what needs the server; show what is wrong if it does not come to its end. */
+async function attempt(work) {
   try {
-    const models = await loadModels({ quiet: refused });
-    const name = wantedModel() ?? models[0]?.name;
-    if (name) await loadModel(name, { quiet: refused });
+    await work();
     lost = null;
   } catch (error) {
-    lose(error);
-    refused = error.status === 401;
+    lost = error;
+    if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
   }
   showBanners();
 }
 
+/** Load models until the server answers. */
+async function connect() {
+  await attempt(async () => {
+    const models = await loadModels({ quiet: refused });
+    const name = wantedModel() ?? models[0]?.name;
+    if (name) await loadModel(name, { quiet: refused });
+  });
+  refused = lost?.status === 401;
+}
+
 async function chooseModel() {
-  try {
-    await loadModel(find("model-select").value);
-    lost = null;
-  } catch (error) {
-    lose(error);
-    showModel();
-  }
-  showBanners();
+  await attempt(() => loadModel(find("model-select").value));
+  if (lost) showModel();
 }
 
 /** Ask now and then whether the server is there and serves the same model. */
 async function watch() {
-  if (!document.hidden) await (state.model ? look() : connect());
+  if (!document.hidden) await (state.model ? attempt(look) : connect());
   setTimeout(watch, WATCH_EVERY);
 }
 
 async function look() {
-  try {
-    const models = await loadModels({ quiet: true });
-    lost = null;
-    const own = models.find((model) => model.name === state.model.name);
-    if (!own) lost = new Error(`The model ${state.model.name} is no longer served.`);
-    else {
-      state.model.problem = own.problem;
-      // A model that was chosen meanwhile comes first, and a change that the page makes is shown with its words.
-      if (own.version !== state.model.version && wantedModel() === own.name && !state.changing)
-        await loadModel(own.name, { quiet: true });
-    }
-  } catch (error) {
-    lose(error);
-  }
-  showBanners();
-}
-
-function lose(error) {
-  lost = error;
-  if (error.status === undefined) console.error(error); // a mistake in the page, not an answer
+  const models = await loadModels({ quiet: true });
+  const own = models.find((model) => model.name === state.model.name);
+  if (!own) throw Object.assign(new Error(`The model ${state.model.name} is no longer served.`), { status: 404 });
+  state.model.problem = own.problem;
+  // A model that was chosen meanwhile comes first, and a change that the page makes is shown with its words.
+  if (own.version !== state.model.version && wantedModel() === own.name && !state.changing)
+    await loadModel(own.name, { quiet: true });
 }
 
 let bannersNow = "";
@@ -104,12 +81,10 @@ function showBanners() {
   const texts = [trouble, state.model?.problem].filter(Boolean);
   if (texts.join("\n") === bannersNow) return;
   bannersNow = texts.join("\n");
-  const give = h("button", { type: "button", class: "button small", on: { click: giveToken } }, "Give the token");
+  const give = barred && h("button.button.small", { onclick: giveToken }, "Give the token");
   fill(
     find("banners"),
-    texts.map((text, i) =>
-      h("div", { class: "banner", role: "alert" }, h("p", {}, text), barred && i === 0 ? give : null),
-    ),
+    texts.map((text, i) => h("div.banner", { role: "alert" }, h("p", text), i === 0 && give)),
   );
 }
 
@@ -121,12 +96,10 @@ async function giveToken() {
 
 function showModel() {
   const select = find("model-select");
-  fill(
-    select,
-    state.models.map((model) =>
-      h("option", { value: model.name, selected: model.name === wantedModel() }, model.name),
-    ),
+  const options = state.models.map(({ name }) =>
+    h("option", { value: name, selected: name === wantedModel() }, name),
   );
+  fill(select, options);
   select.disabled = state.models.length < 2 || state.changing > 0;
   find("model-line").textContent =
     `${count(state.model.classes.length, "class", "classes")}${state.readOnly ? ", read-only" : ""}`;
@@ -140,24 +113,26 @@ function showView(byUser) {
   const view = VIEWS.includes(wanted) ? wanted : "decide";
   for (const other of VIEWS) find(`view-${other}`).hidden = other !== view;
   for (const link of document.querySelectorAll("[data-view]")) {
-    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    link.ariaCurrent = link.dataset.view === view ? "page" : null;
   }
   showMonitoring(view === "monitoring");
   if (byUser) {
     find(`title-${view}`).focus({ preventScroll: true });
-    scrollTo(0, 0);
+    scrollTo({ top: 0, behavior: "instant" });
   }
 }
 
 function wireTheme() {
   const button = find("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-  const refresh = () => button.setAttribute("aria-pressed", String(isDark()));
+  const root = document.documentElement;
+  const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+  const refresh = () => {
+    button.ariaPressed = String(isDark());
+  };
   button.addEventListener("click", () => {
     const theme = isDark() ? "light" : "dark";
-    document.documentElement.dataset.theme = theme;
+    root.dataset.theme = theme;
     try {
       localStorage.setItem("srosr-theme", theme);
     } catch {

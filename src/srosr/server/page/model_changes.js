@@ -1,20 +1,18 @@
 // The chosen model: its facts are loaded here, and every change of it goes through here.
-import { modelPath, request, streamResult } from "./api.js";
+import { modelPath, request } from "./api.js";
 import { clearSamples, decide } from "./deciding.js";
+import { ask } from "./dialogs.js";
 import { announce } from "./dom.js";
 import { clearNotices, runJob, showDone } from "./jobs.js";
-import { changed, state } from "./state.js";
+import { changed, isStale, state } from "./state.js";
 
 /** Load the list of models. */
 export async function loadModels(options) {
-  const found = await request("/v1/models", options);
-  state.models = found.models;
-  state.readOnly = found.read_only;
-  state.demo = found.demo;
-  return found.models;
+  const { models, read_only: readOnly, demo } = await request("/v1/models", options);
+  Object.assign(state, { models, readOnly, demo });
+  return models;
 }
 
-const OF_MODEL = ["name", "version", "method", "classes", "features", "takes", "picture_shape", "changes"];
 let loads = 0;
 let wanted = null;
 
@@ -29,10 +27,10 @@ export async function loadModel(name, options) {
   loads += 1;
   const turn = loads;
   wanted = name;
-  let info;
+  let model;
   let scores;
   try {
-    info = await request(modelPath(name), options);
+    model = await request(modelPath(name), options);
     // The scores come after the facts: if the model changes between, the page notices that the facts are old.
     scores = await request(modelPath(name, "scores"), options).catch((error) => {
       if (error.status === 409 || error.status === 404) return null; // a model without held-out scores
@@ -50,43 +48,43 @@ export async function loadModel(name, options) {
     clearSamples();
     clearNotices();
   }
-  const problem = state.models.find((model) => model.name === name)?.problem ?? null;
-  state.model = { ...pick(info, OF_MODEL), problem };
-  state.info = info;
-  state.scores = scores && dropMissing(scores);
-  state.trial = null;
-  state.versions.set(info.version, pick(info, ["classes", "thresholds"]));
+  const problem = state.models.find((one) => one.name === name)?.problem ?? null;
+  Object.assign(state, { model: { ...model, problem }, scores: scores && dropMissing(scores), trial: null });
+  state.versions.set(model.version, model);
   changed(other ? "model trial samples decisions selection" : "model trial");
   return true;
 }
 
 /** Leave out scores that are not finite: JSON has null for them. */
 function dropMissing(scores) {
-  const places = scores.known.flatMap((score, i) => (score === null ? [] : [i]));
+  const isKnown = (_, i) => scores.known[i] !== null;
   return {
     ...scores,
-    known: places.map((i) => scores.known[i]),
-    known_right: places.map((i) => scores.known_right[i]),
+    known: scores.known.filter(isKnown),
+    known_right: scores.known_right.filter(isKnown),
     simulated: scores.simulated.filter((score) => score !== null),
   };
 }
 
-const pick = (object, names) => Object.fromEntries(names.filter((n) => n in object).map((n) => [n, object[n]]));
-
 /**
- * Change a model: send the request, load what it has become, decide again on the samples. `model` is the one that the
- * user has looked at when asked, {name, version}: another version is not changed. `describe(result)` says in words
- * what was done.
+ * Ask whether to change the model; then send the request, load what the model has become, and decide again on the
+ * samples. A version other than the one that the user has looked at when asked is not changed. `question`, `text` and
+ * `action` are those of the question, `title` is that of the work, `describe(result)` says in words what was done.
+ * Return the result, null if there is none.
  */
-export async function changeModel(slot, { name, version }, endpoint, parts, { title, describe }) {
+export async function changeModel(slot, endpoint, parts, { question, text, action, danger, title, describe }) {
+  const { name, version } = state.model;
+  const stale = isStale() ? " The model has changed since these samples were decided." : "";
+  const note = `The model file on the server is changed; the version before is kept and can be restored.${stale}`;
+  if (!(await ask({ title: question, text: [text, note], action, danger }))) return null;
   clearNotices();
   countChanges(1);
   let result;
   let shown = false;
   try {
-    result = await runJob(slot, title, ({ signal, report }) =>
-      streamResult(modelPath(name, endpoint), report, { ...parts, signal, headers: { "If-Match": `"${version}"` } }),
-    );
+    const headers = { "If-Match": `"${version}"` };
+    const work = (job) => request(modelPath(name, endpoint), { ...parts, ...job, headers });
+    result = await runJob(slot, title, work);
     if (result) shown = await showChange(slot, name, describe(result));
   } finally {
     countChanges(-1);

@@ -8,17 +8,14 @@ import { isPicture, isTable, openTable, PictureSet, TableSet } from "./sample_se
 import { on, state } from "./state.js";
 import { bytes, count } from "./wording.js";
 
-const SOURCES = [
-  ["pick", "Pick"],
-  ["draw", "Draw"],
-  ["file", "File"],
-  ["paste", "Paste"],
-];
 let source = null;
 let choices = 0;
 let readingOf = null;
 
+const inputs = () => [...find("source").querySelectorAll("input")];
+
 export function startSamples() {
+  for (const input of inputs()) input.addEventListener("change", () => show(input.value));
   find("choose").addEventListener("click", () => find("file").click());
   find("choose-folder").addEventListener("click", () => find("folder").click());
   for (const input of [find("file"), find("folder")]) {
@@ -27,7 +24,8 @@ export function startSamples() {
       input.value = "";
     });
   }
-  find("paste-decide").addEventListener("click", takePasted);
+  find("source-paste").addEventListener("submit", takePasted);
+  find("reading-form").addEventListener("submit", readAgain);
   wireDropping();
   on("model", showSources);
   on("samples", showReading);
@@ -37,27 +35,9 @@ export function startSamples() {
 const hasDemo = () => state.demo && state.model?.picture_shape?.join() === "8,8" && state.model.features === 64;
 
 function showSources() {
-  const offered = SOURCES.filter(([name]) => {
-    if (name === "pick" || name === "draw") return hasDemo();
-    return name === "file" || state.model.takes === "table";
-  });
-  if (!offered.some(([name]) => name === source)) source = offered[0][0];
-  const options = offered.map(([name, text]) =>
-    h(
-      "label",
-      { class: "segment" },
-      h("input", {
-        type: "radio",
-        name: "source",
-        value: name,
-        checked: name === source,
-        on: { change: () => show(name) },
-      }),
-      h("span", {}, text),
-    ),
-  );
-  fill(find("source"), find("source").querySelector("legend"), options);
   const pictures = state.model.takes === "pictures";
+  const offered = [...(hasDemo() ? ["pick", "draw"] : []), "file", ...(pictures ? [] : ["paste"])];
+  for (const input of inputs()) input.parentElement.hidden = !offered.includes(input.value);
   find("drop-title").textContent = pictures ? "Drop pictures here" : "Drop a table here";
   find("choose").textContent = pictures ? "Choose pictures" : "Choose a file";
   find("choose-folder").hidden = !pictures;
@@ -65,12 +45,15 @@ function showSources() {
   find("drop-hint").textContent = pictures
     ? "Photographs of one sample each, or a folder with them."
     : `CSV, TSV, NPY, NPZ or Parquet with ${count(state.model.features, "column")} of numbers, one sample a row.`;
-  show(source);
+  show(offered.includes(source) ? source : offered[0]);
 }
 
 function show(name) {
   source = name;
-  for (const [other] of SOURCES) find(`source-${other}`).hidden = other !== name;
+  for (const input of inputs()) {
+    input.checked = input.value === name;
+    find(`source-${input.value}`).hidden = input.value !== name;
+  }
   if (name === "pick") showDemoSamples(find("source-pick"));
   if (name === "draw") showDrawing(find("source-draw"));
   showReading();
@@ -79,7 +62,6 @@ function show(name) {
 function wireDropping() {
   const drop = find("drop");
   let depth = 0;
-  const over = (on_) => drop.classList.toggle("over", on_);
   // A file dropped anywhere on the page is meant for the card; the browser would open it instead.
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files") ?? false;
   const isAsking = () => document.querySelector("dialog[open]:not(#why)") !== null;
@@ -89,13 +71,11 @@ function wireDropping() {
     find("why").close(); // it asks nothing
     location.hash = "#decide";
     if (state.model) show("file");
-    const chosen = find("source").querySelector('input[value="file"]');
-    if (chosen) chosen.checked = true;
-    over(true);
+    drop.classList.add("over");
   });
   addEventListener("dragleave", () => {
     depth = Math.max(depth - 1, 0);
-    if (!depth) over(false);
+    if (!depth) drop.classList.remove("over");
   });
   addEventListener("dragover", (event) => {
     if (hasFiles(event)) event.preventDefault();
@@ -104,9 +84,9 @@ function wireDropping() {
     if (!hasFiles(event)) return; // a text that is dragged into a field
     event.preventDefault();
     depth = 0;
-    over(false);
+    drop.classList.remove("over");
     if (isAsking()) return; // an open question is about the samples that are there
-    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
     const files = [...event.dataTransfer.files];
     takeFiles(entries.some((entry) => entry.isDirectory) ? openFolders(entries) : files);
   });
@@ -123,8 +103,7 @@ async function readFolders(entries) {
   for (const entry of entries) {
     if (entry.isFile) {
       const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
-      file.folderPath = entry.fullPath;
-      files.push(file);
+      files.push(Object.assign(file, { folderPath: entry.fullPath }));
       continue;
     }
     const reader = entry.createReader();
@@ -137,17 +116,11 @@ async function readFolders(entries) {
   return files;
 }
 
-/** Take away what was wrong with what was given before. */
-function clearProblems() {
-  fill(find("source-problem"));
-  clearNotice(find("decide-job"));
-}
-
-const refuse = (message) => showError(find("source-problem"), { message, status: 422 });
-
 /** Decide on chosen files, or on those of dropped folders once they are found. */
 async function takeFiles(given) {
-  clearProblems();
+  // What was wrong with what was given before is no longer said.
+  fill(find("source-problem"));
+  clearNotice(find("decide-job"));
   if (!state.model) return;
   choices += 1;
   const choice = choices;
@@ -155,8 +128,8 @@ async function takeFiles(given) {
   let set;
   try {
     set = await makeSet(await given, model);
-  } catch (error) {
-    if (choice === choices) refuse(error.message);
+  } catch ({ message }) {
+    if (choice === choices) showError(find("source-problem"), { message, status: 422 });
     return;
   }
   // Of two files the one that was chosen last counts, though the first may take longer to open.
@@ -181,70 +154,45 @@ async function makeSet(files, model) {
   }
 }
 
-function takePasted() {
-  clearProblems();
+function takePasted(event) {
+  event.preventDefault();
   let text = find("paste").value.trim();
-  if (!text) return refuse("Paste at least one row of numbers.");
   if (!/[,;\t]/.test(text)) text = text.replace(/ +/g, ",");
-  const suffix = text.split("\n", 1)[0].includes("\t") ? "tsv" : "csv";
-  const file = new File([`${text}\n`], `pasted.${suffix}`, {
-    type: suffix === "tsv" ? "text/tab-separated-values" : "text/csv",
-  });
-  return takeFiles([file]);
+  const [suffix, type] = /^.*\t/.test(text) ? ["tsv", "text/tab-separated-values"] : ["csv", "text/csv"];
+  takeFiles([new File([`${text}\n`], `pasted.${suffix}`, { type })]);
 }
 
 function showReading() {
-  const fold = find("reading");
   const set = state.samples;
-  fold.hidden = !(set instanceof TableSet) || (source !== "file" && source !== "paste");
-  if (fold.hidden || set === readingOf) return; // what is being typed into the form stays
+  find("reading").hidden = !(set instanceof TableSet) || (source !== "file" && source !== "paste");
+  if (find("reading").hidden || set === readingOf) return; // what is being typed into the form stays
   readingOf = set;
-  keepFocus(fold, () => drawReading(set));
+  const { reading, columns, file } = set;
+  const form = find("reading-form");
+  find("reading-file").textContent = `${file.name}, ${bytes(file.size)}`;
+  const options = columns.map((name) => h("option", { value: name }, name));
+  const label = { id: "reading-label", name: "label" };
+  const control = columns.length
+    ? h("select", label, h("option", { value: "" }, "None"), options)
+    : h("input", { ...label, placeholder: "none, or a number from 0" });
+  keepFocus(form, () => find("reading-label").replaceWith(control));
+  form.elements.label.value = reading.label;
+  form.elements.ignore.value = reading.ignore.join(", ");
+  form.elements.ignore.placeholder = columns.length ? "none" : "none, or numbers from 0";
+  for (const name of ["header", "by_name", "drop_missing"]) form.elements[name].checked = reading[name];
 }
 
-function drawReading(set) {
-  const { reading, columns, file } = set;
-  const names = columns.length
-    ? h(
-        "select",
-        { id: "reading-label" },
-        h("option", { value: "" }, "None"),
-        columns.map((name) => h("option", { value: name, selected: name === reading.label }, name)),
-      )
-    : h("input", { id: "reading-label", value: reading.label, placeholder: "none, or a number from 0" });
-  const without = columns.length ? "none" : "none, or numbers from 0";
-  const ignore = h("input", { id: "reading-ignore", value: reading.ignore.join(", "), placeholder: without });
-  const box = (name, text, checked) =>
-    h("label", { class: "check" }, h("input", { type: "checkbox", name, checked }), h("span", {}, text));
-  const form = find("reading-form");
-  fill(
-    form,
-    h("p", { class: "quiet wide" }, `${file.name}, ${bytes(file.size)}`),
-    h("label", { for: "reading-label" }, "Column with the true classes"),
-    names,
-    h("label", { for: "reading-ignore" }, "Columns to leave out"),
-    ignore,
-    h(
-      "div",
-      { class: "wide checks" },
-      box("header", "The first line has the names of the columns", reading.header),
-      box("by_name", "Find columns by name, in any order", reading.by_name),
-      box("drop_missing", "Leave out rows with missing values", reading.drop_missing),
-    ),
-    h(
-      "div",
-      { class: "wide actions" },
-      h("button", { type: "submit", class: "button", data: { focus: "reading" } }, "Decide again"),
-    ),
+function readAgain(event) {
+  event.preventDefault();
+  const fields = new FormData(event.target);
+  const ignore = fields.get("ignore").split(",");
+  decide(
+    readingOf.readAs({
+      label: fields.get("label").trim(),
+      ignore: ignore.map((name) => name.trim()).filter(Boolean),
+      header: fields.has("header"),
+      by_name: fields.has("by_name"),
+      drop_missing: fields.has("drop_missing"),
+    }),
   );
-  form.onsubmit = (event) => {
-    event.preventDefault();
-    const label = form.querySelector("#reading-label").value.trim();
-    const left = ignore.value
-      .split(",")
-      .map((name) => name.trim())
-      .filter(Boolean);
-    const boxes = [...form.querySelectorAll("input[type=checkbox]")].map((input) => [input.name, input.checked]);
-    decide(set.readAs({ ...reading, label, ignore: left, ...Object.fromEntries(boxes) }));
-  };
 }

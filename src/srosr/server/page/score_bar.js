@@ -1,30 +1,24 @@
 // The unknown score as a bar against the mark of the threshold.
+import { bar } from "./cards.js";
 import { h } from "./dom.js";
 import { scoreScale, thresholdOf } from "./score_scale.js";
 import { state } from "./state.js";
-import { score as inWords } from "./wording.js";
+import { score } from "./wording.js";
 
 /** Return a bar: filled up to the score, with a mark at the threshold and one at the threshold being tried. */
-export function scoreBar(decision, size = "") {
-  const scale = scoreScale();
+export function scoreBar(decision) {
+  const share = scoreScale().place(decision.unknown_score);
+  const drawn = bar("bar", share, decision.verdict === "rejected" ? ".rejected" : "");
   const threshold = thresholdOf(decision);
-  const rejected = decision.verdict === "rejected";
-  const filled = h("span", { class: rejected ? "bar-fill rejected" : "bar-fill" });
-  filled.style.width = `${100 * scale.place(decision.unknown_score)}%`;
-  const bar = h("span", { class: `bar ${size}`, "aria-hidden": "true" }, filled);
-  if (threshold !== null) bar.append(mark("bar-mark", scale.place(threshold)));
-  markTrial(bar);
-  return h("span", { class: "score" }, bar, h("span", { class: "score-number" }, inWords(decision.unknown_score)));
+  if (threshold !== null) drawn.append(mark("span.bar-mark", threshold));
+  markTrial(drawn);
+  return h("span.score", drawn, h("span.score-number", score(decision.unknown_score)));
 }
 
 /** Set the mark of the threshold being tried on a bar, or take it away. */
-export function markTrial(bar) {
-  bar.querySelector(".trial")?.remove();
-  if (state.trial) bar.append(mark("bar-mark trial", scoreScale().place(state.trial.threshold)));
+export function markTrial(drawn) {
+  drawn.querySelector(".trial")?.remove();
+  if (state.trial) drawn.append(mark("span.bar-mark.trial", state.trial.threshold));
 }
 
-function mark(name, place) {
-  const line = h("span", { class: name });
-  line.style.left = `${100 * place}%`;
-  return line;
-}
+const mark = (kind, threshold) => h(kind, { style: { left: `${100 * scoreScale().place(threshold)}%` } });

@@ -46,12 +46,11 @@ export function drawScores(threshold, trial) {
 }
 
 function makeLegend(withSimulated) {
-  const entry = (name, text) => [h("span", { class: `swatch ${name}` }), text];
+  const entry = (name, text) => [h(`span.swatch.${name}`), text];
   return h(
-    "p",
-    { class: "chart-legend" },
+    "p.chart-legend",
     entry("known", "known samples"),
-    withSimulated ? entry("simulated", "simulated unknowns") : null,
+    withSimulated && entry("simulated", "simulated unknowns"),
   );
 }
 

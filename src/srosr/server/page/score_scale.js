@@ -15,16 +15,15 @@ export function isLogarithmic() {
 
 const decades = (score) => -Math.log10(Math.max(1 - score, FINEST));
 
-let cachedFor = [];
+let cachedFor = null;
 let cached = null;
 
 /** Return {place, ticks, name}: place(score) is between 0 and 1, name(tick) its text. */
 export function scoreScale() {
-  // Without held-out scores the scale is that of the decisions, which may still be coming.
-  const key = state.scores ? [state.scores, 0] : [state.decisions, state.decisions.length];
-  if (cached && key.every((part, i) => part === cachedFor[i])) return cached;
+  // Without held-out scores the scale is that of the decisions.
+  const key = state.scores ?? state.decisions;
+  if (key !== cachedFor) cached = isLogarithmic() ? makeLogarithmic() : makeLinear();
   cachedFor = key;
-  cached = isLogarithmic() ? makeLogarithmic() : makeLinear();
   return cached;
 }
 
@@ -69,16 +68,7 @@ export function at(sorted, share) {
 }
 
 /** Return how many of sorted scores exceed a threshold. */
-export function countAbove(sorted, threshold) {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] > threshold) high = middle;
-    else low = middle + 1;
-  }
-  return sorted.length - low;
-}
+export const countAbove = (sorted, threshold) => sorted.length - 1 - sorted.findLastIndex((one) => one <= threshold);
 
 /** Return the smallest threshold that rejects at most this share of the known scores. */
 export function thresholdFor(share) {
@@ -97,8 +87,7 @@ export function shareRejected(threshold) {
 export function effectOf(threshold) {
   const { known, known_right: right, simulated } = state.scores;
   const rejected = countAbove(known, threshold);
-  let accepted = 0;
-  for (let i = 0; i < known.length - rejected; i += 1) accepted += right[i] ? 1 : 0;
+  const accepted = right.slice(0, known.length - rejected).filter(Boolean).length;
   return {
     rejected: known.length ? rejected / known.length : null,
     right: known.length ? accepted / known.length : null,
@@ -108,7 +97,7 @@ export function effectOf(threshold) {
 
 /** Return the shares of the model as it is: those of its own summary where classes have thresholds of their own. */
 export function currentEffect() {
-  const { threshold, held_out: held } = state.info;
+  const { threshold, held_out: held } = state.model;
   if (threshold !== null) return effectOf(threshold);
   return { rejected: held.rejected, right: held.recognized, simulated: held.simulated_unknowns_rejected };
 }

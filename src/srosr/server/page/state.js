@@ -4,11 +4,10 @@ export const state = {
   models: [],
   readOnly: false,
   demo: false,
-  /** The chosen model: its entry of the list, its facts and its held-out scores. */
+  /** The facts of the chosen model, with what is wrong with its file as `problem`, and its held-out scores. */
   model: null,
-  info: null,
   scores: null,
-  /** The samples, the answer's head and the decisions on them. */
+  /** The samples, the answer of the server without its decisions, and the decisions. */
   samples: null,
   run: null,
   decisions: [],
@@ -16,26 +15,21 @@ export const state = {
   selected: new Set(),
   /** The threshold being tried: {share, threshold}, or null. */
   trial: null,
-  /** Classes and thresholds of the versions that the page has met: decisions are drawn by those they were made with. */
+  /** The models by version that the page has met: decisions are drawn by the thresholds they were made with. */
   versions: new Map(),
   /** How many changes of models are under way. */
   changing: 0,
 };
 
-const listeners = new Map();
+const listeners = [];
 
 /** Call `listener` when one of the named parts of the state has changed. */
-export function on(names, listener) {
-  for (const name of names.split(" ")) {
-    if (!listeners.has(name)) listeners.set(name, []);
-    listeners.get(name).push(listener);
-  }
-}
+export const on = (names, listener) => listeners.push([new Set(names.split(" ")), listener]);
 
 /** Tell everyone that these parts have changed; each listener is called once. */
 export function changed(names) {
-  const called = new Set(names.split(" ").flatMap((name) => listeners.get(name) ?? []));
-  for (const listener of called) listener();
+  const parts = new Set(names.split(" "));
+  for (const [wanted, listener] of listeners) if (!wanted.isDisjointFrom(parts)) listener();
 }
 
 /** Return why a change of the model is not possible, in the words of the server, or null if it is. */
@@ -47,3 +41,6 @@ export function whyNot(change) {
 
 /** Whether decisions are of another version than the model that serves now. */
 export const isStale = () => Boolean(state.run && state.model && state.run.version !== state.model.version);
+
+/** Return the decisions with this verdict. */
+export const decided = (verdict) => state.decisions.filter((decision) => decision.verdict === verdict);

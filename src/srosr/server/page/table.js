@@ -1,115 +1,95 @@
 // The table of decisions: filters, order, pages, selection.
-import { choosePlaces, countKinds, filter, order } from "./decision_filter.js";
+import { choosePlaces, filter, KINDS, order } from "./decision_filter.js";
 import { saveDecisions } from "./decision_files.js";
 import { drawRow, refreshTrial } from "./decision_row.js";
 import { decide } from "./deciding.js";
-import { announce, fill, find, focusHeading, h, keepFocus, oncePerFrame } from "./dom.js";
+import { announce, fill, find, focusHeading, h, keepFocus } from "./dom.js";
 import { openWhy } from "./explanation.js";
 import { isLogarithmic } from "./score_scale.js";
-import { changed, isStale, on, state } from "./state.js";
+import { changed, decided, isStale, on, state } from "./state.js";
 import { forgetTeaching, showTeaching } from "./teaching.js";
-import { count, number, percent } from "./wording.js";
+import { compareNames, count, number, percent } from "./wording.js";
 
-const PAGE_SIZES = [25, 50, 100];
-const COLUMNS = [
-  ["row", "Sample"],
-  ["label", "Answer"],
-  ["score", "Unknown score"],
-  ["candidate", "Closest"],
-  ["set", "Possible"],
-  ["truth", "True"],
-];
-const KINDS = [
-  ["all", "All"],
-  ["rejected", "Rejected"],
-  ["recognized", "Recognized"],
-  ["near", "Near threshold"],
-  ["changes", "Would change"],
-];
 let page = 0;
-let pageSize = PAGE_SIZES[0];
 let places = [];
-let parts = null;
 let drawnSet = null;
 
+const form = () => find("filters");
+const pageSize = () => Number(find("page-size").value);
+const shown = () => places.map((place) => state.decisions[place]);
+const countPages = () => Math.max(Math.ceil(places.length / pageSize()), 1);
+const sorts = () => find("columns").querySelectorAll(".sort");
+const rows = () => find("rows").querySelectorAll("tr[data-place]");
+// Where the buttons below the table lead to.
+const TURNS = { first: () => 0, previous: () => page - 1, next: () => page + 1, last: () => countPages() - 1 };
+
 export function startTable() {
-  const redraw = oncePerFrame(draw);
+  form().addEventListener("input", refilter);
+  form().addEventListener("submit", (event) => event.preventDefault());
+  for (const format of ["csv", "json"]) {
+    find(`save-${format}`).addEventListener("click", () => saveDecisions(shown(), format));
+  }
+  for (const button of sorts()) button.addEventListener("click", () => sortBy(button.value));
+  for (const button of find("turns").children) button.addEventListener("click", () => turnTo(TURNS[button.value]()));
+  find("page-size").addEventListener("change", () => turnTo(0));
+  find("tick-all").addEventListener("change", selectAll);
+  find("rows").addEventListener("click", openByClick);
+  find("rows").addEventListener("keydown", moveByKey);
   on("samples", () => {
-    redraw();
     if (state.samples === drawnSet) return; // decided again: what is looked at stays
     drawnSet = state.samples;
     forgetTeaching();
     page = 0;
-    Object.assign(filter, { kind: "all", label: "", text: "" });
+    form().reset();
     Object.assign(order, { by: "row", down: false });
-    parts = null;
   });
-  on("decisions model", redraw);
-  on("trial", () => (parts?.root.isConnected && filter.kind !== "changes" ? refreshTrials() : redraw()));
+  on("samples decisions model", draw);
+  on("trial", () => (filter.kind === "changes" ? draw() : refreshTrials()));
   on("selection", () => {
-    if (!parts || !state.decisions.length) return;
+    if (!state.decisions.length) return;
     refreshTicks();
-    showTeaching(parts.teaching);
+    showTeaching();
   });
-  redraw();
 }
 
 /** Show what the threshold being tried changes, in the rows that are there: a slider has many steps. */
 function refreshTrials() {
+  if (!state.decisions.length) return;
   showCounts();
-  for (const row of parts.body.querySelectorAll("tr[data-place]")) refreshTrial(row);
+  for (const row of rows()) refreshTrial(row);
 }
 
 function showCounts() {
-  const counts = countKinds();
-  for (const [kind, { label, input, total }] of Object.entries(parts.kinds)) {
-    label.hidden = kind === "changes" && !state.trial;
-    input.checked = kind === filter.kind;
-    total.textContent = number(counts[kind]);
+  for (const input of form().elements.kind) {
+    input.parentElement.querySelector("b").textContent = number(state.decisions.filter(KINDS[input.value]).length);
   }
-  for (const element of parts.legend.querySelectorAll(".of-trial")) element.hidden = !state.trial;
+  find("kind-changes").hidden = find("legend-trial").hidden = !state.trial;
 }
 
 function draw() {
   drawBrief();
   drawStale();
-  if (!state.decisions.length) {
-    parts = null;
-    fill(find("decisions"), state.samples ? null : drawEmpty());
-    return;
-  }
-  if (!parts || !parts.root.isConnected) parts = build();
-  if (filter.kind === "changes" && !state.trial) filter.kind = "all";
+  find("no-samples").hidden = state.samples !== null;
+  find("table").hidden = !state.decisions.length;
+  if (!state.decisions.length) return;
+  if (!state.trial && form().elements.kind.value === "changes") form().elements.kind.value = "all";
   drawLegend();
   showCounts();
   drawClasses();
+  Object.assign(filter, Object.fromEntries(new FormData(form())));
   places = choosePlaces();
-  page = Math.min(page, Math.max(Math.ceil(places.length / pageSize) - 1, 0));
+  page = Math.min(page, countPages() - 1);
   drawRows();
-  drawPages();
-  showTeaching(parts.teaching);
-}
-
-function drawEmpty() {
-  return h(
-    "div",
-    { class: "empty" },
-    h("p", {}, "No samples yet."),
-    h("p", { class: "quiet" }, "Each sample gets a class that the model knows, or “unknown”, with the reasons."),
-  );
+  showTeaching();
 }
 
 function drawBrief() {
   const all = state.decisions.length;
-  const rejected = state.decisions.filter((d) => d.verdict === "rejected").length;
-  const title = state.samples ? `${state.samples.title}: ` : "";
-  let text = "";
-  if (all === 1) {
-    const [only] = state.decisions;
-    text = rejected ? `${title}unknown; the closest class is ${only.candidate}` : `${title}recognized as ${only.label}`;
-  } else if (all)
-    text = `${title}${number(all - rejected)} recognized, ${number(rejected)} unknown (${percent(rejected / all)})`;
-  find("decisions-brief").textContent = text;
+  const rejected = decided("rejected").length;
+  const [only] = state.decisions;
+  let words = `${number(all - rejected)} recognized, ${number(rejected)} unknown (${percent(rejected / all)})`;
+  if (all === 1) words = rejected ? `unknown; the closest class is ${only.candidate}` : `recognized as ${only.label}`;
+  find("decisions-brief").textContent = all ? `${state.samples.title}: ${words}` : "";
 }
 
 function drawStale() {
@@ -124,284 +104,94 @@ function drawStale() {
     decide();
     focusHeading(place);
   };
-  const stale = isOld
-    ? h(
-        "div",
-        { class: "note row", role: "status" },
-        h("p", {}, "The model has changed since. These decisions are of the version before."),
-        h(
-          "button",
-          { type: "button", class: "button small", data: { focus: "again" }, on: { click: again } },
-          "Decide again",
-        ),
-      )
-    : null;
-  const notes = texts.map((text) => h("p", { class: "note" }, text));
-  keepFocus(place, () => fill(place, stale, notes));
-}
-
-function build() {
-  const kinds = {};
-  const segments = KINDS.map(([kind, text]) => {
-    const total = h("b", {});
-    const input = h("input", { type: "radio", name: "kind", value: kind, on: { change: () => refilter({ kind }) } });
-    const label = h("label", { class: "segment" }, input, h("span", {}, `${text} `, total));
-    kinds[kind] = { label, input, total };
-    return label;
-  });
-  const classes = h("select", { id: "filter-class", on: { change: () => refilter({ label: classes.value }) } });
-  const text = h("input", {
-    type: "search",
-    id: "filter-text",
-    placeholder: "Row, name or class",
-    on: { input: () => refilter({ text: text.value }) },
-  });
-  const save = (format) => () =>
-    saveDecisions(
-      places.map((place) => state.decisions[place]),
-      format,
-    );
-  const body = h("tbody", { role: "rowgroup" });
-  const head = h("tr", { role: "row" });
-  const tick = h("input", {
-    type: "checkbox",
-    data: { focus: "tick-all" },
-    on: { change: () => selectAll(tick.checked) },
-  });
-  const table = h(
-    "table",
-    { class: "decisions", role: "table", "aria-label": "Decisions" },
-    h("thead", { role: "rowgroup" }, head),
-    body,
+  const stale = h(
+    "div.note.row",
+    { role: "status" },
+    h("p", "The model has changed since. These decisions are of the version before."),
+    h("button.button.small", { dataset: { focus: "again" }, onclick: again }, "Decide again"),
   );
-  const root = h(
-    "div",
-    {},
-    h(
-      "div",
-      { class: "filters" },
-      h(
-        "div",
-        { class: "filters-kinds" },
-        h("fieldset", { class: "segments wrap" }, h("legend", { class: "visually-hidden" }, "Show"), segments),
-      ),
-      h("div", { class: "field" }, h("label", { for: "filter-class" }, "Closest class"), classes),
-      h("div", { class: "field grow" }, h("label", { for: "filter-text" }, "Find"), text),
-      h(
-        "div",
-        { class: "actions" },
-        h(
-          "button",
-          { type: "button", class: "button", on: { click: save("csv") }, "aria-label": "Download as CSV" },
-          "↓ CSV",
-        ),
-        h(
-          "button",
-          { type: "button", class: "button", on: { click: save("json") }, "aria-label": "Download as JSON" },
-          "↓ JSON",
-        ),
-      ),
-    ),
-    h("div", { id: "teaching" }),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of decisions" }, table),
-    h("div", { class: "pages" }),
-    h("div", { class: "quiet legend" }),
-  );
-  body.addEventListener("click", openByClick);
-  body.addEventListener("keydown", moveByKey);
-  fill(find("decisions"), root);
-  return {
-    root,
-    kinds,
-    classes,
-    text,
-    body,
-    head,
-    tick,
-    teaching: root.querySelector("#teaching"),
-    pages: root.querySelector(".pages"),
-    legend: root.querySelector(".legend"),
-  };
+  const notes = texts.map((text) => h("p.note", text));
+  keepFocus(place, () => fill(place, isOld && stale, notes));
 }
 
 /** Say what the marks of the bars are, and what the sets of possible classes promise. */
 function drawLegend() {
   const { coverage, guarantee } = state.run;
   const promise = `the true class is among these for at least ${percent(coverage)} of known samples`;
-  fill(
-    parts.legend,
-    h(
-      "p",
-      {},
-      h("span", { class: "legend-mark" }),
-      "threshold",
-      h("span", { class: "of-trial" }, h("span", { class: "legend-mark trial" }), "threshold being tried"),
-      isLogarithmic() ? ". Scores crowd near 1, so bars are drawn by −log₁₀(1 − score)." : "",
-    ),
+  find("legend-scale").hidden = !isLogarithmic();
+  find("legend-sets").textContent =
     coverage && guarantee
-      ? h("p", {}, `Possible: ${promise}, ${guarantee}. They are found class by class, not by the threshold.`)
-      : null,
-  );
+      ? `Possible: ${promise}, ${guarantee}. They are found class by class, not by the threshold.`
+      : "";
 }
 
-function refilter(change) {
-  Object.assign(filter, change);
+function refilter() {
   page = 0;
   draw();
   announce(`${count(places.length, "sample")} shown.`);
 }
 
 function drawClasses() {
-  const names = [...new Set(state.decisions.map((d) => d.candidate))].sort((a, b) =>
-    a.localeCompare(b, "en", { numeric: true }),
-  );
-  if (filter.label && !names.includes(filter.label)) filter.label = "";
-  fill(
-    parts.classes,
-    h("option", { value: "" }, "Any"),
-    names.map((name) => h("option", { value: name }, name)),
-  );
-  parts.classes.value = filter.label;
+  const select = find("filter-class");
+  const chosen = select.value;
+  const names = [...new Set(state.decisions.map((d) => d.candidate))].sort(compareNames);
+  const options = names.map((name) => h("option", { value: name, selected: name === chosen }, name));
+  fill(select, h("option", { value: "" }, "Any"), options);
 }
 
 function drawRows() {
   const withSets = state.decisions.some((d) => d.prediction_set);
   const withTruth = state.samples.truth(state.decisions[0].row) !== null;
-  const columns = COLUMNS.filter(([key]) => (key !== "set" || withSets) && (key !== "truth" || withTruth));
-  keepFocus(parts.root, () => fillTable(columns, withSets, withTruth));
+  for (const { value, parentElement: head } of sorts()) {
+    head.ariaSort = order.by !== value ? "none" : order.down ? "descending" : "ascending";
+    head.hidden = (value === "set" && !withSets) || (value === "truth" && !withTruth);
+  }
+  const from = page * pageSize();
+  const here = places.slice(from, from + pageSize());
+  const none = h("tr", { role: "row" }, h("td.none", { role: "cell", colSpan: 7 }, "No sample fits the filters."));
+  keepFocus(find("rows"), () =>
+    fill(find("rows"), here.length ? here.map((place) => drawRow(place, withSets, withTruth)) : none),
+  );
   refreshTicks();
-}
-
-function fillTable(columns, withSets, withTruth) {
-  fill(
-    parts.head,
-    h("th", { role: "columnheader", class: "tick" }, parts.tick),
-    columns.map(([key, text]) => {
-      const sorted = order.by === key;
-      const arrow = sorted ? (order.down ? "▼" : "▲") : "";
-      const button = h(
-        "button",
-        { type: "button", class: "sort", data: { focus: `sort-${key}` }, on: { click: () => sortBy(key) } },
-        text,
-        h("span", { class: "arrow", "aria-hidden": "true" }, arrow),
-      );
-      return h(
-        "th",
-        {
-          role: "columnheader",
-          scope: "col",
-          class: `column-${key}`,
-          "aria-sort": sorted ? (order.down ? "descending" : "ascending") : "none",
-        },
-        button,
-      );
-    }),
-  );
-  const shown = places.slice(page * pageSize, (page + 1) * pageSize);
-  fill(
-    parts.body,
-    shown.map((place) => drawRow(place, withSets, withTruth)),
-  );
-  if (!shown.length) {
-    fill(
-      parts.body,
-      h(
-        "tr",
-        { role: "row" },
-        h("td", { role: "cell", colSpan: columns.length + 1, class: "none" }, "No sample fits the filters."),
-      ),
-    );
+  find("pages").hidden = places.length <= 25;
+  find("pages-text").textContent = `${number(from + 1)}–${number(from + here.length)} of ${number(places.length)}`;
+  // A button that leads nowhere keeps the focus: it is said to be off, but stays in its place.
+  for (const button of find("turns").children) {
+    const to = TURNS[button.value]();
+    button.ariaDisabled = String(to === page || to < 0 || to >= countPages());
   }
 }
 
 /** Show which samples are selected; the box in the head is for all that fit the filters, on all pages. */
 function refreshTicks() {
-  for (const row of parts.body.querySelectorAll("tr[data-place]")) {
+  for (const row of rows()) {
     row.querySelector(".tick input").checked = state.selected.has(Number(row.dataset.place));
   }
-  const n = places.reduce((total, place) => total + (state.selected.has(place) ? 1 : 0), 0);
-  const name = `Select all ${count(places.length, "sample")}${places.length > pageSize ? ", on all pages" : ""}`;
-  parts.tick.checked = n > 0 && n === places.length;
-  parts.tick.indeterminate = n > 0 && n < places.length;
-  parts.tick.setAttribute("aria-label", name);
-  parts.tick.title = name;
+  const tick = find("tick-all");
+  const n = places.filter((place) => state.selected.has(place)).length;
+  tick.checked = n > 0 && n === places.length;
+  tick.indeterminate = n > 0 && n < places.length;
+  tick.ariaLabel = tick.title =
+    `Select all ${count(places.length, "sample")}${places.length > pageSize() ? ", on all pages" : ""}`;
 }
 
-function sortBy(key) {
-  order.down = order.by === key ? !order.down : key === "score";
-  order.by = key;
+function sortBy(column) {
+  order.down = order.by === column ? !order.down : column === "score";
+  order.by = column;
   page = 0;
   draw();
 }
 
-function drawPages() {
-  const pages = Math.max(Math.ceil(places.length / pageSize), 1);
-  if (places.length <= PAGE_SIZES[0]) {
-    fill(parts.pages);
-    return;
-  }
-  // A button that leads nowhere keeps the focus: it is said to be off, but stays in its place.
-  const turn = (to, text, name) => {
-    const off = to < 0 || to >= pages || to === page;
-    return h(
-      "button",
-      {
-        type: "button",
-        class: "button small",
-        "aria-disabled": String(off),
-        "aria-label": name,
-        data: { focus: name },
-        on: { click: () => off || turnTo(to) },
-      },
-      text,
-    );
-  };
-  const sizes = h(
-    "select",
-    {
-      id: "page-size",
-      on: {
-        change: () => {
-          pageSize = Number(sizes.value);
-          page = 0;
-          draw();
-        },
-      },
-    },
-    PAGE_SIZES.map((size) => h("option", { value: size, selected: size === pageSize }, `${size}`)),
-  );
-  const from = page * pageSize;
-  keepFocus(parts.pages, () =>
-    fill(
-      parts.pages,
-      h(
-        "span",
-        { class: "quiet" },
-        `${number(from + 1)}–${number(Math.min(from + pageSize, places.length))} of ${number(places.length)}`,
-      ),
-      h(
-        "span",
-        { class: "actions" },
-        turn(0, "«", "First page"),
-        turn(page - 1, "‹", "Previous page"),
-        turn(page + 1, "›", "Next page"),
-        turn(pages - 1, "»", "Last page"),
-      ),
-      h("span", { class: "field inline" }, h("label", { for: "page-size" }, "Rows"), sizes),
-    ),
-  );
-}
-
 function turnTo(to) {
+  if (to < 0 || to >= countPages()) return;
   page = to;
   drawRows();
-  drawPages();
   announce(`Page ${page + 1}.`);
 }
 
-function selectAll(ticked) {
+function selectAll() {
   for (const place of places) {
-    if (ticked) state.selected.add(place);
+    if (find("tick-all").checked) state.selected.add(place);
     else state.selected.delete(place);
   }
   changed("selection");
@@ -414,10 +204,9 @@ function openByClick(event) {
 }
 
 function moveByKey(event) {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest("tr[data-place]");
-  if (!step || !row || !event.target.matches(".open, input[type=checkbox]")) return;
+  const next = { ArrowDown: row?.nextElementSibling, ArrowUp: row?.previousElementSibling }[event.key];
+  if (!next) return;
   event.preventDefault();
-  const next = step > 0 ? row.nextElementSibling : row.previousElementSibling;
-  next?.querySelector(event.target.matches(".open") ? ".open" : "input")?.focus();
+  next.querySelector(event.target.matches(".open") ? ".open" : "input").focus();
 }
