@@ -4,8 +4,9 @@
         status, answer = server.post("/v1/models/model/decide", {"samples": [[1, 2, 3]]})
 
 A start takes seconds of processor time for the server and each of its children. So tests that need no settings of their
-own share the server of :func:`share_server`. :func:`save_model` fits and saves the model that most tests use;
-:func:`server_required` skips a file of tests where the extra ``serve`` is missing, unless ``SROSR_REQUIRE_SERVE=1``.
+own share the server of :func:`share_server`, or that of :func:`share_strict` with small limits. :func:`save_model` fits
+and saves the model that most tests use; :func:`server_required` skips a file of tests where the extra ``serve`` is
+missing, unless ``SROSR_REQUIRE_SERVE=1``.
 """
 
 import http.client
@@ -13,11 +14,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,26 +27,33 @@ import pytest
 
 #: Seconds in which a server must be ready: several start at a time on a machine that is busy.
 START = 120.0
+#: Limits that are quickly exceeded.
+STRICT = {
+    "body": 2_000_000, "rows": 1000, "columns": 2000, "pixels": 100_000, "files": 3, "body_seconds": 3.0,
+    "large_bodies": 2,
+}  # fmt: skip
 #: A server with limits that the command has no options for, which looks often for models that have changed, and has
 #: few children: paths, limits and settings as JSON.
 _LAUNCH = """
 import json, logging, sys, tempfile
 from pathlib import Path
-from srosr.server import model_store
-from srosr.server.http_server import bind_socket, run_server
-from srosr.server.model_store import ModelStore, name_models
+from srosr.server import store as stores
+from srosr.cli.serve import bind_socket, name_models
+from srosr.server.application import run_server
+from srosr.server.store import ModelStore
 from srosr.server.settings import Limits, ServerSettings
 
 logging.basicConfig(level=logging.INFO)
 paths, limits, settings = map(json.loads, sys.argv[1:])
 settings = ServerSettings(limits=Limits(**limits), **{"readers": 1, "workers": 1} | settings)
-model_store.POLL_INTERVAL = 0.2
+stores.POLL_INTERVAL = 0.2
 with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
     bound = bind_socket("127.0.0.1", 0)
     store = ModelStore(name_models(paths), settings, Path(folder))
     store.load_all()
     address = f"http://127.0.0.1:{bound.getsockname()[1]}/"
-    run_server(settings, store, Path(folder), bound, on_ready=lambda: print("Serving at", address, flush=True))
+    print("Serving at", address, flush=True)
+    run_server(settings, store, Path(folder), bound)
 """
 
 
@@ -52,7 +61,7 @@ def server_required():
     """Skip the tests of a file if the extra ``serve`` is not installed and need not be."""
     if os.environ.get("SROSR_REQUIRE_SERVE") == "1":
         return
-    for name in ("fastapi", "uvicorn", "httptools", "prometheus_client", "python_multipart"):
+    for name in ("fastapi", "uvicorn", "h11", "prometheus_client", "python_multipart"):
         pytest.importorskip(name, reason=f"needs the extra serve: {name} is not installed")
 
 
@@ -89,18 +98,45 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def request(self, method, path, body=None, headers=None, timeout=60):
-        """Return status, headers in lower case and body of an answer."""
+        """Return status, headers in lower case and body of an answer; the path is sent as it is."""
         headers = dict(headers or {})
         if self.token is not None:
             headers.setdefault("Authorization", f"Bearer {self.token}")
         connection = self.connect(timeout)
+        connection._validate_path = lambda path: None
         try:
-            connection.request(method, path, body, headers)
+            with suppress(BrokenPipeError, ConnectionResetError):  # the server may answer without reading all
+                connection.request(method, path, body, headers)
             answer = connection.getresponse()
             content = answer.read()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
         finally:
             connection.close()
+
+    def begin(self, path, body, sent=0, **headers):
+        """Post so many bytes of a body; return the connection, on which the others and the answer may follow."""
+        connection = self.connect()
+        connection.putrequest("POST", path)
+        usual = {"Content-Type": "application/json", "Content-Length": len(body)}
+        for name, value in {**usual, **{name.replace("_", "-"): value for name, value in headers.items()}}.items():
+            connection.putheader(name, str(value))
+        connection.endheaders(body[:sent])
+        return connection
+
+    def exchange(self, content, seconds=10.0):
+        """Send bytes as they are; return what comes back until the connection ends, at most for so long."""
+        found = b""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection, suppress(OSError):
+            with suppress(ConnectionError):
+                connection.sendall(content)
+            while part := connection.recv(65536):
+                found += part
+        return found
+
+    def read_metric(self, name):
+        """Return the value of a metric, 0 if nothing has been counted yet."""
+        lines = self.request("GET", "/metrics")[2].decode().splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")), 0.0)
 
     def get(self, path, **headers):
         """Return the status and the JSON of an answer."""
@@ -112,14 +148,6 @@ class Server:
         content = json.dumps(value).encode() if body is None else body
         status, _, answer = self.request("POST", path, content, {"Content-Type": media_type, **(headers or {})})
         return status, json.loads(answer)
-
-    def lines(self, path, value=None, *, body=None, media_type="application/json"):
-        """Post with Accept: application/x-ndjson; return the lines."""
-        content = json.dumps(value).encode() if body is None else body
-        headers = {"Content-Type": media_type, "Accept": "application/x-ndjson"}
-        status, _, answer = self.request("POST", path, content, headers)
-        assert status == 200, answer
-        return [json.loads(line) for line in answer.splitlines()]
 
     def stop(self, timeout=60):
         """End the server by SIGTERM; return its exit status."""
@@ -211,12 +239,42 @@ def _serve_models():
         right("fit", place / "train.csv", "-o", models[1], "--label", "kind", *impute, *few)
         table.assign(person=[f"p{i % 9}" for i in range(len(X))]).to_csv(place / "train.csv", index=False)
         right("fit", place / "train.csv", "-o", models[2], "--label", "kind", "--group", "person", *few)
-        if draw_shapes(place / "shapes"):
-            models.append(place / "shapes.srosr")
-            right("fit", place / "shapes", "--features", "pixels", "-o", models[3], *few)
+        models += fit_shapes(place)
         with serve(*models, *copies, f"other={place / 'rival.srosr'}", settings={"jobs": 1}) as server:
             server.place = place
             yield server
+
+
+def share_strict(request):
+    """Return a server with the limits in ``STRICT``, for bad requests.
+
+    *plain* and *shapes* (pictures, if they can be read) are left as they are; *changed* and *fuzzed* are there to be
+    changed.
+    """
+    return make_once(request, "small limits", _serve_strict)
+
+
+@contextmanager
+def _serve_strict():
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        models = [place / f"{name}.srosr" for name in ("plain", "changed", "fuzzed")]
+        save_model(models[0])
+        for copy in models[1:]:
+            shutil.copyfile(models[0], copy)
+        with serve(*models, *fit_shapes(place), limits=STRICT, settings={"jobs": 1}) as server:
+            server.place = place
+            yield server
+
+
+def fit_shapes(place):
+    """Fit a model to pictures of shapes; return its path in a list, which is empty if that is not possible here."""
+    from command_runs import QUICK, right
+
+    if not draw_shapes(place / "shapes"):
+        return []
+    right("fit", place / "shapes", "--features", "pixels", "-o", place / "shapes.srosr", *QUICK, "-q")
+    return [place / "shapes.srosr"]
 
 
 def draw_shapes(folder):
@@ -244,3 +302,37 @@ def wait_until(check, seconds=30.0, pause=0.1):
             return found
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(pause)
+
+
+def check_error(answer, *statuses):
+    """Check that an answer, as ``request`` returns it, is an error of one sentence; return the sentence."""
+    status, headers, body = answer
+    assert status in statuses, (status, body[:300])
+    assert headers["content-type"] == "application/json"
+    (text,) = json.loads(body).values()
+    assert list(json.loads(body)) == ["error"] and text.endswith((".", "?")) and "\n" not in text, text
+    check_tells_nothing(body)
+    return text
+
+
+def check_tells_nothing(body):
+    """Check that an answer has no traceback, and no path of this machine: of the package, models or temporary files."""
+    text = body.decode("utf-8", "replace")
+    for place in (
+        "Traceback",
+        ".py",
+        "/site-packages",
+        "/srosr/",
+        tempfile.gettempdir() + "/",
+        str(Path.home()),
+        "/usr/",
+    ):
+        assert place not in text, text[:300]
+
+
+def make_form(files, **fields):
+    """Return the body and the headers of a form; the names of its files are sent as they are."""
+    parts = [f'name="files"; filename="{name}"\r\n\r\n'.encode() + content for name, content in files]
+    parts += [f'name="{name}"\r\n\r\n{value}'.encode() for name, value in fields.items()]
+    body = b"".join(b"--frontier\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts)
+    return body + b"--frontier--\r\n", {"Content-Type": "multipart/form-data; boundary=frontier"}

@@ -15,7 +15,7 @@ import srosr
 
 #: What modules import that need an extra: they are left out where it is not installed.
 EXTRAS = (
-    "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_core", "python_multipart", "starlette", "triton",
+    "fastapi", "h11", "prometheus_client", "pydantic", "pydantic_core", "python_multipart", "starlette", "triton",
     "uvicorn",
 )  # fmt: skip
 

@@ -1,13 +1,13 @@
 """``srosr serve`` before it serves: what it refuses, and the demonstration."""
 
-import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runs import error_of, right
+from command_runs import error_of, right, run
 from server_runs import save_model, serve, server_required
 
 server_required()
@@ -20,24 +20,47 @@ def model(tmp_path_factory):
     return path
 
 
-def test_it_says_what_is_wrong_before_it_listens(model, tmp_path):
-    assert error_of("serve").startswith("give a MODEL that srosr fit wrote, or --demo")
-    assert error_of("serve", tmp_path / "none.srosr").endswith(
-        "none.srosr does not exist: give a model that srosr fit wrote."
-    )
-    assert error_of("serve", tmp_path).endswith("is a folder: give a model that srosr fit wrote.")
-    (tmp_path / "broken.srosr").write_bytes(model.read_bytes()[:-1])
-    assert "broken.srosr" in error_of("serve", tmp_path / "broken.srosr")
-    assert error_of("serve", model, model).startswith("two models are called model")
-    assert "would be called 'a b'" in error_of("serve", f"a b={model}")
-    assert error_of("serve", model, "--host", "0.0.0.0").startswith("--host 0.0.0.0 lets other machines in")
-    assert error_of("serve", model, "--token-file", tmp_path / "none").startswith("--token-file")
-    assert error_of("serve", model, "--picture-shape", "8").startswith("--picture-shape 8: write height and width")
+@pytest.fixture
+def taken_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = taken.getsockname()[1]
-        assert error_of("serve", model, "--port", port).startswith(f"--port {port}: Address already in use; choose")
+        yield taken.getsockname()[1]
+
+
+def test_it_says_what_is_wrong_before_it_listens(model, tmp_path, taken_port):
+    (tmp_path / "broken.srosr").write_bytes(model.read_bytes()[:-1])
+    for arguments, sentence in (
+        ((), "give a MODEL that srosr fit wrote, or --demo"),
+        ((tmp_path / "none.srosr",), "none.srosr does not exist: give a model that srosr fit wrote."),
+        ((tmp_path,), "is a folder: give a model that srosr fit wrote."),
+        ((tmp_path / "broken.srosr",), "broken.srosr"),
+        ((model, model), "two models are called model"),
+        ((f"a b={model}",), "'a b'"),
+        ((f"digits={model}", "--demo"), "--demo serves a model called digits"),
+        ((model, "--picture-shape", "8"), "--picture-shape 8: write height and width"),
+        ((model, "--port", taken_port), f"--port {taken_port}: Address already in use; choose another with --port."),
+    ):
+        assert sentence in error_of("serve", *arguments)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
+def test_beyond_loopback_a_token_is_needed(model, host):
+    assert error_of("serve", model, "--host", host).startswith(f"--host {host} lets other machines in: give a token")
+
+
+def test_a_token_has_16_characters_at_least_and_is_not_for_others(model, tmp_path, taken_port):
+    path = tmp_path / "token"
+    assert error_of("serve", model, "--token-file", path).startswith(f"--token-file {path}: No such file")
+    path.touch(0o600)
+    for content in ("", "short", "with spaces in the middle of it", "two\nlines-are-too-many", "ünïcödé-is-not-ascii"):
+        path.write_text(content)
+        assert "must have one line of at least 16" in error_of("serve", model, "--token-file", path)
+    path.write_text("correct-horse-battery-staple\n")
+    for mode, is_open in ((0o600, False), (0o644, True)):
+        path.chmod(mode)
+        printed = run("serve", model, "--token-file", path, "--port", taken_port).output
+        assert "Address already in use" in printed and ("can be read by others" in printed) == is_open
 
 
 def test_without_the_libraries_it_names_the_extra(model, monkeypatch):
@@ -57,44 +80,45 @@ def test_neither_the_package_nor_the_help_imports_the_libraries_of_the_server():
 
 
 def test_the_help_shows_how_to_begin():
-    text = right("serve", "--help")
-    assert (
-        "srosr serve --demo --open" in text and "--token-file" in text and "exit status is 0" in " ".join(text.split())
-    )
+    text = " ".join(right("serve", "--help").split())
+    assert "srosr serve --demo --open" in text and "--token-file" in text and "exit status is 0" in text
 
 
-def test_the_demonstration_has_a_model_and_samples_to_try():
-    with serve("--demo", "--jobs", "1") as server:
-        listed = server.get("/v1/models")[1]
-        assert (
-            listed["demo"]
-            and listed["models"][0]["name"] == "digits"
-            and listed["models"][0]["picture_shape"] == [8, 8]
-        )
-        status, drawn = server.get("/v1/demo/samples?n=40&seed=3")
-        assert status == 200 and len(drawn["samples"]) == 40 and drawn["shape"] == [8, 8]
-        assert sorted(drawn["known"] + drawn["unknown"]) == list(range(10)) and len(drawn["known"]) == 6
-        assert [str(digit) for digit in drawn["known"]] == listed["models"][0]["classes"]
-        values = np.array([sample["values"] for sample in drawn["samples"]])
-        assert values.shape == (40, 64) and values.min() >= 0 and values.max() <= 16
-        assert drawn == server.get("/v1/demo/samples?n=40&seed=3")[1] != server.get("/v1/demo/samples?n=40&seed=4")[1]
-        _, answer = server.post("/v1/models/digits/decide", {"samples": values.tolist()})
-        right_ones = [
-            row["label"] == str(sample["digit"]) if sample["known"] else row["verdict"] == "rejected"
-            for row, sample in zip(answer["decisions"], drawn["samples"], strict=True)
-        ]
-        assert np.mean(right_ones) > 0.8
-        sevens = server.get(f"/v1/demo/samples?digit={drawn['unknown'][0]}&n=5")[1]["samples"]
-        assert {sample["digit"] for sample in sevens} == {drawn["unknown"][0]}
-        for query in ("digit=11", "n=0", "n=x", "m=1", "n=1&n=2"):
-            assert server.get(f"/v1/demo/samples?{query}")[0] == 422
-        _, _, content = server.request("GET", "/openapi.json")
-        document = json.loads(content)
-        assert document["openapi"].startswith("3.") and "/v1/models/{model}/decide" in document["paths"]
-        bodies = document["paths"]["/v1/models/{model}/decide"]["post"]["requestBody"]["content"]
-        assert {"application/json", "text/csv", "application/x-npy", "multipart/form-data", "image/*"} <= set(bodies)
+@pytest.fixture(scope="module")
+def demo():
+    with serve("--demo", "--jobs", "1", "--log-requests") as server:
+        yield server
         assert server.stop() == 0
 
 
-def test_a_model_may_have_the_name_of_the_demonstration_only_without_it(model):
-    assert error_of("serve", f"digits={model}", "--demo").startswith("--demo serves a model called digits")
+def test_the_log_has_lines_for_requests_and_no_secrets(demo):
+    demo.request("GET", "/v1/models?token=secret", headers={"Authorization": "Bearer secret"})
+    assert "GET /v1/models" in demo.read_log() and "secret" not in demo.read_log()
+
+
+def test_it_listens_on_loopback_unless_told_otherwise(demo):
+    listening, port = "0A", f":{demo.port:04X}"
+    rows = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()]
+    found = {row[1] for row in rows if row[1].endswith(port) and row[3] == listening}
+    assert found == {f"0100007F{port}"}, "127.0.0.1, as Linux writes it"
+
+
+def test_the_demonstration_has_a_model_and_samples_to_try(demo):
+    listed, (status, drawn) = demo.get("/v1/models")[1], demo.get("/v1/demo/samples?n=40&seed=3")
+    (digits,) = listed["models"]
+    assert listed["demo"] and digits["name"] == "digits" and digits["picture_shape"] == drawn["shape"] == [8, 8]
+    assert sorted(drawn["known"] + drawn["unknown"]) == list(range(10)) and len(drawn["known"]) == 6
+    assert [str(digit) for digit in drawn["known"]] == digits["classes"]
+    values = np.array([sample["values"] for sample in drawn["samples"]])
+    assert status == 200 and values.shape == (40, 64) and values.min() >= 0 and values.max() <= 16
+    assert drawn == demo.get("/v1/demo/samples?n=40&seed=3")[1] != demo.get("/v1/demo/samples?n=40&seed=4")[1]
+    _, answer = demo.post("/v1/models/digits/decide", {"samples": values.tolist()})
+    right_ones = [
+        row["label"] == str(sample["digit"]) if sample["known"] else row["verdict"] == "rejected"
+        for row, sample in zip(answer["decisions"], drawn["samples"], strict=True)
+    ]
+    assert np.mean(right_ones) > 0.8
+    sevens = demo.get(f"/v1/demo/samples?digit={drawn['unknown'][0]}&n=5")[1]["samples"]
+    assert {sample["digit"] for sample in sevens} == {drawn["unknown"][0]}
+    for query in ("digit=11", "n=0", "n=x", "m=1", "n=1&n=2"):
+        assert demo.get(f"/v1/demo/samples?{query}")[0] == 422

@@ -96,6 +96,25 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.label)
 
+    def __getitem__(self, part: slice) -> Decisions:
+        """Return the decisions on some of the samples."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value[part] for name, value in held.items() if value is not None})
+
+    @staticmethod
+    def concatenate(parts: list[Decisions]) -> Decisions:
+        """Return decisions on parts of a batch as one."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def join(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            if any(value is None for value in values):
+                return None
+            return values[0].concatenate(values) if name == "prediction_set" else np.concatenate(values)
+
+        return Decisions(**{field.name: join(field.name) for field in fields(Decisions)})
+
 
 def find_target(arguments: dict[str, Any], threshold: Any, target: float) -> float | None:
     """Return the target rate that a threshold is chosen by; None if it is a number or an objective.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from .._support.messages import join_names
-from ..operations.change_checks import convert_label
+from ..operations import changes
 from ..operations.device_choice import set_device
-from ..operations.input_errors import InputError, convert_errors, name_errors
+from ..operations.input_errors import InputError, convert_errors
 from ..operations.model_input import is_picture_data, name_features, read_batches
 from ..operations.more_samples import MissingGroups, MoreRows, find_group_column, open_with_groups, read_thumbnails
 from .console import device_option, json_option, show_warnings
@@ -84,12 +84,8 @@ def add_class(
             new = _read_samples(clf, data, name, options)
         else:
             new = _read_group(clf, data, name, options, DiscoveredRows(discovery, groups, without))
-    label = convert_label(name, clf, model)
-    recipe = clf.feature_recipe_
-    with show_warnings(), name_errors(data):
-        clf.add_class(new.X, label, recalibrate="all" if recalibrate else "new", groups=new.groups)
-    if recipe is not None and new.pictures is not None:
-        clf.feature_recipe_ = recipe.add_pictures(*new.pictures)
+    with show_warnings():
+        changes.add_class(clf, model, data, new, name, recalibrate=recalibrate)
     save_changed_model(clf, model, output, as_json)
 
 

@@ -15,7 +15,7 @@ from ..operations.explanations import gather_pictures, number_as_in_file, render
 from ..operations.input_errors import InputError, convert_errors
 from ..operations.model_facts import describe_missing
 from ..operations.model_input import get_imputer, is_picture_data, open_for_model, read_batches
-from ..operations.sample_decisions import make_sample_error
+from ..operations.sample_decisions import make_row_error, make_sample_error
 from .console import device_option, json_option, print_facts, print_json
 from .console import out as stdout
 from .input_data import data_options
@@ -152,10 +152,7 @@ def _find_row(
             return wanted, X[start : start + 1], missing
         if int(rows.numbers[-1]) > wanted:
             break
-    if wanted < source.seen:
-        lacks = "missing values" if get_imputer(clf) is None else "no value at all"
-        raise InputError(f"row {wanted} of {source.name} has {lacks}, so it cannot be predicted.")
-    raise InputError(f"{source.name} has {source.seen} rows, from 0 to {source.seen - 1}: there is no row {wanted}.")
+    raise make_row_error(clf, source.name, wanted, source.seen)
 
 
 def _find_pictures(clf: OpenSetClassifier, source: RowSource, number: int, explanation: Any) -> Any:

@@ -16,6 +16,7 @@ from .._support.messages import count_of
 from ..operations.device_choice import set_device, set_threads
 from ..operations.input_errors import InputError, convert_errors, name_errors
 from ..operations.model_input import name_features, open_for_model
+from ..operations.sample_decisions import describe_fdr
 from .console import device_option, err, jobs_option, progress, quiet_option, show_warnings
 from .decision_output import write_decisions
 from .input_data import data_options
@@ -148,7 +149,7 @@ def predict(
     if coverage is not None:
         _check_coverage(clf, model, coverage, quiet)
     if fdr is not None and not quiet:
-        _describe_fdr(clf, fdr)
+        err().print(describe_fdr(clf, fdr))
     with convert_errors(), nullcontext() if fdr is None else show_warnings(not quiet):
         source = open_for_model(clf, data, options)
         # On a terminal the decisions themselves show the progress.
@@ -179,16 +180,6 @@ def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float, quiet:
         sets = clf.prediction_set(nothing, coverage)
     if not quiet:
         err().print(f"Prediction sets: coverage {coverage:g} {sets.guarantee}.")
-
-
-def _describe_fdr(clf: OpenSetClassifier, fdr: float) -> None:
-    """Say on standard error what a false discovery rate rests on."""
-    split = clf._get_calibration()
-    exact = split.exact and split.groups is None
-    err().print(
-        f"False discovery rate {fdr:g}: {'guaranteed' if exact else 'approximate'}, "
-        f"from {len(split):,} {split.source}; the smallest p-value is {1 / (1 + split.compute_weights().sum()):.2g}."
-    )
 
 
 def _find_parts(data: str, model: Path) -> list[str]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..operations.change_checks import find_class
-from ..operations.input_errors import name_errors
+from ..operations import changes
 from .console import json_option, show_warnings
 from .models import load_srosr_classifier, output_option, save_changed_model
 from .output_paths import check_model_path
@@ -30,7 +29,6 @@ def remove_class(model: Path, label: str, recalibrate: bool, output: Path | None
     if output is not None:
         check_model_path(output)
     clf = load_srosr_classifier(model, "remove-class")
-    found = find_class(clf, label, model)
-    with show_warnings(), name_errors(model):
-        clf.remove_class(found, recalibrate="all" if recalibrate else "none")
+    with show_warnings():
+        changes.remove_class(clf, model, label, recalibrate=recalibrate)
     save_changed_model(clf, model, output, as_json)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import socket
+import stat
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +22,10 @@ if TYPE_CHECKING:
     from ..server.settings import ServerSettings
 
 _LONGEST_SIDE = 4096
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_BACKLOG = 512
+#: Characters of a token at least.
+_SHORTEST_TOKEN, _LARGEST_TOKEN_FILE = 16, 4096
 
 
 @click.command()
@@ -53,7 +62,7 @@ _LONGEST_SIDE = 4096
 @jobs_option("Number of threads of a model.")
 @device_option()
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
-@click.option("--log-requests", is_flag=True, help="Print a line for each request: method, path, status, time.")
+@click.option("--log-requests", is_flag=True, help="Print a line for each request: address, method, path, status.")
 def serve(
     models: tuple[str, ...],
     demo: bool,
@@ -97,10 +106,7 @@ def serve(
     if not models and not demo:
         raise InputError("give a MODEL that srosr fit wrote, or --demo to try it without one.")
     _require_libraries()
-    from ..server.http_server import bind_socket
-    from ..server.model_store import name_models
-    from ..server.private_folder import make_private_folder
-    from ..server.settings import ServerSettings, is_loopback, read_token
+    from ..server.settings import ServerSettings, is_loopback
 
     sources = name_models(models)
     token = None
@@ -127,8 +133,8 @@ def serve(
     limits = replace(settings.limits, body=round(max_body * 1e6), rows=max_rows)
     bound = bind_socket(host, port)
     try:
-        with make_private_folder() as folder:
-            _serve(replace(settings, limits=limits), sources, folder, bound, demo, open_page)
+        with TemporaryDirectory(prefix="srosr-serve-", ignore_cleanup_errors=True) as folder:
+            _serve(replace(settings, limits=limits), sources, Path(folder), bound, demo, open_page)
     finally:
         bound.close()
 
@@ -137,9 +143,9 @@ def _serve(
     settings: ServerSettings, sources: dict[str, Path], folder: Path, bound: Any, demo: bool, open_page: bool
 ) -> None:
     """Load the models and serve them until a signal comes."""
+    from ..server.application import run_server
     from ..server.demo_model import make_demo
-    from ..server.http_server import run_server
-    from ..server.model_store import ModelStore
+    from ..server.store import ModelStore
 
     samples = None
     console = err()
@@ -158,22 +164,19 @@ def _serve(
     _start_log(settings.log_requests)
     address = _format_address(settings.host, bound)
 
-    def announce() -> None:
-        others = " and all addresses of this machine" if settings.host in ("0.0.0.0", "::") else ""
-        click.echo(f"Serving {', '.join(sources)} at {address}{others} (Ctrl-C ends it)")
-        if open_page:
-            import webbrowser
+    others = " and all addresses of this machine" if settings.host in ("0.0.0.0", "::") else ""
+    click.echo(f"Serving {', '.join(sources)} at {address}{others} (Ctrl-C ends it)")
+    if open_page:
+        import webbrowser
 
-            webbrowser.open(address)
-
-    run_server(settings, store, folder, bound, samples, on_ready=announce)
+        webbrowser.open(address)
+    run_server(settings, store, folder, bound, samples)
 
 
 def _require_libraries() -> None:
     """Raise if the extra is not installed."""
     try:
         import fastapi  # noqa: F401
-        import httptools  # noqa: F401
         import prometheus_client  # noqa: F401
         import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
@@ -185,7 +188,7 @@ def _start_log(requests: bool) -> None:
     """Print the messages of the server, and a line for each request if asked, on standard error."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("srosr.server").setLevel(logging.INFO)
-    logging.getLogger("srosr.access").setLevel(logging.INFO if requests else logging.WARNING)
+    logging.getLogger("uvicorn.access").setLevel(logging.INFO if requests else logging.WARNING)
 
 
 def _format_address(host: str, bound: Any) -> str:
@@ -201,3 +204,67 @@ def _parse_shape(text: str) -> tuple[int, int]:
     if not all(1 <= side <= _LONGEST_SIDE for side in shape):
         raise InputError(f"--picture-shape {text}: write height and width in pixels, as in 28x28.")
     return shape
+
+
+def name_models(arguments: Iterable[str]) -> dict[str, Path]:
+    """Return the paths of models by their names: ``NAME=PATH``, or a path whose stem is the name.
+
+    Examples
+    --------
+    >>> [(name, path.as_posix()) for name, path in name_models(["a/digits.srosr", "faces=b/model.srosr"]).items()]
+    [('digits', 'a/digits.srosr'), ('faces', 'b/model.srosr')]
+    """
+    found: dict[str, Path] = {}
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        # A path with = in it, but no name before it, is a path.
+        if not equals or os.sep in name or os.path.exists(argument):
+            name, path = Path(argument).stem, argument
+        if _NAME.fullmatch(name) is None:
+            raise InputError(
+                f"{argument}: the model would be called {name!r}; give it a name of at most 64 letters, digits, dots, "
+                "hyphens and underscores, as in NAME=PATH."
+            )
+        if name in found:
+            raise InputError(f"two models are called {name}: give one of them another name, as in NAME=PATH.")
+        found[name] = Path(path)
+    return found
+
+
+def read_token(path: Path) -> tuple[str, str | None]:
+    """Return the token in a file, and a warning if others can read the file.
+
+    The file has one line of at least 16 printable ASCII characters without spaces.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LARGEST_TOKEN_FILE + 1)
+            mode = os.fstat(file.fileno()).st_mode
+    except OSError as error:
+        raise InputError(f"--token-file {path}: {error.strerror or error}.") from None
+    try:
+        token = content.decode("ascii").strip()
+    except UnicodeDecodeError:
+        token = " "
+    if not token.isprintable() or " " in token or not _SHORTEST_TOKEN <= len(token) <= _LARGEST_TOKEN_FILE:
+        raise InputError(
+            f"--token-file {path} must have one line of at least {_SHORTEST_TOKEN} letters, digits or signs without "
+            "spaces; python -c 'import secrets; print(secrets.token_urlsafe())' prints one."
+        )
+    open_to_others = os.name == "posix" and bool(stat.S_IMODE(mode) & 0o077)
+    return token, f"{path} can be read by others: chmod 600 keeps the token yours." if open_to_others else None
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address; an error names the option at fault."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise InputError(f"--host {host}: {error.strerror or error}.") from None
+    try:
+        bound = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise InputError(f"--port {port}: {reason}; choose another with --port.") from None
+    bound.setblocking(False)
+    return bound

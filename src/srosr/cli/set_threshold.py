@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ..operations.change_checks import check_threshold
-from ..operations.input_errors import InputError, name_errors
+from ..operations import changes
 from .console import json_option, show_warnings
 from .models import load_model, output_option, save_changed_model
 from .output_paths import check_model_path
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("set-threshold")
@@ -55,19 +49,12 @@ def set_threshold(
       srosr set-threshold model.srosr --threshold 0.98
       srosr set-threshold model.srosr --threshold risk --risk-weight 5
     """
-    if (threshold is None) == (target_rejection is None):
-        raise InputError("give either --target-rejection SHARE or --threshold VALUE.")
     if output is not None:
         check_model_path(output)
-    value: float | str | None = threshold
-    if threshold is not None:
-        with suppress(ValueError):
-            value = float(threshold)
     clf = load_model(model)
-    if threshold is not None:
-        check_threshold(value, clf, model)
-    with show_warnings(), name_errors(model):
-        clf.set_threshold(
-            value, target_rejection=target_rejection, per_class=per_class or None, risk_weight=risk_weight
-        )
+    with show_warnings():
+        changes.set_threshold(
+            clf, model, threshold=threshold, target_rejection=target_rejection, per_class=per_class,
+            risk_weight=risk_weight,
+        )  # fmt: skip
     save_changed_model(clf, model, output, as_json)

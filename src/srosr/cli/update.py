@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..operations import changes
 from ..operations.device_choice import set_device
-from ..operations.input_errors import convert_errors, name_errors
+from ..operations.input_errors import convert_errors
 from ..operations.more_samples import find_group_column, read_more_rows
 from .console import device_option, json_option, show_warnings
 from .input_data import data_options
@@ -53,9 +54,6 @@ def update(
     set_device(clf, device)
     with convert_errors():
         rows = read_more_rows(clf, data, options, "required", find_group_column(clf, group))
-    recipe = clf.feature_recipe_
-    with show_warnings(), name_errors(data):
-        clf.update(rows.X, rows.labels, groups=rows.groups, keep=keep)
-    if recipe is not None and rows.pictures is not None:
-        clf.feature_recipe_ = recipe.add_pictures(*rows.pictures)
+    with show_warnings():
+        changes.update(clf, data, rows, keep=keep)
     save_changed_model(clf, model, output, as_json)

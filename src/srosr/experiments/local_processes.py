@@ -1,28 +1,24 @@
 """An executor that runs tasks in processes on this machine, and the program that these processes run.
 
-Each worker is a new interpreter that runs one task at a time. The task of a worker that dies is therefore known, and a
-script that uses this executor needs no ``if __name__ == "__main__"``. Parent and worker exchange frames (eight bytes of
-length, then a pickle) over the worker's standard input and output: a function first, then tasks, with one answer each.
-A worker whose input ends exits at once, even in the middle of a task, so that no worker outlives its parent.
+Each worker is a child process that runs one task at a time, so that the task of a worker that dies is known. Its frames
+are pickles: a function first, then tasks, with one answer each.
 
-loky was tried instead, and two of these guarantees are lost with it: a worker that dies fails other tasks too without a
-word on which of them it was, and workers outlive a parent that is killed.
+loky was tried instead, and two guarantees are lost with it: a worker that dies fails other tasks too without a word on
+which of them it was, and workers outlive a parent that is killed.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import struct
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from .._support.child_process import Child, send_frame, take_frames
 from ..distributed.worker_task import (
     IMPORTABLE_HINT,
     ONE_THREAD,
@@ -46,7 +42,6 @@ _MAX_DEATHS = 2
 _MODULE = "srosr.experiments.local_processes"
 # The answer to a function that could be loaded; otherwise the answer is a `LostTask`.
 _READY = "ready"
-_LENGTH = struct.Struct(">Q")
 
 
 class LocalProcesses:
@@ -146,26 +141,13 @@ class LocalProcesses:
 
 
 class _Worker:
-    """A process and the thread that talks to it: it sends what is put in ``frames`` and puts answers in ``events``."""
+    """A child and the thread that talks to it: it sends what is put in ``frames`` and puts answers in ``events``."""
 
     def __init__(self, call: bytes, events: SimpleQueue[_Event]) -> None:
         self.index, self.ready, self._closed = -1, False, False
         self.frames: SimpleQueue[bytes | None] = SimpleQueue()
-        # -P keeps the import path that of this process. The worker has its own process group, because Ctrl-C in the
-        # terminal is for the parent, which then ends its workers.
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        apart: dict[str, Any] = {"process_group": 0}
-        if sys.platform == "win32":
-            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        start = f"from {_MODULE} import run_worker; run_worker()"
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", start],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=os.environ | ONE_THREAD | {"PYTHONPATH": path},
-                **apart,
-            )
+            self._child = Child(_MODULE, "run_worker", environment=os.environ | ONE_THREAD)
         except OSError as error:
             raise ExecutorError(f"could not start a worker process: {error.strerror or error}.") from error
         Thread(target=self._talk, args=(call, events), daemon=True).start()
@@ -180,33 +162,25 @@ class _Worker:
     def stop(self) -> str:
         """End the process and return its exit status as text."""
         self.frames.put(None)
-        if self._closed:
-            # The process is about to end with a status of its own.
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(1.0)
-        self._process.kill()
-        status = self._process.wait()
-        return f"signal {-status}" if status < 0 else f"exit status {status}"
+        # A process that has closed its output is about to end with a status of its own.
+        return self._child.end(patience=1.0 if self._closed else 0.0)
 
     def _talk(self, call: bytes, events: SimpleQueue[_Event]) -> None:
-        inbox, outbox = self._process.stdout, self._process.stdin
-        assert inbox is not None and outbox is not None
         try:
-            _send(outbox, call)
-            answer = _receive(inbox)
-            while answer is not None:
+            frame: bytes | None = call
+            while frame is not None:
+                self._child.send(frame)
+                answer = self._child.receive()
+                if answer is None:
+                    break
                 events.put((self, answer))
                 frame = self.frames.get()
-                if frame is None:
-                    return
-                _send(outbox, frame)
-                answer = _receive(inbox)
+            else:
+                return
         except OSError:
             pass
         finally:
-            for stream in (inbox, outbox):
-                with suppress(OSError):
-                    stream.close()
+            self._child.close()
         self._closed = True
         events.put((self, None))
 
@@ -227,65 +201,25 @@ def _load_answer(answer: bytes) -> Any:
         return LostTask(f"the result could not be read: {describe_error(error)}")
 
 
-def _send(stream: IO[bytes], frame: bytes) -> None:
-    stream.write(_LENGTH.pack(len(frame)))
-    stream.write(frame)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> bytes | None:
-    """Read one frame; return None at the end of the stream, also in the middle of a frame."""
-    length = stream.read(_LENGTH.size)
-    if len(length) < _LENGTH.size:
-        return None
-    (size,) = _LENGTH.unpack(length)
-    frame = stream.read(size)
-    return frame if len(frame) == size else None
-
-
-# -- in the worker ------------------------------------------------------------------------------------------
-
-
 def run_worker() -> None:
-    """Run tasks from standard input until it ends."""
-    inbox, outbox = _take_streams()
-    frames: SimpleQueue[bytes] = SimpleQueue()
-    Thread(target=_listen, args=(inbox, frames), daemon=True).start()
+    """Run tasks, in a child, until its parent ends."""
+    frames, outbox = take_frames()
     try:
         function = pickle.loads(frames.get())
     except Exception as error:
-        _send(outbox, pickle.dumps(LostTask(describe_error(error))))
+        send_frame(outbox, pickle.dumps(LostTask(describe_error(error))))
         return
-    _send(outbox, pickle.dumps(_READY))
+    send_frame(outbox, pickle.dumps(_READY))
     while True:
         frame = frames.get()
         try:
             task = pickle.loads(frame)
         except Exception as error:
-            _send(outbox, pickle.dumps(LostTask(f"the worker could not read the task: {describe_error(error)}")))
+            send_frame(outbox, pickle.dumps(LostTask(f"the worker could not read the task: {describe_error(error)}")))
             continue
         result = call_task(function, task)
         try:
             answer = pickle.dumps(result)
         except Exception as error:
             answer = pickle.dumps(LostTask(f"the worker could not send the result: {describe_error(error)}"))
-        _send(outbox, answer)
-
-
-def _take_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Return both ends of the connection, out of reach of what a task prints or reads."""
-    inbox = os.fdopen(os.dup(0), "rb")
-    outbox = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return inbox, outbox
-
-
-def _listen(inbox: IO[bytes], frames: SimpleQueue[bytes]) -> None:
-    """Receive what the parent sends, and end the process when the parent has ended."""
-    while (frame := _receive(inbox)) is not None:
-        frames.put(frame)
-    sys.stderr.flush()
-    os._exit(0)
+        send_frame(outbox, answer)

@@ -66,16 +66,20 @@ def open_for_model(
             )
         return PictureSource(data, recipe.compute_features, clf.n_features_in_, replace(options, labels=labels))
     check_takes_tables(clf, data)
-    names = getattr(clf, "feature_names_in_", None)
-    label, ignored = (None, ()) if recipe is None else (recipe.label, recipe.ignored)
-    features = clf.n_features_in_ if names is None else names.tolist()
-    ignored = ignored if label is None else (*ignored, label)
-    ignored = ignored if recipe is None or recipe.group is None else (*ignored, recipe.group)
-    # Who asks to leave out rows with missing values gets that; explain alone asks for both.
+    # Rows with missing values are left out where that was asked for; explain alone asks for both.
     impute = get_imputer(clf) is not None and (options.impute or not options.drop_missing)
-    return open_rows(
-        data, options, labels=labels, usual_label=label, features=features, ignore_if_present=ignored, impute=impute
-    )
+    return open_rows(data, options, labels=labels, impute=impute, **find_columns(clf))
+
+
+def find_columns(clf: OpenSetClassifier) -> dict[str, Any]:
+    """Return what a model expects of the columns of a table, as attributes of ``ReadOptions``."""
+    recipe, names = clf.feature_recipe_, getattr(clf, "feature_names_in_", None)
+    others = () if recipe is None else (*recipe.ignored, recipe.label, recipe.group)
+    return {
+        "features": clf.n_features_in_ if names is None else [str(name) for name in names],
+        "usual_label": None if recipe is None else recipe.label,
+        "ignore_if_present": [name for name in others if name is not None],
+    }
 
 
 def get_imputer(clf: OpenSetClassifier) -> Imputer | None:

@@ -63,13 +63,12 @@ def open_with_groups(
     group: str | None,
 ) -> RowSource:  # fmt: skip
     """Open samples with the column of their groups, if there is one."""
-    from ..tables.row_source import ReadError
+    from ..tables.row_source import MissingColumn
 
     try:
         return open_for_model(clf, data, replace(options, group=group), labels)
-    except ReadError as error:
-        usual = find_group_column(clf, None)
-        if group is not None and group == usual and f"{group!r}, which --group names" in str(error):
+    except MissingColumn as error:
+        if group is not None and error.column == group == find_group_column(clf, None):
             raise MissingGroups(
                 f"{data} has no column {group!r} of groups, and the model was fitted with groups: add the column."
             ) from None

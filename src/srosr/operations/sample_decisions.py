@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .input_errors import InputError, end_sentence
+from .model_input import get_imputer
 
 if TYPE_CHECKING:
     from .._support.array_types import Array, IntArray
@@ -24,6 +25,24 @@ def measure_gaps(X: Array) -> Array:
     from numpy import isnan
 
     return isnan(X).mean(axis=1)
+
+
+def describe_fdr(clf: OpenSetClassifier, fdr: float) -> str:
+    """Return what a false discovery rate rests on."""
+    split = clf._get_calibration()
+    exact = split.exact and split.groups is None
+    return (
+        f"False discovery rate {fdr:g}: {'guaranteed' if exact else 'approximate'}, "
+        f"from {len(split):,} {split.source}; the smallest p-value is {1 / (1 + split.compute_weights().sum()):.2g}."
+    )
+
+
+def make_row_error(clf: OpenSetClassifier, name: str, row: int, seen: int) -> InputError:
+    """Return why there is no sample in a row of a table of which ``seen`` rows were read."""
+    if row >= seen:
+        return InputError(f"{name} has {seen} rows, from 0 to {seen - 1}: there is no row {row}.")
+    lacks = "missing values" if get_imputer(clf) is None else "no value at all"
+    return InputError(f"row {row} of {name} has {lacks}, so it cannot be predicted.")
 
 
 def decide_rows(clf: OpenSetClassifier, name: str, numbers: IntArray, X: Any, **asked: Any) -> Decisions:

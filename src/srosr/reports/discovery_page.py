@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 from .._support.array_types import AnyArray
@@ -90,7 +89,7 @@ def _describe_group(group: Group, content: PageContent) -> dict[str, Any]:
 
 def _describe_sample(row: int, content: PageContent) -> dict[str, Any]:
     picture = content.pictures.get(row)
-    source = "" if picture is None else f"data:image/png;base64,{b64encode(encode_png(picture)).decode()}"
+    source = "" if picture is None else make_data_uri(picture)
     return {"row": row, "name": content.names.get(row, ""), "source": source}
 
 
@@ -103,13 +102,10 @@ def _describe_feature(feature: DistinctiveFeature, names: Sequence[str] | None) 
     }
 
 
-def encode_png(gray: AnyArray) -> bytes:
-    """Return gray values, (height, width) of uint8, as a PNG file."""
-    height, width = gray.shape
+def make_data_uri(gray: AnyArray) -> str:
+    """Return gray values, (height, width) of uint8, as the address of an image."""
+    from PIL import Image
 
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    lines = b"".join(b"\x00" + gray[line].tobytes() for line in range(height))
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+    content = BytesIO()
+    Image.fromarray(gray).save(content, "PNG")
+    return f"data:image/png;base64,{b64encode(content.getvalue()).decode()}"

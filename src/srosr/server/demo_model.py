@@ -12,8 +12,6 @@ from .._support.array_types import Array, IntArray
 from ..classifiers.srosr_classifier import SROSRClassifier
 from ..experiments.digits_demo import IMAGE_SHAPE, choose_digits, split_digits
 
-NAME = "digits"
-
 
 @dataclass(frozen=True, eq=False)
 class DigitSamples:
@@ -23,37 +21,25 @@ class DigitSamples:
     digit: IntArray
     known: tuple[int, ...]
     unknown: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width of the pictures."""
-        return IMAGE_SHAPE
+    #: Height and width of the pictures.
+    shape: tuple[int, int] = IMAGE_SHAPE
 
     def draw(self, digit: int | None, n: int, seed: int) -> dict[str, Any]:
         """Return samples drawn at random, of one digit or of all, as a JSON-serializable dict."""
         rows = np.arange(len(self.digit)) if digit is None else np.flatnonzero(self.digit == digit)
-        drawn = np.random.default_rng(seed).permutation(rows)[:n]
-        return {
-            "samples": [
-                {
-                    "row": row,
-                    "digit": int(self.digit[row]),
-                    "known": int(self.digit[row]) in self.known,
-                    "values": self.X[row].tolist(),
-                }
-                for row in drawn.tolist()
-            ],
-            "known": list(self.known),
-            "unknown": list(self.unknown),
-            "shape": list(self.shape),
-        }
+        samples = [
+            {"row": row, "digit": digit, "known": digit in self.known, "values": self.X[row].tolist()}
+            for row in np.random.default_rng(seed).permutation(rows)[:n].tolist()
+            for digit in [int(self.digit[row])]
+        ]
+        return {"samples": samples, "known": self.known, "unknown": self.unknown, "shape": self.shape}
 
 
 def make_demo(folder: Path, seed: int = 0) -> tuple[Path, DigitSamples]:
     """Fit the model of ``srosr demo`` and save it in a folder; return its path and samples to try it on."""
     known, unknown = choose_digits(seed)
     X_train, y_train, X_test, y_test = split_digits(known, seed)
-    path = folder / f"{NAME}.srosr"
+    path = folder / "digits.srosr"
     # Text, so that rejected digits are called "unknown", as in models of srosr fit.
     SROSRClassifier(random_state=seed).fit(X_train, y_train.astype(str)).save(path)
     return path, DigitSamples(X_test, y_test, known, unknown)

@@ -1,265 +1,159 @@
-"""The samples of a request become rows: here if they are little JSON, else in a child process."""
+"""From a request to its parameters and samples: the query string, JSON, a file, or a form with files."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 import shutil
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from .._support.array_types import AnyArray, Array, IntArray
-from ..operations.input_errors import InputError, convert_errors
-from .answers import ApiError, OnProgress
-from .json_samples import NAME, SampleForm, check_count, convert_samples
-from .model_store import ServedModel
-from .multipart_form import FormPart
-from .process_pool import ProcessPool
-from .request_parameters import ParsedRequest, answer_refusals, get_taken, view_bytes
-from .schemas import SampleParameters
-from .settings import Limits
-from .upload_header import PICTURES, describe_reading, get_recipe_arrays
+from fastapi import Request
+from starlette.datastructures import UploadFile
 
-#: JSON of so many bytes is converted in the event loop, which takes less time than to ask a thread.
-_TINY_BODY = 32 * 1024
-#: Folders that are being removed.
-_removing: set[asyncio.Task[None]] = set()
+from ..features.picture_folder import is_picture
+from ..operations.input_errors import InputError, convert_errors, escape_unprintable
+from .pool import OnProgress
+from .samples import PICTURES, Reading, Samples, gather_parameters, get_words, parse_object, read_json
+from .schemas import FILE_TYPES, JSON, ApiError, Parameters, SampleParameters, check_parameters
+from .service import Service
+from .settings import SMALL_BODY, Limits
+from .store import ServedModel
+from .uploads import read_samples
 
-
-@dataclass(frozen=True, eq=False)
-class RequestSamples:
-    """Samples of a request as they were sent, not yet imputed and scaled."""
-
-    X: Array
-    #: Numbers of the rows, from 0; rows that were left out leave gaps.
-    numbers: IntArray
-    #: What they are called in messages.
-    source: str
-    labels: list[str] | None = None
-    groups: list[str | None] | None = None
-    #: Names and small copies of pictures.
-    files: list[str] | None = None
-    thumbnails: AnyArray | None = None
-    notes: tuple[str, ...] = ()
-    dropped: int = 0
-    #: Rows that were read, those left out included.
-    seen: int = 0
-    #: The column that the labels come from, and the names of the others.
-    label: str | None = None
-    feature_names: list[str] | None = None
-
-    def take_rows(self, rows: Iterable[int]) -> RequestSamples:
-        """Return the samples with these numbers."""
-        place = {number: i for i, number in enumerate(self.numbers.tolist())}
-        wanted = list(dict.fromkeys(rows))
-        if not wanted:
-            raise ApiError(422, "rows is empty: give the numbers of the rows, counted from 0.")
-        absent = [row for row in wanted if row not in place]
-        if absent:
-            raise ApiError(422, f"{self.source} has no row {absent[0]}: rows are counted from 0.")
-        chosen = [place[row] for row in wanted]
-        return replace(
-            self,
-            X=self.X[chosen],
-            numbers=self.numbers[chosen],
-            labels=None if self.labels is None else [self.labels[i] for i in chosen],
-            groups=None if self.groups is None else [self.groups[i] for i in chosen],
-            files=None if self.files is None else [self.files[i] for i in chosen],
-            thumbnails=None if self.thumbnails is None else self.thumbnails[chosen],
-        )
-
-    @property
-    def kept(self) -> dict[str, list[str]]:
-        """Columns carried along to a table of decisions."""
-        return {} if self.files is None else {"file": self.files}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self.X.nbytes + (0 if self.thumbnails is None else self.thumbnails.nbytes)
+_FORM = "multipart/form-data"
+_MOST_FIELDS = 100
+_SIGNATURES = {b"\x93NUMPY": "npy", b"PK\x03\x04": "npz", b"PAR1": "parquet", b"\x89PNG": PICTURES}
+_SIGNATURES |= {b"\xff\xd8\xff": PICTURES, b"GIF8": PICTURES}
+_LONGEST_NAME = 100
 
 
-async def read_samples(
-    parsed: ParsedRequest[Any],
-    model: ServedModel,
-    limits: Limits,
-    readers: ProcessPool,
-    folder: Path,
-    *,
-    on_progress: OnProgress | None = None,
-    one_row: bool = False,
-) -> RequestSamples:
-    """Return the samples of a request, and forget in ``parsed`` what they came in.
-
-    With ``one_row`` only one of them matters, so that missing values in others are no error.
-    """
-    parameters: SampleParameters = parsed.parameters
-    # Of a request about one row only that row comes from the child.
-    row: int | None = getattr(parameters, "row", None) if one_row and parameters.rows is None else None
-    with answer_refusals():
-        if parsed.files:
-            samples = await _read_files(parsed, model, limits, readers, folder, on_progress, one_row, row)
-        else:
-            samples = await _read_json(parsed, model, limits, readers, on_progress, one_row, row)
-    parsed.forget_samples(samples.nbytes)
-    if samples.labels is None and parameters.labels == "required":
-        raise ApiError(422, f"{samples.source} has no labels: give one for each sample.")
-    return samples if parameters.rows is None else samples.take_rows(parameters.rows)
+async def parse_parameters(request: Request, kind: type[Parameters]) -> Any:
+    """Return the parameters of a request without samples: from its query string and a JSON object."""
+    query, body = request.query_params.multi_items(), await request.body()
+    if not body:
+        return check_parameters(kind, gather_parameters(query, kind))
+    if _get_media_type(request) not in (JSON, ""):
+        raise ApiError(415, f"The body must be {JSON}.")
+    if len(body) > SMALL_BODY:
+        raise ApiError(413, f"The body has more than {SMALL_BODY:,} bytes, and nothing but parameters.")
+    return check_parameters(kind, gather_parameters([*query, *parse_object(body).items()], kind))
 
 
-# -- JSON ----------------------------------------------------------------------------------------------------
-
-
-async def _read_json(
-    parsed: ParsedRequest[Any],
-    model: ServedModel,
-    limits: Limits,
-    readers: ProcessPool,
-    on_progress: OnProgress | None,
-    one_row: bool,
-    row: int | None,
-) -> RequestSamples:
-    if model.takes == "pictures":
-        raise ApiError(422, "The model was fitted to pictures: send pictures, not numbers.")
-    parameters: SampleParameters = parsed.parameters
-    form = SampleForm.of(
-        model.clf, ignore=parameters.ignore, by_name=parameters.by_name,
-        drop_missing=not model.imputes if one_row else parameters.drop_missing, imputes=model.imputes,
-        most_rows=limits.rows, most_columns=limits.columns,
-    )  # fmt: skip
-    if parsed.body is not None:
-        header = {"form": asdict(form), "row": row, **get_taken(type(parameters))}
-        body = {"body": view_bytes(parsed.body)}
-        found, arrays = await readers.run("read_json", header, body, on_progress=on_progress, expect=parsed.expect)
-        X, numbers = arrays["X"], arrays["numbers"]
-        labels, groups, notes, dropped = (found[name] for name in ("labels", "groups", "notes", "dropped"))
-        seen = found["seen"]
-    else:
-        assert parsed.parts is not None
-        with convert_errors():
-            if parsed.size <= _TINY_BODY:
-                rows = convert_samples(parsed.parts, form)
+async def parse_samples(
+    service: Service, request: Request, kind: type[SampleParameters], model: ServedModel, on_progress: OnProgress
+) -> tuple[Any, Samples]:
+    """Return the parameters and the samples of a request."""
+    query, media_type = gather_parameters(request.query_params.multi_items(), kind), _get_media_type(request)
+    with convert_errors():
+        if media_type == JSON and int(request.headers.get("content-length", SMALL_BODY + 1)) <= SMALL_BODY:
+            return read_json(await request.body(), kind, query, model.expected)
+        async with _open_folder(service.folder) as place:
+            if media_type == _FORM:
+                reading = await _take_form(request, kind, query, service.settings.limits, place)
             else:
-                rows = await asyncio.to_thread(convert_samples, parsed.parts, form)
-        X, numbers, labels, groups, notes, dropped = rows
-        seen = len(X) + dropped
-    return RequestSamples(X, numbers, NAME, labels, groups, notes=tuple(notes), dropped=dropped, seen=seen)
+                reading = await _take_body(request, kind, query, place)
+            if reading.format == "npy":  # nothing in it is decoded, and it is large: spare its way through a child
+                return await asyncio.to_thread(read_samples, reading, model.expected, {}, lambda *_: None)
+            header = {"reading": asdict(reading), "expected": asdict(model.expected)}
+            found, arrays = await service.readers.run(
+                "read", header, get_words(model.clf), on_progress=on_progress, most=2 * service.settings.limits.body
+            )
+    return kind.model_validate(found["parameters"]), Samples.unpack(found["samples"], arrays)
 
 
-# -- files ---------------------------------------------------------------------------------------------------
-
-
-async def _read_files(
-    parsed: ParsedRequest[Any],
-    model: ServedModel,
-    limits: Limits,
-    readers: ProcessPool,
-    folder: Path,
-    on_progress: OnProgress | None,
-    one_row: bool,
-    row: int | None,
-) -> RequestSamples:
-    parameters: SampleParameters = parsed.parameters
-    assert parsed.format is not None
-    pictures = parsed.format == PICTURES
-    given = parameters.model_dump(include={"label", "ignore", "header", "array", "by_name", "drop_missing", "group"})
-    options = {name: value for name, value in given.items() if value not in (None, [])}
-    if pictures:
-        _check_picture_options(parameters)
-        options = {"skip_broken": parameters.skip_broken}
-    elif parameters.skip_broken:
-        raise InputError("skip_broken is for pictures, and the request holds a table; drop_missing is for tables.")
-    labels = "no" if pictures else "optional" if parsed.labels is not None else parameters.own_labels
-    groups: Literal["required", "optional", "no"] = "no"
-    if parameters.takes_groups and not pictures and parsed.groups is None:
-        groups = "required" if parameters.labels == "required" else "optional"
-    names = [part.file_name or "the body" for part in parsed.files]
-    header = describe_reading(
-        model.clf, files=[], names=names, format=parsed.format, options=options, labels=labels, groups=groups,
-        limits={"rows": limits.rows, "columns": limits.columns, "pixels": limits.pixels, "files": limits.files},
-        one_row=one_row,
-    )  # fmt: skip
-    async with _write_files(parsed.files, folder) as paths:
-        header |= {"files": paths, "row": row}
-        words = get_recipe_arrays(model.clf)
-        found, arrays = await readers.run("read", header, words, on_progress=on_progress, expect=parsed.expect)
-    source = header["names"][0] if len(names) == 1 else f"{len(names):,} files"
-    numbers = arrays["numbers"]
-    own_labels, own_groups = found["labels"], found["groups"]
-    if parsed.labels is not None:
-        own_labels = _pick_labels(parsed.labels, numbers, found["seen"])
-    if parsed.groups is not None:
-        check_count(parsed.groups, "groups", found["seen"])
-        own_groups = [parsed.groups[i] for i in numbers.tolist()]
-    return RequestSamples(
-        X=arrays["X"],
-        numbers=numbers,
-        source=source,
-        labels=own_labels,
-        groups=own_groups,
-        files=found["kept"].get("file"),
-        thumbnails=arrays.get("thumbnails"),
-        notes=tuple(found["notes"]),
-        dropped=found["dropped"],
-        seen=found["seen"],
-        label=found["label"],
-        feature_names=found["feature_names"],
-    )
-
-
-def _pick_labels(texts: list[str | None], numbers: IntArray, n_rows: int) -> list[str]:
-    """Return labels that came beside the files, of the rows that were read."""
-    check_count(texts, "labels", n_rows)
-    chosen = [texts[i] for i in numbers.tolist()]
-    found = [text for text in chosen if text is not None]
-    if len(found) < len(chosen):
-        row = int(numbers[chosen.index(None)])
-        raise ApiError(422, f"{NAME} has no label for row {row}; give it one or leave the sample out.")
-    return found
-
-
-def _check_picture_options(parameters: SampleParameters) -> None:
-    """Raise if options for tables are given and the samples are pictures."""
-    usual = type(parameters).model_fields
-    for name in ("label", "ignore", "header", "array", "by_name", "drop_missing", "group"):
-        if name in usual and getattr(parameters, name) != usual[name].default:
-            raise InputError(f"{name} is for tables, and the request holds pictures: leave it out.")
+def _get_media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 @asynccontextmanager
-async def _write_files(files: tuple[FormPart, ...], folder: Path) -> AsyncIterator[list[str]]:
-    """Give the paths of files, written under private names into a folder that is removed afterwards."""
-    place = folder / f"upload-{secrets.token_hex(8)}"
-    writing = asyncio.ensure_future(asyncio.to_thread(_write_folder, files, place))
+async def _open_folder(folder: Path) -> AsyncIterator[Path]:
+    """Give a private folder for the files of a request, which is removed afterwards."""
     try:
-        try:
-            await asyncio.shield(writing)
-        except OSError as error:
-            reason = error.strerror or "its disk refuses it"
-            raise ApiError(503, f"The server cannot store the upload: {reason}.", {"Retry-After": "1"}) from None
-        yield [str(place / str(i)) for i in range(len(files))]
-    finally:
-        # A client that leaves may do so while the files are written: they are removed after that.
-        removing = asyncio.ensure_future(_remove_folder(place, writing))
-        _removing.add(removing)
-        removing.add_done_callback(_removing.discard)
-        await asyncio.shield(removing)
+        with TemporaryDirectory(prefix="upload-", dir=folder, ignore_cleanup_errors=True) as place:
+            yield Path(place)
+    except OSError as error:
+        reason = error.strerror or "its disk refuses it"
+        raise ApiError(503, f"The server cannot store the upload: {reason}.", {"Retry-After": "1"}) from None
 
 
-def _write_folder(files: Iterable[FormPart], place: Path) -> None:
-    place.mkdir(0o700)
-    for number, part in enumerate(files):
-        handle = os.open(place / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "wb") as file:
-            file.write(part.content)
+async def _take_body(request: Request, kind: type[SampleParameters], query: dict[str, Any], place: Path) -> Reading:
+    """Write a body that is one file, or JSON."""
+    media_type = _get_media_type(request)
+    if media_type not in (*FILE_TYPES, JSON) and not media_type.startswith("image/"):
+        known = ", ".join((JSON, *FILE_TYPES, "image/*"))
+        raise ApiError(415, f"The body must be {known} or {_FORM}; Content-Type says which.")
+    if media_type != JSON:
+        query = check_parameters(kind, query).model_dump(exclude_unset=True)
+    path = place / "0"
+    with open(path, "wb") as file:
+        async for chunk in request.stream():
+            file.write(chunk)
+        if not file.tell():
+            raise InputError("The body is empty: send samples.")
+    format = "json" if media_type == JSON else find_format(path, "", media_type)
+    return Reading(kind.__name__, query, format, [_give_suffix(path, format)], ["the body"])
 
 
-async def _remove_folder(place: Path, writing: asyncio.Future[None]) -> None:
-    await asyncio.wait([writing])
-    if not writing.cancelled():
-        writing.exception()  # seen: the request has it
-    await asyncio.to_thread(shutil.rmtree, place, True)
+async def _take_form(
+    request: Request, kind: type[SampleParameters], query: dict[str, Any], limits: Limits, place: Path
+) -> Reading:
+    """Write the files of a form, and gather its fields."""
+    taken = kind.list_beside()
+    async with request.form(max_files=limits.files + 1, max_fields=_MOST_FIELDS, max_part_size=limits.body) as form:
+        uploads = [value for value in form.getlist("files") if isinstance(value, UploadFile)]
+        fields = [(name, value) for name, value in form.multi_items() if name != "files" and isinstance(value, str)]
+        beside = gather_parameters([pair for pair in fields if pair[0] in taken], kind)
+        given = gather_parameters([*query.items(), *(pair for pair in fields if pair[0] not in taken)], kind)
+        parameters = check_parameters(kind, given).model_dump(exclude_unset=True)
+        if not uploads:
+            raise InputError('The form has no files: send them as parts called "files".')
+        if len(uploads) > limits.files:
+            raise ApiError(413, f"The request has more than {limits.files:,} files: send fewer at a time.")
+        paths = [place / str(number) for number in range(len(uploads))]
+        await asyncio.to_thread(_write_files, uploads, paths)
+    formats = [
+        find_format(path, one.filename or "", one.content_type or "") for path, one in zip(paths, uploads, strict=True)
+    ]
+    if len(uploads) > 1 and set(formats) != {PICTURES}:
+        raise InputError(f"The form has {len(uploads):,} files: send one table, or pictures only.")
+    files = [_give_suffix(path, formats[0]) for path in paths]
+    names = [clean_name(upload.filename) for upload in uploads]
+    return Reading(kind.__name__, parameters, formats[0], files, names, beside)
+
+
+def _write_files(uploads: list[UploadFile], paths: list[Path]) -> None:
+    for upload, path in zip(uploads, paths, strict=True):
+        with open(path, "wb") as file:
+            shutil.copyfileobj(upload.file, file)
+
+
+def _give_suffix(path: Path, format: str) -> str:
+    """Give a file the name by which readers know its format."""
+    return str(path if format in (PICTURES, "json") else path.rename(f"{path}.{format}"))
+
+
+def clean_name(name: str | None) -> str:
+    """Return a file name from a client for messages: without folders and control characters, and not too long.
+
+    Examples
+    --------
+    >>> clean_name("C:\\\\photos\\\\a\\n.png"), clean_name("../../etc/passwd"), clean_name(None)
+    ('a\\\\n.png', 'passwd', 'upload')
+    """
+    found = escape_unprintable((name or "").replace("\\", "/").rpartition("/")[2]).strip()
+    return (found if len(found) <= _LONGEST_NAME else found[: _LONGEST_NAME - 1] + "…") or "upload"
+
+
+def find_format(path: Path, name: str, media_type: str) -> str:
+    """Return the format of a file: by its first bytes, else by what its sender says, else CSV."""
+    with open(path, "rb") as file:
+        start = file.read(16)
+    for signature, format in _SIGNATURES.items():
+        if start.startswith(signature):
+            return format
+    is_image = media_type.startswith("image/") or is_picture(name.lower())
+    return PICTURES if is_image else FILE_TYPES.get(media_type, "csv")

@@ -1,113 +1,71 @@
-"""Parameters of requests, checked, and the shapes of answers, for the OpenAPI document."""
+"""Parameters of requests, checked; errors; and what the OpenAPI document says of requests and answers."""
 
 from __future__ import annotations
 
-import json
-import math
+import re
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from .._support.messages import did_you_mean, join_names
-from ..operations.input_errors import escape_unprintable
-from .answers import ApiError
+from ..operations.input_errors import InputError, escape_unprintable
 
+JSON, CSV = "application/json", "text/csv"
+#: What a body with samples may be beside JSON, pictures and forms, and the format that it stands for.
+FILE_TYPES = {
+    CSV: "csv",
+    "text/tab-separated-values": "csv",
+    "application/x-npy": "npy",
+    "application/x-npz": "npz",
+    "application/octet-stream": "csv",
+    "application/vnd.apache.parquet": "parquet",
+}
 _LARGEST_SEED, _MOST_ROWS = 2**32 - 1, 2**53
 #: Characters of a name that are shown, and up to which a guess is made at what was meant.
 _LONGEST_NAME = 80
+#: Whether labels come with samples.
+Labels = Literal["no", "optional", "required"]
+
+
+class ApiError(Exception):
+    """A request that is answered by a status and one sentence."""
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        sentence = escape_unprintable(message)
+        if sentence.startswith("the "):  # what has no file name of its own begins many sentences
+            sentence = "The " + sentence[4:]
+        self.status, self.message, self.headers = status, sentence, headers
+        super().__init__(self.message)
+
+
+# -- parameters ----------------------------------------------------------------------------------------------
 
 
 def _read_list(value: Any) -> Any:
     """Return a list that a query string or a field has as JSON, or as one text."""
     if not isinstance(value, str):
         return value
-    if value.startswith("["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return [value]
-
-
-def _check_list(value: Any, kinds: frozenset[type], most: int, what: str) -> Any:
-    """Return a list of at most so many values of these kinds; looked at as a whole, with one error for all of it."""
-    value = _read_list(value)
-    if isinstance(value, list):
-        if len(value) > most:
-            raise ValueError(f"there are more than {most:,}")
-        if not kinds.issuperset(map(type, value)):
-            raise ValueError(f"it must be a list of {what}")
+    with suppress(ValueError):
+        return from_json(value) if value.startswith("[") else [value]
     return value
-
-
-def _read_texts(value: Any) -> Any:
-    return _check_list(value, frozenset({str}), 10_000, "texts")
-
-
-def _read_rows(value: Any) -> Any:
-    """Return numbers of rows, which a query string has as texts."""
-    value = _check_list(value, frozenset({int, str}), 100_000, "whole numbers")
-    if not isinstance(value, list):
-        return value
-    try:
-        numbers = [number if type(number) is int else _read_whole(number) for number in value]
-    except ValueError:
-        raise ValueError("it must be a list of whole numbers") from None
-    if numbers and not (min(numbers) >= 0 and max(numbers) < _MOST_ROWS):
-        raise ValueError("rows are counted from 0")
-    return numbers
-
-
-def _read_whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 16):
-        raise ValueError
-    return int(text)
 
 
 def _read_null(value: Any) -> Any:
     """Return None for what stands for it in a query string; no coverage is no prediction set."""
     if isinstance(value, str):
-        if value in ("null", "none", ""):
-            return None
         with suppress(ValueError):
-            return None if float(value) == 0 else value
-    return None if value == 0 and not isinstance(value, bool) else value
-
-
-def _refuse_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("true and false are no numbers")
-    return value
-
-
-def _read_threshold(value: Any) -> Any:
-    """Return a number that a query string or a field has as text."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return value
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("it must be a finite number")
-    return _refuse_bool(value)
-
-
-def _check_name(value: str) -> str:
-    """Return the name of a class that one can see as it is."""
-    if value != value.strip() or escape_unprintable(value) != value:
-        raise ValueError("it must not begin or end with a space, nor have control characters")
-    return value
+            value = None if value in ("null", "none", "") else float(value)
+    return None if value == 0 else value
 
 
 #: A share that is not so close to 0 or 1 that a computation with it loses all digits.
-Share = Annotated[float, BeforeValidator(_refuse_bool), Field(ge=1e-9, le=1 - 1e-9)]
-Texts = Annotated[list[str], BeforeValidator(_read_texts), Field(max_length=10_000)]
-Row = Annotated[int, BeforeValidator(_refuse_bool), Field(ge=0, lt=_MOST_ROWS)]
-RowNumbers = Annotated[
-    list[Annotated[int, Field(ge=0, lt=_MOST_ROWS)]], BeforeValidator(_read_rows), Field(max_length=100_000)
-]
-Seed = Annotated[int, BeforeValidator(_refuse_bool), Field(ge=0, le=_LARGEST_SEED)]
+Share = Annotated[float, Field(ge=1e-9, le=1 - 1e-9)]
+Texts = Annotated[list[str], Field(max_length=10_000, fail_fast=True), BeforeValidator(_read_list)]
+Row = Annotated[int, Field(ge=0, lt=_MOST_ROWS)]
+RowNumbers = Annotated[list[Row], Field(max_length=100_000, fail_fast=True), BeforeValidator(_read_list)]
+Seed = Annotated[int, Field(ge=0, le=_LARGEST_SEED)]
 #: Parameters that are lists: a query string may repeat them.
 LISTS = frozenset({"ignore", "unknown", "rows"})
 
@@ -116,16 +74,16 @@ class Parameters(BaseModel):
     """Parameters of a request; a name that is not among them is an error."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    #: Whether a request has samples, and whether labels may or must come with them.
-    labels: ClassVar[Literal["no", "optional", "required"]] = "no"
-    groups: ClassVar[bool] = False
-    takes_samples: ClassVar[bool] = False
 
 
 class SampleParameters(Parameters):
     """How samples are read, as the options of the commands say it."""
 
-    takes_samples: ClassVar[bool] = True
+    #: Whether labels, and groups, come with the samples.
+    labels: ClassVar[Labels] = "no"
+    groups: ClassVar[bool] = False
+    #: Whether only one of the samples matters, so that missing values in others are no error.
+    one_row: ClassVar[bool] = False
 
     label: str | None = Field(None, description="The column, or array, with the classes.")
     ignore: Texts = Field([], description="Columns to leave out.")
@@ -137,19 +95,17 @@ class SampleParameters(Parameters):
     rows: RowNumbers | None = Field(None, description="Use only these rows, counted from 0.")
 
     @property
-    def own_labels(self) -> Literal["no", "optional", "required"]:
+    def own_labels(self) -> Labels:
         """Whether a file may or must have a column of labels."""
         return self.labels
 
-    @property
-    def takes_groups(self) -> bool:
-        """Whether a file may have a column of groups."""
-        return self.groups and self.own_labels != "no"
+    @classmethod
+    def list_beside(cls) -> list[str]:
+        """Return the names of lists that can come beside samples, with a value for each."""
+        return [name for name, is_taken in (("labels", cls.labels != "no"), ("groups", cls.groups)) if is_taken]
 
 
 class DecideParameters(SampleParameters):
-    """Parameters of ``decide``."""
-
     coverage: Annotated[Share | None, BeforeValidator(_read_null)] = Field(
         0.95, description="Share of known samples whose class is in the prediction set; null for no sets."
     )
@@ -158,34 +114,28 @@ class DecideParameters(SampleParameters):
 
 
 class ExplainParameters(SampleParameters):
-    """Parameters of ``explain``."""
+    one_row: ClassVar[bool] = True
 
     row: Row = Field(0, description="The row to explain, counted from 0.")
     figure: bool = Field(True, description="Whether to draw the figure.")
 
 
 class EvaluateParameters(SampleParameters):
-    """Parameters of ``evaluate``."""
-
-    labels: ClassVar[Literal["no", "optional", "required"]] = "required"
+    labels: ClassVar[Labels] = "required"
 
     unknown: Texts = Field([], description="Labels of unknown samples; then any other that is no class is an error.")
     seed: Seed = Field(0, description="Seed of the bootstrap intervals.")
 
 
 class DiscoverParameters(SampleParameters):
-    """Parameters of ``discover``."""
-
     min_size: int | None = Field(None, ge=2, lt=2**31, description="Smallest number of samples in a group.")
     seed: Seed = Field(0, description="Seed of the random choices.")
     all: bool = Field(False, description="Group all rows, not only those that are rejected.")
 
 
 class ThresholdParameters(Parameters):
-    """Parameters of ``set-threshold``."""
-
     target_rejection: Share | None = Field(None, description="Reject about this share of known samples.")
-    threshold: Annotated[float | str | None, BeforeValidator(_read_threshold)] = Field(
+    threshold: float | str | None = Field(
         None, description="A value of the unknown score, or risk, f, youden or original."
     )
     per_class: bool = Field(False, description="A threshold for each class; with target_rejection.")
@@ -193,39 +143,26 @@ class ThresholdParameters(Parameters):
 
 
 class AddClassParameters(SampleParameters):
-    """Parameters of ``add-class``."""
-
-    labels: ClassVar[Literal["no", "optional", "required"]] = "optional"
+    labels: ClassVar[Labels] = "optional"
     groups: ClassVar[bool] = True
 
-    name: Annotated[str, AfterValidator(_check_name)] = Field(
-        min_length=1, max_length=200, description="The new class."
-    )
+    name: str = Field(min_length=1, max_length=200, description="The new class.")
     recalibrate: bool = Field(False, description="Cross-test all samples again, which takes longer.")
     group: str | None = Field(None, description="The column of the groups.")
 
     @property
-    def own_labels(self) -> Literal["no", "optional", "required"]:
+    def own_labels(self) -> Labels:
         """Rows that were chosen belong to the class, whatever they are labeled."""
         return "optional" if self.rows is None else "no"
 
-    @property
-    def takes_groups(self) -> bool:
-        """Groups count also where labels do not."""
-        return True
-
 
 class RemoveClassParameters(Parameters):
-    """Parameters of ``remove-class``."""
-
     label: str = Field(min_length=1, max_length=200, description="The class to remove.")
     recalibrate: bool = Field(False, description="Cross-test all samples again, which takes longer.")
 
 
 class UpdateParameters(SampleParameters):
-    """Parameters of ``update``."""
-
-    labels: ClassVar[Literal["no", "optional", "required"]] = "required"
+    labels: ClassVar[Labels] = "required"
     groups: ClassVar[bool] = True
 
     keep: int | None = Field(None, ge=1, lt=2**31, description="Keep only the newest samples of each class sent.")
@@ -233,23 +170,13 @@ class UpdateParameters(SampleParameters):
 
 
 class RecalibrateParameters(SampleParameters):
-    """Parameters of ``recalibrate``."""
-
-    labels: ClassVar[Literal["no", "optional", "required"]] = "optional"
+    labels: ClassVar[Labels] = "optional"
     groups: ClassVar[bool] = True
 
-    shift: bool = Field(False, description="The samples are new and unsorted: weigh held-out samples by them.")
     group: str | None = Field(None, description="The column of the groups.")
-
-    @property
-    def own_labels(self) -> Literal["no", "optional", "required"]:
-        """Unsorted samples have no labels that count."""
-        return "no" if self.shift else "optional"
 
 
 class RestoreParameters(Parameters):
-    """Parameters of ``restore``."""
-
     version: str = Field(pattern="^[0-9a-f]{16}$", description="A kept version, from the history.")
 
 
@@ -271,19 +198,19 @@ def check_parameters(kind: type[P], given: dict[str, Any]) -> P:
         if name not in known:
             guess = did_you_mean(name, known) if len(name) <= _LONGEST_NAME else ""
             shown = f"{name[:_LONGEST_NAME]!r}{guess}"
-            raise ApiError(422, f"There is no parameter {shown}; there are {join_names(list(known))}.")
+            raise InputError(f"There is no parameter {shown}; there are {join_names(list(known))}.")
     try:
         return kind.model_validate(given)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(found["loc"][0]) if found["loc"] else "the request"
     if found["type"] == "missing":
-        raise ApiError(422, f"The parameter {name} is missing.")
-    reason = str(found["msg"]).removeprefix("Value error, ")
-    raise ApiError(422, f"{name}: {reason[:1].lower()}{reason[1:200].rstrip('.')}.")
+        raise InputError(f"The parameter {name} is missing.")
+    reason = str(found["msg"])
+    raise InputError(f"{name}: {reason[:1].lower()}{reason[1:200].rstrip('.')}.")
 
 
-# -- answers, for the document -------------------------------------------------------------------------------
+# -- the OpenAPI document ------------------------------------------------------------------------------------
 
 
 class ErrorAnswer(BaseModel):
@@ -292,91 +219,26 @@ class ErrorAnswer(BaseModel):
     error: str = Field(examples=["samples.csv has no value in line 7, column 'width'; correct it."])
 
 
-class HealthAnswer(BaseModel):
-    """The process is alive."""
-
-    status: Literal["alive"]
-
-
-class ModelVersion(BaseModel):
-    """Which version of a model is served."""
-
-    version: str = Field(examples=["9f86d081884c7d65"])
-    problem: str | None = Field(description="Why the model file, as it is now, cannot be loaded.")
-
-
-class ReadyAnswer(BaseModel):
-    """Whether requests are served."""
-
-    status: Literal["ready", "starting", "draining"]
-    models: dict[str, ModelVersion] | None = None
-
-
-class ModelLine(BaseModel):
-    """A model in the list."""
-
-    name: str = Field(examples=["digits"])
-    version: str = Field(examples=["9f86d081884c7d65"])
-    method: str = Field(examples=["calibrated"])
-    classes: list[str] = Field(examples=[["0", "1", "2"]])
-    features: int = Field(examples=[64])
-    takes: Literal["table", "pictures"]
-    picture_shape: list[int] | None = Field(examples=[[8, 8]])
-    can_change: bool
-    changes: list[str]
-    problem: str | None
-
-
-class ModelList(BaseModel):
-    """The models of the server."""
-
-    models: list[ModelLine]
-    read_only: bool
-    demo: bool
-
-
-class ModelAnswer(BaseModel):
-    """What ``srosr info --json`` shows of a model, and what the server knows about it."""
+class Answer(BaseModel):
+    """A JSON object, described in the guide."""
 
     model_config = ConfigDict(extra="allow")
 
-    name: str
-    version: str
-    method: str
-    classes: list[Any]
-    features: int
-    threshold: float | None
-    bytes: int
-    loaded_at: str
-    takes: Literal["table", "pictures"]
-    picture_shape: list[int] | None
-    can_change: bool
-    changes: list[str]
-    score_range: list[float | None]
-    coverage_guarantee: str | None
-    limits: dict[str, float]
-    previous_version: str | None = Field(None, description="The version before a change.")
-    notes: list[str] | None = Field(None, description="Remarks on a change.")
 
+class ResultAnswer(Answer):
+    """The result of work with a version of a model."""
 
-class ScoresAnswer(BaseModel):
-    """Held-out scores, by which a threshold can be judged."""
-
-    known: list[float | None]
-    known_right: list[bool]
-    simulated: list[float | None]
-    thresholds: dict[str, float | None]
-    threshold: float | None
-    score_range: list[float | None]
+    model: str = Field(examples=["digits"])
+    version: str = Field(examples=["9f86d081884c7d65"])
 
 
 class DecisionAnswer(BaseModel):
     """The decision on one sample."""
 
-    row: int
-    label: str
-    unknown_score: float | None
-    candidate: str
+    row: int = Field(examples=[0])
+    label: str = Field(examples=["3"])
+    unknown_score: float | None = Field(examples=[0.42])
+    candidate: str = Field(examples=["3"])
     verdict: Literal["recognized", "rejected"]
     prediction_set: list[str] | None = None
     p_value: float | None = None
@@ -384,114 +246,101 @@ class DecisionAnswer(BaseModel):
     file: str | None = None
 
 
-class DecideAnswer(BaseModel):
+class DecideAnswer(ResultAnswer):
     """Decisions on all samples of a request."""
 
-    model: str
-    version: str
-    threshold: float | None
+    threshold: float | None = Field(examples=[0.9962])
     coverage: float | None
     guarantee: str | None
-    rows: int
+    rows: int = Field(examples=[1])
     dropped: int
     notes: list[str]
     decisions: list[DecisionAnswer]
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "digits", "version": "9f86d081884c7d65", "threshold": 0.9962, "coverage": 0.95,
-                    "guarantee": "is approximate", "rows": 1, "dropped": 0, "notes": [],
-                    "decisions": [
-                        {"row": 0, "label": "3", "unknown_score": 0.42, "candidate": "3", "verdict": "recognized",
-                         "prediction_set": ["3"]}
-                    ],
-                }
-            ]
+
+_NUMBER = {"type": ["number", "null"]}
+_ROW = {"anyOf": [{"type": "array", "items": _NUMBER}, {"type": "object", "additionalProperties": _NUMBER}]}
+_SAMPLES = {
+    "anyOf": [{"type": "array", "items": _ROW, "minItems": 1}, {"type": "array", "items": _NUMBER, "minItems": 1}]
+}
+_TEXTS = {"type": "array", "items": {"type": ["string", "number"]}}
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "lists of numbers": {"samples": [[5.1, 3.5, 1.4], [6.2, 2.9, 4.3]]},
+    "named columns": {"samples": [{"width": 5.1, "height": 3.5}, {"width": 6.2, "height": None}]},
+    "one sample": {"samples": [5.1, 3.5, 1.4]},
+}
+_CSV_EXAMPLE = "width,height\n5.1,3.5\n6.2,2.9\n"
+_HEADERS = {
+    "Progress-Key": "16 to 64 letters, digits, - or _: /v1/progress/{key} says how far the work is.",
+    "If-Match": "Change the model only if it has this version.",
+}
+
+
+def describe_answers(shape: type[BaseModel] | str, more: tuple[str, ...]) -> dict[int | str, Any]:
+    """Return the answers of a route: its own, of a shape or media type and in further media types, and errors."""
+    texts = (shape,) if isinstance(shape, str) else more
+    own: dict[str, Any] = {"description": "Done", "content": {name: {"schema": {"type": "string"}} for name in texts}}
+    if not isinstance(shape, str):
+        own["model"] = shape
+    wrong = {"model": ErrorAnswer, "description": "What was wrong, in one sentence"}
+    return {200: own, "4XX": wrong, "5XX": wrong}
+
+
+def describe_request(method: str, path: str, kind: type[Parameters] | None, example: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters and the body of a route: samples in all media types, or a JSON object of parameters."""
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)", path)
+    ]
+    if kind is None:
+        return {"parameters": in_path}
+    schema = kind.model_json_schema()
+    properties, required = schema["properties"], schema.get("required", [])
+    parameters = [
+        {
+            "name": name, "in": "query", "required": method == "GET" and name in required, "schema": part,
+            "description": part.get("description", ""),
         }
-    )  # fmt: skip
+        for name, part in properties.items()
+    ]  # fmt: skip
+    if method == "GET":
+        return {"parameters": [*in_path, *parameters]}
+    headers = [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": text}
+        for name, text in _HEADERS.items()
+    ]
+    content: dict[str, Any] = {JSON: {"schema": schema, "example": example}}
+    if issubclass(kind, SampleParameters):
+        content = _describe_samples(kind, properties, required, example)
+    else:
+        parameters = []
+    return {"parameters": [*in_path, *parameters, *headers], "requestBody": {"required": True, "content": content}}
 
 
-class TrainingSample(BaseModel):
-    """A training sample behind a decision."""
-
-    model_config = ConfigDict(extra="allow")
-
-    row: int
-    label: str
-    weight: float
-    name: str | None = None
-    picture: str | None = None
-
-
-class ExplainAnswer(BaseModel):
-    """Why a sample was recognized or rejected."""
-
-    model: str
-    version: str
-    row: int
-    decision: DecisionAnswer
-    text: str
-    explanation: dict[str, Any]
-    training_samples: list[TrainingSample]
-    sample_picture: str | None
-    figure: str | None
-
-
-class ResultAnswer(BaseModel):
-    """The result of a piece of work on samples."""
-
-    model_config = ConfigDict(extra="allow")
-
-    model: str
-    version: str
-
-
-class VersionLine(BaseModel):
-    """A version of a model."""
-
-    model_config = ConfigDict(extra="allow")
-
-    version: str
-    time: str | None
-    change: str | None
-    kept: bool
-
-
-class HistoryAnswer(BaseModel):
-    """The versions of a model, the newest first."""
-
-    versions: list[VersionLine]
-
-
-class MonitorAnswer(BaseModel):
-    """What the monitor of a model has seen."""
-
-    model_config = ConfigDict(extra="allow")
-
-    summary: dict[str, Any] | None
-    facts: list[list[str]]
-    blocks: list[dict[str, Any]]
-    alarm: dict[str, Any] | None
-    block: int
-    since: str
-    problem: str | None
-
-
-class DemoSample(BaseModel):
-    """A digit of the demonstration."""
-
-    row: int
-    digit: int
-    known: bool
-    values: list[float]
-
-
-class DemoAnswer(BaseModel):
-    """Samples of the demonstration."""
-
-    samples: list[DemoSample]
-    known: list[int]
-    unknown: list[int]
-    shape: list[int]
+def _describe_samples(
+    kind: type[SampleParameters], properties: dict[str, Any], required: list[str], example: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a body with samples in all media types."""
+    beside = kind.list_beside()
+    needed = ["labels"] if kind.labels == "required" else []
+    more = {**example, **{name: ["a", "b"] for name in needed}}
+    in_json = {"samples": _SAMPLES, **dict.fromkeys(beside, _TEXTS), **properties}
+    files = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+    in_form = {"files": files, **{name: {"type": "string"} for name in beside}, **properties}
+    content: dict[str, Any] = {
+        JSON: {
+            "schema": {
+                "type": "object", "properties": in_json, "required": ["samples", *needed, *required],
+                "additionalProperties": False,
+            },
+            "examples": {name: {"value": {**value, **more}} for name, value in _EXAMPLES.items()},
+        },
+        "multipart/form-data": {
+            "schema": {"type": "object", "properties": in_form, "required": ["files", *required]}
+        },
+    }  # fmt: skip
+    for media_type in (*FILE_TYPES, "image/*"):
+        binary = {} if media_type.startswith("text/") else {"format": "binary"}
+        content[media_type] = {"schema": {"type": "string", **binary}}
+    content[CSV]["example"] = _CSV_EXAMPLE
+    return content

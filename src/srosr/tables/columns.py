@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from .._support.messages import count_of, did_you_mean, join_names, quote_names
 from .read_options import ReadOptions
-from .row_source import ReadError
+from .row_source import MissingColumn, ReadError
 
 #: Names by which a column or array of labels is known, in any case.
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
@@ -47,7 +47,7 @@ def assign_roles(
     for option, chosen in named_by.items():
         for name in chosen:
             if name not in place:
-                raise ReadError(_absent(file, name, option, list(place)))
+                raise MissingColumn(_absent(file, name, option, list(place)), name)
     if options.group is not None and options.group == options.label:
         raise ReadError(f"{file} cannot have its groups in the column of its labels, {options.label!r}.")
     if options.label is not None and options.label in options.ignore:

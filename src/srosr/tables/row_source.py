@@ -23,6 +23,14 @@ class ReadError(ValueError):
     """
 
 
+class MissingColumn(ReadError):
+    """A file lacks a column that was asked for by name."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 class MissingValue(ReadError):
     """A value or a label is missing; ``fault`` says where, ``hint`` what to do."""
 

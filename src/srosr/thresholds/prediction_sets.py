@@ -46,6 +46,12 @@ class PredictionSets:
         inside = np.flatnonzero(self.contains[sample])
         return self.classes[inside[np.argsort(-self.p_values[sample, inside], kind="stable")]]
 
+    @staticmethod
+    def concatenate(parts: list[PredictionSets]) -> PredictionSets:
+        """Return the sets of parts of a batch as one."""
+        contains, p_values = ([getattr(part, name) for part in parts] for name in ("contains", "p_values"))
+        return replace(parts[0], contains=np.concatenate(contains), p_values=np.concatenate(p_values))
+
     def __iter__(self) -> Iterator[AnyArray]:
         return (self[i] for i in range(len(self)))
 

@@ -1,0 +1,255 @@
+"""Child processes: frames arrive as they were sent, and whatever a child of the server does, the server goes on."""
+
+import io
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from threading import Event
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scale import examples
+from server_runs import server_required, wait_until
+
+server_required()
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
+
+from jobs_for_children import PoolInThread, is_gone, own_jobs  # noqa: E402
+
+from srosr._support.child_process import Child, FrameTooLarge, receive_frame, send_frame  # noqa: E402
+from srosr.server import pool as pools  # noqa: E402
+from srosr.server.schemas import ApiError  # noqa: E402
+
+
+def start_child(code="None", environment=os.environ, folder=None):
+    """Return a child that sends back the value of an expression, and then frames."""
+    return Child("jobs_for_children", "send_back", (code,), environment=environment, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def child():
+    child = start_child()
+    assert child.receive() == b"None"
+    yield child
+    child.close()
+    assert child.end(30) == "exit status 0"
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.binary(max_size=300), max_size=5))
+def test_frames_of_any_bytes_come_back(child, frames):
+    for frame in [*frames, b"x" * 1_000_000]:
+        child.send(frame)
+    assert [child.receive() for _ in frames] == frames and child.receive(1_000_000) == b"x" * 1_000_000
+
+
+def test_a_frame_that_is_too_large_is_refused_before_it_is_read_and_one_that_is_cut_is_the_end():
+    stream = io.BytesIO(struct.pack(">Q", 2**62) + b"abc")
+    with pytest.raises(FrameTooLarge):
+        receive_frame(stream, 100)
+    assert stream.tell() == 8
+    send_frame(whole := io.BytesIO(), b"abc")
+    assert [receive_frame(io.BytesIO(whole.getvalue()[:cut]), 3) for cut in range(12)] == [None] * 11 + [b"abc"]
+
+
+def test_a_child_has_the_environment_and_the_folder_it_was_given_and_says_how_it_ended(tmp_path):
+    child = start_child("os.getcwd(), os.environ.get('ONLY'), os.environ.get('HOME')", {"ONLY": "é'"}, tmp_path)
+    assert child.receive().decode() == repr((str(tmp_path), "é'", None))
+    assert child.end() == "signal 9" and child.has_ended
+    with pytest.raises(OSError):
+        child.send(b"more")
+    child = start_child("os._exit(3)")
+    assert child.receive() is None and child.end(30) == "exit status 3"
+
+
+def test_what_a_task_prints_does_not_reach_the_connection(capfd):
+    child = start_child(
+        "print('to standard output', flush=True), os.write(1, b'to descriptor 1'), __import__('sys').stdin.read()"
+    )
+    assert child.receive() == b"(None, 15, '')"
+    child.end()
+    assert capfd.readouterr().err == "to standard output\nto descriptor 1"
+
+
+_PARENT = """
+import asyncio, sys
+from pathlib import Path
+from jobs_for_children import own_jobs, pools
+
+async def serve():
+    pool = pools.Pool("worker", 2, memory=None, seconds=600, folder=Path(sys.argv[1]))
+    job = asyncio.create_task(pool.run("do", {"code": "any(None for _ in iter(int, 1))"}))
+    await pool.run("do", {})
+    print(*pool.pids, flush=True)
+    await job
+
+with own_jobs():
+    asyncio.run(serve())
+"""
+
+
+def test_children_end_with_a_parent_that_is_killed_even_those_at_work(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", _PARENT, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(pids) == 2 and all(is_gone(pid) for pid in pids)
+
+
+# -- the pool -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """Return a pool with one child that has limits."""
+    with pytest.MonkeyPatch.context() as patch, own_jobs():
+        patch.setenv("SROSR_TOKEN", "a secret of the server")
+        with PoolInThread("reader", 1, tmp_path_factory.mktemp("folder"), memory=300 * 10**6) as pool:
+            yield pool
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """Return a pool with two children."""
+    with own_jobs(), PoolInThread("worker", 2, tmp_path_factory.mktemp("folder")) as pool:
+        yield pool
+
+
+def ask(pool, code="os.getpid()", **header):
+    return pool.run("do", {"code": code, **header})[0]["value"]
+
+
+def begin(pool, code, job="do", **header):
+    """Begin a job; return its future as soon as a process is at it."""
+    begun = Event()
+    future = pool.begin(job, {"code": code, **header}, on_progress=lambda _: begun.set())
+    assert begun.wait(60)
+    return future
+
+
+def fail(pool, code, arrays=None, most=None, **header):
+    with pytest.raises(ApiError) as caught:
+        pool.run("do", {"code": code, **header}, arrays, most=most)
+    assert "secret" not in caught.value.message
+    return caught.value
+
+
+def test_a_job_gets_its_header_and_arrays_says_how_far_it_is_and_answers(reader):
+    X, seen = np.random.default_rng(0).normal(size=(300_000, 7)), []
+    arrays, sent = {"X": X, "T": X.T, "none": np.zeros((0, 8), np.uint8)}, {"text": "é\n", "list": [1, None, 0.1]}
+    header, found = reader.run("do", sent, arrays, on_progress=seen.append)
+    assert header == {**sent, "value": None, "pid": ask(reader)}
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and np.array_equal(found[name], array)
+    assert seen == [{"kind": "progress", "stage": "Doing", "done": 0, "of": 1}]
+
+
+def test_a_refusal_is_an_error_with_its_status_and_costs_no_process(reader):
+    pid, error = ask(reader), fail(reader, "refuse(409, 'There is a reason.')")
+    assert (error.status, error.message) == (409, "There is a reason.") and ask(reader) == pid
+
+
+@pytest.mark.parametrize(
+    "code", ["{}['a secret']", "{'a secret': object()}", "os._exit(3)", "os.kill(os.getpid(), 11)"]
+)
+def test_a_bug_or_a_crash_costs_one_job_and_tells_the_client_nothing(reader, code):
+    pid, restarts, error = ask(reader), reader.pool.restarts, fail(reader, code)
+    assert error.status == 503 and error.headers == {"Retry-After": "1"} and "try again" in error.message
+    assert is_gone(pid) and ask(reader) != pid and reader.pool.restarts == restarts + 1
+
+
+def test_a_child_that_dies_without_a_job_costs_none(reader):
+    pid = ask(reader)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: reader.pool._idle[0].child.has_ended)
+    assert ask(reader) != pid
+
+
+def test_memory_is_limited(reader):
+    error = fail(reader, "bytearray(10**9)", reading={"names": ["a.csv"]})
+    assert error.status == 413 and error.message.startswith("a.csv does not fit into the memory allowed")
+    assert ask(reader, "len(bytearray(10**8))") == 10**8
+    assert fail(reader, "0", {"X": np.zeros(60_000_000)}).status in (413, 503)
+
+
+def test_arrays_of_more_bytes_than_asked_for_are_refused(reader):
+    X = {"X": np.zeros(125_000)}
+    error = fail(reader, "0", X, most=10**6)
+    assert (error.status, error.message) == (413, "The samples take more than 1 MB: send fewer.")
+    assert len(reader.run("do", {}, X, most=10**6 + 1000)[1]["X"]) == 125_000
+
+
+def test_a_reader_has_limits_no_files_and_no_secrets_and_a_worker_gives_way(reader, workers):
+    limits, environment = ask(reader, "get_limits()"), ask(reader, "dict(os.environ)")
+    assert limits["CORE"] == 0 and 0 < limits["FSIZE"] <= 2**20 and 0 < limits["NOFILE"] <= 256
+    assert 300 * 10**6 < limits["AS"] < 3 * 10**9
+    assert "SROSR_TOKEN" not in environment and "secret" not in str(environment)
+    assert environment["OMP_NUM_THREADS"] == "1" and all(
+        path.startswith("pipe:") for path in ask(reader, "get_files()")
+    )
+    assert ask(workers, "os.nice(0)") >= 5
+
+
+def test_signals_for_the_server_do_not_end_a_child(reader):
+    pid, job = ask(reader), begin(reader, "time.sleep(0.3)")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(pid, number)
+    assert job.result(30)[0]["pid"] == pid == ask(reader)
+
+
+def test_a_cancelled_job_ends_its_process_and_one_that_waits_costs_none(reader):
+    pid, job = ask(reader), begin(reader, "time.sleep(0.5)")
+    reader.begin("do", {}).cancel()
+    assert job.result(30)[0]["pid"] == pid == ask(reader)
+    begin(reader, "time.sleep(600)").cancel()
+    assert is_gone(pid) and ask(reader) != pid
+
+
+def test_a_job_that_takes_too_long_is_ended(reader, monkeypatch):
+    pid = ask(reader)
+    monkeypatch.setattr(reader.pool, "_seconds", 0.3)
+    error = fail(reader, "time.sleep(600)")
+    assert error.status == 504 and "longer than the 0.3 seconds allowed" in error.message and is_gone(pid)
+
+
+def test_a_process_is_left_to_jobs_that_are_not_long(workers, monkeypatch):
+    monkeypatch.setattr(pools, "_LONG_JOBS", {"do long"})
+    jobs = [begin(workers, "time.sleep(600)", "do long"), workers.begin("do long", {"code": "time.sleep(600)"})]
+    assert [ask(workers, str(n)) for n in range(3)] == [0, 1, 2]
+    assert all(not job.done() and job.cancel() for job in jobs)
+    assert workers.run("do long", {})[0]["pid"] in workers.pool.pids
+
+
+def test_a_model_stays_with_the_process_that_holds_it(workers):
+    jobs = {version: begin(workers, "time.sleep(0.5)", version=version) for version in "ab"}
+    held = {version: job.result(30)[0]["pid"] for version, job in jobs.items()}
+    assert held["a"] != held["b"] and all(ask(workers, version=version) == held[version] for version in "abbaab")
+
+
+def test_answers_go_to_those_who_asked(workers):
+    jobs = [workers.begin("do", {"n": n}, {"X": np.full(1000, float(n))}) for n in range(30)]
+    for job in jobs[5::7]:
+        job.cancel()
+    for n, job in enumerate(jobs):
+        if not job.cancelled():
+            header, arrays = job.result(60)
+            assert header["n"] == n and (arrays["X"] == n).all()
+
+
+def test_a_child_is_replaced_after_many_jobs_and_closing_ends_those_in_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(pools, "_MOST_JOBS", 2)
+    started = time.monotonic()
+    with own_jobs(), PoolInThread("worker", 1, tmp_path) as pool:
+        pids = [ask(pool) for _ in range(4)]
+        assert pids[0] == pids[1] != pids[2] == pids[3]
+        job = begin(pool, "time.sleep(600)")
+        pids += pool.pool.pids
+    with pytest.raises(ApiError, match="try again"):
+        job.result(10)
+    assert len(pids) == 5 and all(map(is_gone, pids)) and time.monotonic() - started < 300
