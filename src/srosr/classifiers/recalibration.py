@@ -1,4 +1,4 @@
-"""The steps of a recalibration: fresh known samples, or held-out samples weighted by how likely new samples are."""
+"""The steps of a recalibration: fresh known samples in the place of held-out ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ from ..thresholds.p_values import count_needed
 
 #: Fewest samples that a distribution is fitted to.
 LEAST_SAMPLES = 10
-# Principal components in which new and old samples are told apart, and the most that a sample may count more than the
-# average one: a few samples must not stand for all.
-_COMPONENTS, _LARGEST_WEIGHT = 20, 20.0
-# Inverse strengths of the penalty of that classifier, of which the best is taken.
-_STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
 
 
 def check_known_labels(y: Any, classes: AnyArray, n: int) -> AnyArray:
@@ -65,41 +60,11 @@ def check_weights(weights: Any, n: int) -> Array:
     """Return the weights of samples, or raise a ValueError."""
     values = np.asarray(weights)
     if values.shape != (n,) or values.dtype.kind not in "iuf":
-        raise ValueError(f'weights must be "shift", or one number for each of the {n} samples, got {weights!r}.')
+        raise ValueError(f"weights must have one number for each of the {n} samples, got {weights!r}.")
     values = values.astype(np.float64)
     if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
         raise ValueError("weights must be finite, not negative, and not all zero.")
     return values
-
-
-def estimate_weights(old: AnyArray, new: AnyArray, seed: Any) -> tuple[Array, float]:
-    """Return how much more likely each old sample is among new ones, and how many old samples that leaves.
-
-    A classifier tells new from old. Both are seen by the principal components of all of them, so that a few samples of
-    many features are not told apart by chance. The weights have mean one, and none is far above twenty. Before they are
-    scaled so, ratios of two densities would have mean one; a smaller mean says that new samples lie where there are no
-    old ones, and the number that is left is reduced by it.
-    """
-    from sklearn.decomposition import PCA
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV
-    from sklearn.preprocessing import StandardScaler
-
-    both = StandardScaler().fit_transform(np.concatenate([old, new]))
-    n_components = min(_COMPONENTS, *both.shape)
-    seen = StandardScaler().fit_transform(PCA(n_components, random_state=to_seed(seed)).fit_transform(both))
-    is_new = np.arange(len(seen)) >= len(old)
-    folds = int(min(5, len(old), len(new)))
-    plain = LogisticRegression(class_weight="balanced", max_iter=1000)
-    model = GridSearchCV(plain, {"C": _STRENGTHS}, scoring="neg_log_loss", cv=folds).fit(seen, is_new)
-    odds = np.exp(model.decision_function(seen[: len(old)]))
-    weights: Array = np.minimum(odds / odds.mean(), _LARGEST_WEIGHT)
-    return weights / weights.mean(), count_effective(weights) * min(float(odds.mean()), 1.0)
-
-
-def to_seed(random_state: Any) -> int:
-    """Return a seed for another library: the given one if it is a number."""
-    return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
 
 
 def resample(weights: Array) -> IntArray:

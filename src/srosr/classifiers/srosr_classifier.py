@@ -450,9 +450,7 @@ class SROSRClassifier(ChangingClassifier):
     def _held_out_scores(self) -> HeldOutScores:
         split = self._calibration_split()
         if split is None or not split.fresh:
-            weighted = split is None and self._recalibration is not None
-            found = self.calibration_.scores
-            return replace(found, source="held-out samples, weighted by covariate shift") if weighted else found
+            return self.calibration_.scores
         return replace(self.calibration_.scores, scores=split.scores, candidate=split.candidate, truth=split.truth)
 
     _no_original_threshold: ClassVar[str] = (
@@ -471,14 +469,15 @@ class SROSRClassifier(ChangingClassifier):
             evidence = self._gather_evidence(self._calibration_samples)
             truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
             candidate = self._select_class_scores(evidence).argmax(axis=1)
-            facts = self._recalibration or {"labeled": True, "exact": True, "fresh": False}
-            source = "samples collected after the fit" if facts["fresh"] else "samples of the calibration split"
+            is_fresh = self._recalibration is not None
+            facts = self._recalibration or {"labeled": True, "exact": True}
+            source = "samples collected after the fit" if is_fresh else "samples of the calibration split"
             own = None
             if facts["labeled"] and self.calibration_.margins is not None:
                 own = self._measure_classes(evidence)[np.arange(len(truth)), truth]
             self._split_scores = CalibrationSplit(
                 self._score_evidence(evidence), candidate, truth, own, self._calibration_groups, exact=facts["exact"],
-                labeled=facts["labeled"], fresh=facts["fresh"],
+                labeled=facts["labeled"], fresh=is_fresh,
                 source=f"{source}, weighted" if "effective" in facts else source,
             )  # fmt: skip
         return self._split_scores

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..operations.device_choice import set_device
-from ..operations.input_errors import InputError, convert_errors, name_errors
+from ..operations.input_errors import convert_errors, name_errors
 from ..operations.model_facts import compare_rejections
 from ..operations.more_samples import read_fresh_rows
 from .console import device_option, json_option, out, show_warnings
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", metavar="DATA")
 @click.option(
-    "--shift", is_flag=True,
-    help="DATA has new samples that nobody has sorted: held-out samples count by how likely they are among them.",
-)  # fmt: skip
-@click.option(
     "--group", metavar="COLUMN",
     help="The column of the groups of DATA.  [the one that the model was fitted with, if DATA has it]",
 )  # fmt: skip
@@ -36,8 +32,7 @@ if TYPE_CHECKING:
 @device_option()
 @json_option
 def recalibrate(
-    model: Path, data: str, shift: bool, group: str | None, options: ReadOptions, output: Path | None, device: str,
-    as_json: bool,
+    model: Path, data: str, group: str | None, options: ReadOptions, output: Path | None, device: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Set the threshold of a model anew by fresh samples of known classes, after a change of domain.
 
@@ -45,29 +40,22 @@ def recalibrate(
     target. The dictionary stays. The unknown score becomes the share of these samples that score lower, and the target
     is guaranteed for samples like them. Classes in DATA are used where it has them: prediction sets need them.
 
-    With --shift, DATA is a sample of everything that comes, unsorted. That helps where classes have become more or less
-    frequent, not where samples look different.
-
     \b
     Examples:
       srosr recalibrate model.srosr fresh.csv
       srosr recalibrate model.srosr fresh.csv -o new-camera.srosr
-      srosr recalibrate model.srosr this-week.csv --shift
     """
     from ..inspection.model_summary import summarize_model
 
     if output is not None:
         check_model_path(output, data)
-    if shift and (options.label is not None or options.labels_file is not None or group is not None):
-        raise InputError("--shift is for samples without classes and groups: leave out --label, --labels and --group.")
     clf = load_srosr_classifier(model, "recalibrate")
     set_device(clf, device)
     with convert_errors():
-        rows = read_fresh_rows(clf, data, options, "no" if shift else "optional", group)
+        rows = read_fresh_rows(clf, data, options, group)
     before = summarize_model(clf).held_out.simulated_unknowns_rejected
     with show_warnings(), name_errors(data):
-        groups = None if shift else rows.groups
-        clf.recalibrate(rows.X, rows.labels, weights="shift" if shift else None, groups=groups)
+        clf.recalibrate(rows.X, rows.labels, groups=rows.groups)
     note = compare_rejections(before, summarize_model(clf).held_out.simulated_unknowns_rejected, len(rows.X))
     if note is not None and not as_json:
         out().print(f"Note: {note}", style="yellow")

@@ -301,7 +301,7 @@ def _restore_calibration_split(
         groups = clf._calibration_groups
         check(groups is None or (groups.shape == (n,) and groups.dtype == np.int64), "groups")
         check(groups is None or bool((groups >= 0).all() and (groups < _MOST).all()), "groups")
-    check(clf._recalibration is None or kind in (None, "features"), "recalibration")
+    check(clf._recalibration is None or kind == "features", "recalibration")
 
 
 def _restore_recalibration(facts: Any) -> dict[str, Any] | None:
@@ -310,7 +310,7 @@ def _restore_recalibration(facts: Any) -> dict[str, Any] | None:
         return None
     flags = ("labeled", "exact", "fresh")
     check(isinstance(facts, dict) and set(facts) <= {*flags, "effective"}, "recalibration")
-    check(all(type(facts.get(name)) is bool for name in flags), "recalibration")
+    check(all(type(facts.get(name)) is bool for name in flags) and facts["fresh"], "recalibration")
     effective = facts.get("effective", 1.0)
     check(isinstance(effective, float) and 0.0 <= effective < LARGEST, "recalibration")
     return facts

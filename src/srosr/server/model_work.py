@@ -107,23 +107,20 @@ def update(job: ChildJob, clf: SROSRClassifier) -> list[str]:
 
 
 def recalibrate(job: ChildJob, clf: SROSRClassifier) -> list[str]:
-    """Set the threshold by fresh samples; with ``shift`` they are unsorted."""
+    """Set the threshold by fresh samples."""
     from ..inspection.model_summary import summarize_model
     from ..operations.change_checks import match_classes
     from ..operations.input_errors import name_errors
     from ..operations.model_facts import compare_rejections
     from ..operations.model_input import name_features
 
-    samples, shift = JobSamples.take(job), bool(job.header.get("shift"))
+    samples = JobSamples.take(job)
     labels: AnyArray | None = None
-    if samples.labels is not None and not shift:
+    if samples.labels is not None:
         labels = match_classes(clf, samples.labels, samples.name)
     before = summarize_model(clf).held_out.simulated_unknowns_rejected
     with name_errors(samples.name):
-        clf.recalibrate(
-            name_features(clf, samples.X), labels, weights="shift" if shift else None,
-            groups=None if shift else samples.groups,
-        )  # fmt: skip
+        clf.recalibrate(name_features(clf, samples.X), labels, groups=samples.groups)
     after = summarize_model(clf).held_out.simulated_unknowns_rejected
     note = compare_rejections(before, after, len(samples.X))
     return [] if note is None else [note]

@@ -238,13 +238,7 @@ class RecalibrateParameters(SampleParameters):
     labels: ClassVar[Literal["no", "optional", "required"]] = "optional"
     groups: ClassVar[bool] = True
 
-    shift: bool = Field(False, description="The samples are new and unsorted: weigh held-out samples by them.")
     group: str | None = Field(None, description="The column of the groups.")
-
-    @property
-    def own_labels(self) -> Literal["no", "optional", "required"]:
-        """Unsorted samples have no labels that count."""
-        return "no" if self.shift else "optional"
 
 
 class RestoreParameters(Parameters):

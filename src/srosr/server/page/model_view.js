@@ -177,7 +177,6 @@ async function removeClass(label) {
 function drawRecalibration() {
   if (whyNot("recalibrate")) return null;
   const samples = hadDecisions ? state.samples : null;
-  const shift = h("input", { type: "checkbox", id: "shift" });
   const go = h(
     "button",
     {
@@ -185,7 +184,7 @@ function drawRecalibration() {
       class: "button",
       disabled: !samples,
       data: { focus: "recalibrate" },
-      on: { click: () => recalibrate(shift.checked) },
+      on: { click: () => recalibrate() },
     },
     "Recalibrate",
   );
@@ -204,22 +203,12 @@ function drawRecalibration() {
       { class: "quiet" },
       samples ? `Uses the samples under Decide: ${samples.title}.` : "Decide on the fresh samples first.",
     ),
-    h(
-      "label",
-      { class: "check" },
-      shift,
-      h(
-        "span",
-        {},
-        "The samples are unsorted: some may be unknown, and classes may be more or less frequent than before",
-      ),
-    ),
     h("div", { class: "actions" }, go),
     calibrationSlot,
   );
 }
 
-async function recalibrate(shift) {
+async function recalibrate() {
   const { samples, model } = state;
   const yes = await ask({
     title: "Recalibrate with these samples?",
@@ -227,7 +216,7 @@ async function recalibrate(shift) {
     action: "Recalibrate",
   });
   if (!yes) return;
-  const parts = samples.request(shift ? { shift: true } : {}, { labels: samples.hasLabels && !shift });
+  const parts = samples.request({}, { labels: samples.hasLabels });
   await changeModel(calibrationSlot, model, "recalibrate", parts, {
     title: "Recalibrating",
     describe: (info) =>
