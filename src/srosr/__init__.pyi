@@ -1,7 +1,4 @@
-from .atoms.condensed_atoms import CondensedAtoms as CondensedAtoms
-from .atoms.dictionary_learning_atoms import DictionaryLearningAtoms as DictionaryLearningAtoms
 from .atoms.kmeans_atoms import KMeansAtoms as KMeansAtoms
-from .atoms.kmedoids_atoms import KMedoidsAtoms as KMedoidsAtoms
 from .atoms.learn_atoms import LearnAtoms as LearnAtoms
 from .atoms.random_atoms import RandomAtoms as RandomAtoms
 from .atoms.select_atoms import SelectAtoms as SelectAtoms

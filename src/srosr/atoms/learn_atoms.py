@@ -62,7 +62,6 @@ class LearnAtoms(AtomSampler):
     See Also
     --------
     SelectAtoms : Samples chosen by the same risk.
-    DictionaryLearningAtoms : Atoms that reconstruct their own class.
 
     Notes
     -----

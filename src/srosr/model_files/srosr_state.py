@@ -11,10 +11,7 @@ import numpy as np
 from .._support.array_types import AnyArray, IntArray
 from .._support.parameter_checks import check_positive
 from .._support.threads import one_blas_thread
-from ..atoms.condensed_atoms import CondensedAtoms
-from ..atoms.dictionary_learning_atoms import DictionaryLearningAtoms
 from ..atoms.kmeans_atoms import KMeansAtoms
-from ..atoms.kmedoids_atoms import KMedoidsAtoms
 from ..atoms.learn_atoms import LearnAtoms
 from ..atoms.random_atoms import RandomAtoms
 from ..atoms.select_atoms import SelectAtoms
@@ -44,10 +41,7 @@ _PASSES = ("known", "simulated", "held_out")
 _CROSS_TEST_KEYS = {f.name: f.name for f in fields(CrossTest)} | {"unknown": "stranger"}
 # What may have found the atoms of a small dictionary.
 _SAMPLERS = {
-    "CondensedAtoms": CondensedAtoms,
-    "DictionaryLearningAtoms": DictionaryLearningAtoms,
     "KMeansAtoms": KMeansAtoms,
-    "KMedoidsAtoms": KMedoidsAtoms,
     "LearnAtoms": LearnAtoms,
     "RandomAtoms": RandomAtoms,
     "SelectAtoms": SelectAtoms,
