@@ -101,9 +101,6 @@ from .rivals.sparse_rejection import RatioRejection as RatioRejection
 from .rivals.sparse_rejection import SCIRejection as SCIRejection
 from .rivals.vim import ViM as ViM
 from .rivals.wsvm import WSVM as WSVM
-from .tails.diagnostics import TailDiagnostics as TailDiagnostics
-from .tails.diagnostics import qq_points as qq_points
-from .tails.diagnostics import tail_diagnostics as tail_diagnostics
 from .tails.error_distribution import SplicedDistribution as SplicedDistribution
 from .tails.gpd import GPDTail as GPDTail
 from .tails.gpd import fit_gpd as fit_gpd

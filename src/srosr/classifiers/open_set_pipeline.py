@@ -172,11 +172,6 @@ class OpenSetPipeline(Pipeline):
         """Return prediction sets with what holds for samples before the earlier steps."""
         return replace(sets, guarantee=self.guarantees(1.0 - sets.coverage).by_class)
 
-    @available_if(_final_has("tail_diagnostics"))
-    def tail_diagnostics(self, *arguments: Any, **keywords: Any) -> Any:
-        """Compute standard errors and goodness of fit of a class's tail."""
-        return self._final_estimator.tail_diagnostics(*arguments, **keywords)
-
     @available_if(_final_has("discover"))
     def discover(self, X: Any, **arguments: Any) -> Any:
         """Return groups of similar samples among those that are rejected."""

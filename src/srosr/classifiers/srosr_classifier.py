@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from ..discovery.discovery import Discovery
     from ..evidence.device_evidence import DeviceGatherer
     from ..inspection.explanation import Explanation
-    from ..tails.diagnostics import TailDiagnostics
     from .base import RawPrediction
 
 RULES = ("calibrated", "paper", "matched")
@@ -695,35 +694,6 @@ class SROSRClassifier(ChangingClassifier):
         from ..inspection.explanation import explain
 
         return explain(self, x)
-
-    def tail_diagnostics(
-        self, label: Any, kind: str = "matched", *, n_resamples: int = 200, random_state: Any = None
-    ) -> TailDiagnostics:
-        """Compute standard errors and goodness of fit of a class's tail, by resampling training samples.
-
-        For a class that shares the tails of all classes (see ``pooled_``) they are those of the shared tail.
-
-        Parameters
-        ----------
-        label : label
-            One of ``classes_``.
-        kind : {"matched", "nonmatched"}
-        n_resamples : int
-        random_state : int, RandomState or None
-        """
-        from ..tails.diagnostics import tail_diagnostics
-
-        check_is_fitted(self, "calibration_")
-        check_choice("kind", kind, ("matched", "nonmatched"))
-        rows, number = self.calibration_.known, self._find_class(label)
-        if not self.pooled_[number]:
-            rows = rows[rows.truth == number]
-        if not len(rows):
-            raise ValueError("no class has a second sample to hold out, so there are no tails.")
-        errors = rows.matched if kind == "matched" else -rows.nonmatched
-        return tail_diagnostics(
-            errors, self.tail_size, groups=rows.sample, n_resamples=n_resamples, random_state=random_state
-        )
 
     def discover(self, X: Any, **options: Any) -> Discovery:
         """Group the samples that are rejected: tight groups may be new classes.
