@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from srosr import KMeansAtoms, LearnAtoms, RandomAtoms, SelectAtoms
 from srosr.atoms import class_groups, learn_atoms
-from srosr.atoms.atom_counts import count_class_atoms
+from srosr.atoms.atom_sampler import count_class_atoms
 from srosr.atoms.class_groups import count_samples, draw_groups
 from srosr.atoms.open_risk import OpenRisk
 

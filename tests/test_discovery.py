@@ -29,6 +29,7 @@ from srosr.discovery.affinity_groups import (
     measure_tightness,
 )
 from srosr.discovery.discover_classes import DiscoveryCollector, discover
+from srosr.discovery.discovered_group import SampleHasher
 from srosr.discovery.discovery_file import DiscoveryFileError
 from srosr.discovery.distinctive_features import find_distinctive_features
 from srosr.discovery.sample_affinity import (
@@ -42,7 +43,6 @@ from srosr.discovery.sample_affinity import (
     symmetrize,
     weigh_neighbors,
 )
-from srosr.discovery.sample_fingerprint import SampleHasher
 from srosr.reports.discovery_page import PageContent, encode_png, render_discovery
 
 GROUP_SIZE = 40

@@ -19,9 +19,14 @@ import srosr
 from srosr import CalibrationWarning, KNNDistance, SROSRClassifier
 from srosr.scoring.cross_test import compute_margins
 from srosr.thresholds.choice import conformal_threshold
-from srosr.thresholds.false_discovery import select_discoveries
 from srosr.thresholds.guarantees import describe_guarantees
-from srosr.thresholds.p_values import CalibrationSplit, ClassComparison, conformal_p_values, p_values_by_candidate
+from srosr.thresholds.p_values import (
+    CalibrationSplit,
+    ClassComparison,
+    conformal_p_values,
+    p_values_by_candidate,
+    select_discoveries,
+)
 from srosr.thresholds.prediction_sets import PredictionSets
 
 scores = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=30).map(np.array)

@@ -19,11 +19,11 @@ from .datasets.caltech import load_caltech101 as load_caltech101
 from .datasets.caltech import load_caltech256 as load_caltech256
 from .datasets.dataset import Dataset as Dataset
 from .datasets.dataset import DatasetError as DatasetError
-from .datasets.digits import load_digits_bundled as load_digits_bundled
 from .datasets.letter import load_letter as load_letter
 from .datasets.mnist import load_mnist as load_mnist
 from .datasets.registry import DATASETS as DATASETS
 from .datasets.registry import load_dataset as load_dataset
+from .datasets.registry import load_digits_bundled as load_digits_bundled
 from .datasets.uiuc import load_uiuc_attributes as load_uiuc_attributes
 from .datasets.user_data import list_pictures as list_pictures
 from .datasets.user_data import read_dataset as read_dataset

@@ -17,10 +17,9 @@ from .._support.unknown_label import format_label
 from ..classifiers.base import Decisions, OpenSetClassifier
 from ..dictionary.dictionary import Dictionary, Queries
 from .affinity_groups import NOISE, find_groups, measure_tightness
-from .discovered_group import ACCEPTED, TIGHT, Group
+from .discovered_group import ACCEPTED, TIGHT, Group, SampleHasher
 from .discovery import Discovery
 from .sample_affinity import compute_affinities, measure_centrality
-from .sample_fingerprint import SampleHasher
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .._support.array_types import IntArray
-from .._support.messages import count_of, join_names
-from .._support.number_format import format_number
+from .._support.messages import count_of, format_number, join_names
 from .._support.unknown_label import format_label
+
+
+@dataclass(frozen=True)
+class SampleFingerprint:
+    """Number and SHA-256 of samples, as the classifier takes them, in their order.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+    sha256 : str
+        Of the features in double precision, row after row.
+    """
+
+    n_samples: int
+    n_features: int
+    sha256: str
+
+
+class SampleHasher:
+    """Computes the fingerprint of samples that come batch by batch.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features of a sample.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._n_samples, self._n_features = 0, n_features
+        self._hash = hashlib.sha256()
+
+    def add(self, X: Any) -> None:
+        """Add the samples of a batch."""
+        values = np.ascontiguousarray(X, dtype="<f8")
+        self._n_samples += len(values)
+        self._hash.update(values.data)
+
+    @property
+    def fingerprint(self) -> SampleFingerprint:
+        """The fingerprint of all samples added."""
+        return SampleFingerprint(self._n_samples, self._n_features, self._hash.hexdigest())
+
 
 #: The label of rows that were not grouped: accepted by the classifier, or left out when the data were read.
 ACCEPTED = -2

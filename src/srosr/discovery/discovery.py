@@ -11,9 +11,8 @@ import numpy as np
 from .._support.array_types import IntArray
 from .._support.messages import count_of, list_names
 from .affinity_groups import NOISE
-from .discovered_group import N_SHOWN, Group
+from .discovered_group import N_SHOWN, Group, SampleFingerprint
 from .discovery_file import read_discovery, write_discovery
-from .sample_fingerprint import SampleFingerprint
 
 
 @dataclass(frozen=True, eq=False)

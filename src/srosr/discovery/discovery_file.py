@@ -13,8 +13,7 @@ import numpy as np
 from .._support.array_types import IntArray
 from .._support.atomic_files import write_atomically
 from .affinity_groups import NOISE
-from .discovered_group import ACCEPTED, Group
-from .sample_fingerprint import SampleFingerprint
+from .discovered_group import ACCEPTED, Group, SampleFingerprint
 
 FORMAT, VERSION = "srosr discovery", 1
 # Rows of the data in a valid file: more would not fit into memory when it is read.

@@ -17,12 +17,11 @@ from ..coding.problems import Problem
 from ..dictionary.device_dictionary import DeviceDictionary, DeviceQueries, put_on_device
 from ..dictionary.dictionary import Dictionary, Queries, split_range
 from ..exceptions import CertificateWarning, warn
-from .class_fusion import ClassFusion
 from .class_scores import ClassScorer, ClassScores
 from .device_scores import DeviceScorer, DeviceScores, put_scorer_on_device
 from .landmark_scores import LandmarkScorer
 from .residuals import TIE, TINY
-from .table import EVIDENCE, ROUNDING, CodeMeasures, Evidence
+from .table import EVIDENCE, ROUNDING, ClassFusion, CodeMeasures, Evidence
 from .tensor_formulas import ClassBlock, ClassBlocks, fetch, sum_squares
 
 if TYPE_CHECKING:

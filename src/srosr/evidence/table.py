@@ -37,7 +37,6 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from ..coding.encode import Codes
 from ..dictionary.dictionary import Dictionary, Queries
-from .class_fusion import ClassFusion
 from .class_scores import CLASS_SCORES, NEED_FEATURES, ClassScores
 from .residuals import compute_concentration, compute_residuals, divide_smallest_two
 
@@ -74,6 +73,37 @@ FIRST_EVIDENCE = EVIDENCE[:8]
 _SOURCE = {name: name.removesuffix("_margin") for name in EVIDENCE[5:]} | {"margin": "collaborative"}
 #: Squares from Gram quantities are good to about this, relative to the squared length of the sample.
 ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFusion:
+    r"""The fused class score: all kinds of class scores in one number a class,
+
+    .. math:: F_k(y) = \sum_j w_j \frac{s_{jk}(y)}{\sigma_j},
+
+    with one weight a kind, the same for all classes. The candidate is the class of the largest one.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        From ``srosr.evidence.class_scores.CLASS_SCORES``.
+    scale : ndarray (n_kinds,)
+        How much the scores of one sample differ from class to class (root mean square over held-out samples).
+    weights : ndarray (n_kinds,)
+        Not negative.
+    """
+
+    kinds: tuple[str, ...]
+    scale: Array
+    weights: Array
+
+    def combine(self, scores: dict[str, Array]) -> Array:
+        """Return the fused score of each class, (n_samples, n_classes)."""
+        out = np.zeros(scores[self.kinds[0]].shape)
+        for kind, factor in zip(self.kinds, (self.weights / self.scale).tolist(), strict=True):
+            if factor > 0:
+                out += factor * scores[kind]
+        return out
 
 
 @dataclass(frozen=True, eq=False)

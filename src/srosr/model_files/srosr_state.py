@@ -18,10 +18,9 @@ from ..atoms.select_atoms import SelectAtoms
 from ..classifiers.srosr_classifier import SROSRClassifier
 from ..coding.batch import gram_wanted
 from ..dictionary.dictionary import Dictionary, Queries
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import CLASS_SCORES, ClassScorer
 from ..evidence.landmark_scores import LandmarkScorer
-from ..evidence.table import EVIDENCE, SPARSE_EVIDENCE, find_class_scores, list_evidence
+from ..evidence.table import EVIDENCE, SPARSE_EVIDENCE, ClassFusion, find_class_scores, list_evidence
 from ..scoring.calibration import Calibration
 from ..scoring.cross_test import CrossTest
 from ..scoring.decision_rules import CalibratedRule, TailRule

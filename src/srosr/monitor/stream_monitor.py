@@ -16,8 +16,7 @@ from .._support.unknown_label import format_label
 from ..classifiers.base import Decisions, OpenSetClassifier
 from . import monitor_state as saved
 from .block_counts import BlockCounts, BlockHistory
-from .conformal_martingale import ConformalMartingale
-from .conformal_ranks import RankBag
+from .conformal_martingale import ConformalMartingale, RankBag
 from .monitor_report import Alarm, ClassShare, MonitorReport, estimate_rate
 from .near_threshold import find_near_bands
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
-from .covariance import decompose_covariance, find_ledoit_wolf_shrinkage
 from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
-from .distances import squared_distances
+from .distances import decompose_covariance, find_ledoit_wolf_shrinkage, squared_distances
 
 #: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8

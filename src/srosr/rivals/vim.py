@@ -11,8 +11,8 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count, check_positive
-from .covariance import decompose_covariance
 from .cross_fitted import N_FOLDS, Learned, Model, Shape, Tuned, find_folds
+from .distances import decompose_covariance
 from .max_logit import LogisticClassifier, Logits, fit_logistic
 
 #: Dimensions of the principal subspace in the paper, by the least number of features; half of the features below.

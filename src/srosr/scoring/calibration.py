@@ -14,11 +14,10 @@ from .._support.threads import one_blas_thread, progress_bar
 from ..coding.problems import Problem
 from ..dictionary.dictionary import Dictionary
 from ..distributed.dask_cluster import DaskCluster
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import ClassScorer
 from ..evidence.landmark_scores import LandmarkScorer, find_landmarks
 from ..evidence.scorer_fits import fit_scorer
-from ..evidence.table import EVIDENCE
+from ..evidence.table import EVIDENCE, ClassFusion
 from ..exceptions import CalibrationWarning, warn
 from ..tails.error_distribution import SplicedDistribution
 from .class_weights import fit_class_fusion

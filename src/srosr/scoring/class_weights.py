@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from .._support.array_types import Array, IntArray
-from ..evidence.class_fusion import ClassFusion
+from ..evidence.table import ClassFusion
 
 #: How strongly the weights shrink toward the prior, over the number of samples.
 SHRINKAGE = 0.5

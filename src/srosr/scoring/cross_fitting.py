@@ -23,13 +23,12 @@ from ..coding.encode import Codes
 from ..coding.problems import Problem
 from ..dictionary.dictionary import Dictionary, Queries
 from ..distributed.dask_cluster import DaskCluster
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import ClassScores, HoldOut
 from ..evidence.coded_blocks import map_coded_blocks
 from ..evidence.landmark_scores import LandmarkScorer
 from ..evidence.landmarks import RegressionSamples
 from ..evidence.scorer_fits import fit_sampled_scorer
-from ..evidence.table import CodeMeasures, measure_codes
+from ..evidence.table import ClassFusion, CodeMeasures, measure_codes
 from .calibration import Calibration, conclude, count_atoms
 from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, build_cross_test, run_on_cluster
