@@ -19,7 +19,7 @@ import srosr
 from srosr import CalibrationWarning, KNNDistance, SROSRClassifier
 from srosr.scoring.cross_test import compute_margins
 from srosr.thresholds.choice import conformal_threshold
-from srosr.thresholds.guarantees import describe_guarantees
+from srosr.thresholds.guarantees import PredictionSets, describe_guarantees
 from srosr.thresholds.p_values import (
     CalibrationSplit,
     ClassComparison,
@@ -27,7 +27,6 @@ from srosr.thresholds.p_values import (
     p_values_by_candidate,
     select_discoveries,
 )
-from srosr.thresholds.prediction_sets import PredictionSets
 
 scores = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=30).map(np.array)
 

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 import srosr
 from srosr import CalibrationWarning, KMeansAtoms, SROSRClassifier
-from srosr.classifiers.recalibration import count_effective, resample
+from srosr.classifiers.class_changes import count_effective, resample
 from srosr.thresholds.choice import conformal_threshold
 
 

@@ -108,6 +108,6 @@ from .tails.gpd import fit_tail as fit_tail
 from .tails.weibull import Weibull as Weibull
 from .tails.weibull import fit_weibull as fit_weibull
 from .thresholds.guarantees import Guarantees as Guarantees
-from .thresholds.prediction_sets import PredictionSets as PredictionSets
+from .thresholds.guarantees import PredictionSets as PredictionSets
 
 __version__: str

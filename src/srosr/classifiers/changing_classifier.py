@@ -29,25 +29,23 @@ from ..tails.error_distribution import SplicedDistribution
 from ..thresholds.p_values import CalibrationSplit, ClassComparison
 from .base import find_target
 from .class_changes import (
+    LEAST_SAMPLES,
     append_class,
     append_labels,
     append_samples,
-    check_new_label,
-    find_newest,
-    join_labels,
-    move_cross_tests,
-    update_calibration,
-)
-from .dictionary_classifier import DictionaryClassifier
-from .recalibration import (
-    LEAST_SAMPLES,
     check_enough,
     check_known_labels,
+    check_new_label,
     check_weights,
     count_effective,
     find_copies,
+    find_newest,
+    join_labels,
+    move_cross_tests,
     resample,
+    update_calibration,
 )
+from .dictionary_classifier import DictionaryClassifier
 from .small_dictionary import MoreSamples, NewClass, check_sampler_of_new_class, check_small_recalibration, stand_in
 
 #: Folds of the new samples in an update, and splits of the first pass, which only the paper's rules need.

@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..thresholds.guarantees import Guarantees
-from ..thresholds.prediction_sets import PredictionSets
+from ..thresholds.guarantees import Guarantees, PredictionSets
 from .base import Decisions
 
 #: Methods of a classifier that take samples first, and those that do not.

@@ -48,9 +48,8 @@ from ..scoring.decision_rules import CalibratedRule, TailRule
 from ..scoring.group_splits import check_groups
 from ..scoring.held_out_scores import HeldOutScores
 from ..scoring.splits import split_off_calibration
-from ..thresholds.guarantees import describe_guarantees
+from ..thresholds.guarantees import PredictionSets, describe_guarantees
 from ..thresholds.p_values import CalibrationSplit, ClassComparison, count_needed
-from ..thresholds.prediction_sets import PredictionSets
 from .changing_classifier import ChangingClassifier
 from .small_dictionary import (
     AtomFinder,
