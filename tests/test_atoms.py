@@ -14,10 +14,9 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from srosr import KMeansAtoms, LearnAtoms, RandomAtoms, SelectAtoms
-from srosr.atoms import class_groups, learn_atoms
+from srosr.atoms import learn_atoms
 from srosr.atoms.atom_sampler import count_class_atoms
-from srosr.atoms.class_groups import count_samples, draw_groups
-from srosr.atoms.open_risk import OpenRisk
+from srosr.atoms.open_risk import OpenRisk, count_samples, draw_groups
 
 SELECTING = (SelectAtoms, RandomAtoms)
 LEARNING = (LearnAtoms, KMeansAtoms)
@@ -283,7 +282,7 @@ def test_the_risk_of_many_atoms_is_measured_on_ten_samples_for_each_within_memor
 
 @pytest.mark.parametrize("kind", [SelectAtoms, LearnAtoms])
 def test_many_samples_are_drawn_and_many_classes_are_divided(kind, monkeypatch):
-    monkeypatch.setattr(class_groups.draw_groups, "__defaults__", (40,))
+    monkeypatch.setattr(draw_groups, "__defaults__", (40,))
     monkeypatch.setattr(learn_atoms, "GROUP_ATOMS", 12)
     X, y = make_classes((30, 40, 20, 25, 35, 30), n_features=6)
     sampler = kind(0.2, max_samples=60, random_state=0)

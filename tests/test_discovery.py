@@ -29,8 +29,7 @@ from srosr.discovery.affinity_groups import (
     measure_tightness,
 )
 from srosr.discovery.discover_classes import DiscoveryCollector, discover
-from srosr.discovery.discovered_group import SampleHasher
-from srosr.discovery.discovery_file import DiscoveryFileError
+from srosr.discovery.discovered_group import DiscoveryFileError, SampleHasher
 from srosr.discovery.distinctive_features import find_distinctive_features
 from srosr.discovery.sample_affinity import (
     N_PARTS,
@@ -410,13 +409,6 @@ def test_only_fitted_open_set_classifiers_discover(clf, unknown):
         discover(srosr.make_open_set_pipeline(clf), unknown[0])
     with pytest.raises(NotFittedError):
         discover(SROSRClassifier(), unknown[0])
-
-
-def test_a_group_that_is_not_there_is_named(found):
-    assert found.get_group(1) is found.groups[1]
-    for number in (3, -1, 1.0, True, "0"):
-        with pytest.raises(ValueError, match="the groups are 0 to 2"):
-            found.get_group(number)
 
 
 # Text and files

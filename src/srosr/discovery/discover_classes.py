@@ -164,7 +164,7 @@ class DiscoveryCollector:
         unique, first, place = np.unique(self.samples, axis=0, return_index=True, return_inverse=True)
         dictionary = _make_dictionary(self._clf, unique)
         usable = np.flatnonzero(dictionary.squared_norms > 0)
-        size = choose_min_size(len(usable)) if min_size is None else int(min_size)
+        size = max(LEAST_SIZE, round(ROOT_SHARE * len(usable) ** 0.5)) if min_size is None else int(min_size)
         if len(usable) < 2 * size:
             same = "" if len(unique) == len(self.rows) else f", {len(usable):,} of them different"
             raise ValueError(
@@ -228,11 +228,6 @@ class _UniqueSamples:
     def measure_tightness(self) -> Array:
         """Return the tightness of each group."""
         return measure_tightness(self.affinity, self.labels) if (self.labels >= 0).any() else np.empty(0)
-
-
-def choose_min_size(n: int) -> int:
-    """Return the default of ``min_size`` for so many different samples."""
-    return max(LEAST_SIZE, round(ROOT_SHARE * n**0.5))
 
 
 def _check_sizes(min_size: Any, n_typical: Any) -> None:

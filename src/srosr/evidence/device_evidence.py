@@ -224,12 +224,11 @@ class DeviceGatherer:
         """Return what ``finish`` makes of the measures and scores of each block of samples, in order."""
         if isinstance(X, Queries):
             X = self.dictionary.host.query(X)
-        return _measure_chunks(
-            self.coder, self.dictionary, len(X), lambda rows: self._make_queries(X[rows]), self.scorer, finish, done
-        )
 
-    def _make_queries(self, X: Any) -> DeviceQueries:
-        return self.dictionary.query(X.to(self.device) if isinstance(X, torch.Tensor) else X)
+        def query(rows: slice) -> DeviceQueries:
+            return self.dictionary.query(X[rows].to(self.device) if isinstance(X, torch.Tensor) else X[rows])
+
+        return _measure_chunks(self.coder, self.dictionary, len(X), query, self.scorer, finish, done)
 
 
 def _measure_chunks(

@@ -203,7 +203,8 @@ def build_evidence(
     columns["nonmatched"][:] = (residuals.sum(axis=1) - matched) / (n_classes - 1)
     columns["concentration"][:] = measures.concentration
     columns["ratio"][:] = divide_smallest_two(residuals)
-    columns["surplus"][:] = _compute_surplus(matched, measures.residual, measures.squares)
+    gain = matched**2 - measures.residual**2  # 0 within its rounding
+    columns["surplus"][:] = np.sqrt(np.where(gain > ROUNDING * measures.squares, gain, 0.0))
     by_kind = {} if scores is None else scores.by_kind
     for kind, margin in (
         ("collaborative", "margin"),
@@ -233,9 +234,3 @@ def _fill_top(scores: Array, largest: Array, margin: Array) -> None:
     top = np.partition(scores, (-2, -1), axis=1)[:, -2:]
     largest[:] = top[:, 1]
     margin[:] = top[:, 1] - top[:, 0]
-
-
-def _compute_surplus(matched: Array, residual: Array, squares: Array) -> Array:
-    """Compute the root of a difference of squares, 0 where it is within their rounding."""
-    gain = matched**2 - residual**2
-    return np.sqrt(np.where(gain > ROUNDING * squares, gain, 0.0))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .._support.atomic_files import PathLike, make_folder, remove_leftovers, write_atomically
-from ..distributed.library_versions import get_library_versions
+from ..distributed.dask_cluster import get_library_versions
 from .protocol import METHOD_NAME
 from .run_identity import (
     DamagedFile,

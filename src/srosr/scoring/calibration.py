@@ -111,7 +111,7 @@ class Calibration:
         """Unknown scores of the samples of ``simulated``."""
         rows = self.simulated
         if isinstance(self.rule, CalibratedRule):
-            return self.rule.simulated_score(rows.values)
+            return self.rule.current.cdf(self.rule.simulated.score(rows.values))
         return self.rule.score(rows.values, rows.residual_candidate)
 
     @property

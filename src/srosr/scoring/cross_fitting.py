@@ -155,7 +155,7 @@ def _assess_on_worker(task: _Task, *, shared: _Assessor) -> list[_Assessed]:
     with one_blas_thread():
         if gram_wanted(task.atoms, shared.problem):
             _ = task.atoms.gram  # of all atoms, to the bits that it has where they were found
-        return shared.on_one_thread().assess(task)
+        return _Assessor(shared.whole, shared.problem, shared.class_scores, n_jobs=1).assess(task)
 
 
 class _Assessor:
@@ -172,10 +172,6 @@ class _Assessor:
         self.whole, self.problem, self.class_scores, self.n_jobs = whole, problem, class_scores, n_jobs
         self.device = device
         self.squares, self.class_of = whole.squared_norms, whole.class_of
-
-    def on_one_thread(self) -> _Assessor:
-        """Return the same on one thread."""
-        return _Assessor(self.whole, self.problem, self.class_scores, 1)
 
     def assess(self, task: _Task, done: Callable[[int], None] | None = None) -> list[_Assessed]:
         """Assess the samples of a task; the list is empty if there is none."""
