@@ -146,7 +146,6 @@ def test_tail_agrees_with_scipy(xi):
         other, away = stats.expon(u, sigma), away & (x < 1e3)
     np.testing.assert_allclose(tail.cdf(r[away]), other.cdf(r[away]), rtol=1e-9, atol=1e-300)
     np.testing.assert_allclose(tail.sf(r[away]), other.sf(r[away]), rtol=1e-8, atol=1e-300)
-    np.testing.assert_allclose(tail.logpdf(r[away]), other.logpdf(r[away]), rtol=1e-8, atol=1e-8)
     q = np.concatenate([[0.0], np.geomspace(1e-12, 0.5, 20), 1 - np.geomspace(1e-12, 0.5, 20), [1.0]])
     q = q[:-1] if xi == -1e-12 else q
     np.testing.assert_allclose(tail.ppf(q), other.ppf(q), rtol=1e-9)
@@ -158,14 +157,14 @@ def test_tail_is_total_at_infinity_and_below_the_threshold(xi):
     r = np.array([-np.inf, -1e308, 1.0, 1e308, np.inf])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not np.isnan([tail.cdf(r), tail.sf(r), tail.logsf(r), tail.logpdf(r)]).any()
+        assert not np.isnan([tail.cdf(r), tail.sf(r), tail.logsf(r)]).any()
         assert list(tail.cdf(r[:3])) == [0, 0, 0]
         assert tail.cdf(np.inf) == 1
         assert tail.logsf(np.inf) == -np.inf
         assert tail.ppf(0.0) == 1.0
         assert tail.ppf(1.0) == tail.end
         assert np.isnan(tail.ppf([-0.1, 1.1, np.nan])).all()
-        assert np.isnan([tail.cdf(np.nan), tail.logpdf(np.nan)]).all()
+        assert np.isnan(tail.cdf(np.nan))
     assert isinstance(tail.cdf(1.2), float)
 
 
@@ -398,10 +397,8 @@ def test_spliced_quantiles_invert_the_distribution_function(xi):
     q = np.r_[1e-12, 1e-4, np.linspace(0.001, 0.999, 333), 0.9999]
     np.testing.assert_allclose(d.cdf(d.ppf(q)), q, rtol=1e-9)
     np.testing.assert_allclose(d.cdf(d.ppf(q)) + d.sf(d.ppf(q)), 1, rtol=1e-14)
-    p = np.geomspace(1e-250, 0.9, 100)
-    np.testing.assert_allclose(d.logsf(d.isf(p)), np.log(p), rtol=1e-9, atol=1e-12)
-    assert (d.ppf(0.0), d.ppf(1.0), d.isf(0.0)) == (-np.inf, np.inf, np.inf)
-    assert np.isnan([d.ppf(-0.1), d.ppf(1.1), d.isf(1.1), d.isf(-0.1), d.ppf(np.nan)]).all()
+    assert (d.ppf(0.0), d.ppf(1.0)) == (-np.inf, np.inf)
+    assert np.isnan([d.ppf(-0.1), d.ppf(1.1), d.ppf(np.nan)]).all()
 
 
 def test_body_is_the_empirical_distribution_with_ties_merged():
