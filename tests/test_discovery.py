@@ -21,27 +21,25 @@ from worlds import World
 import srosr
 from srosr import Dictionary, Queries, SROSRClassifier
 from srosr.discovery.affinity_groups import (
+    N_PARTS,
+    PENALTY,
     _join_noise,
     _merge_groups,
+    code_over_others,
+    compute_affinities,
     embed,
     find_groups,
+    find_neighbors,
+    keep_largest,
+    measure_centrality,
     measure_modularity,
     measure_tightness,
+    symmetrize,
+    weigh_neighbors,
 )
 from srosr.discovery.discover_classes import DiscoveryCollector, discover
 from srosr.discovery.discovered_group import DiscoveryFileError, SampleHasher
 from srosr.discovery.distinctive_features import find_distinctive_features
-from srosr.discovery.sample_affinity import (
-    N_PARTS,
-    PENALTY,
-    code_over_others,
-    compute_affinities,
-    find_neighbors,
-    keep_largest,
-    measure_centrality,
-    symmetrize,
-    weigh_neighbors,
-)
 from srosr.reports.discovery_page import PageContent, encode_png, render_discovery
 
 GROUP_SIZE = 40
@@ -137,7 +135,7 @@ def test_samples_of_one_subspace_have_most_of_the_affinity():
 
 
 def test_a_part_is_coded_over_few_of_many_samples(monkeypatch):
-    monkeypatch.setattr("srosr.discovery.sample_affinity.MOST_ATOMS", 20)
+    monkeypatch.setattr("srosr.discovery.affinity_groups.MOST_ATOMS", 20)
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(60, 3)) @ rng.normal(size=(3, 20)) for _ in range(2)])
     codes = code_over_others(Dictionary(X, normalize=True), np.random.RandomState(0))

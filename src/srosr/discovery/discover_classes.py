@@ -16,10 +16,9 @@ from .._support.parameter_checks import check_count, check_flag
 from .._support.unknown_label import format_label
 from ..classifiers.base import Decisions, OpenSetClassifier
 from ..dictionary.dictionary import Dictionary, Queries
-from .affinity_groups import NOISE, find_groups, measure_tightness
+from .affinity_groups import NOISE, compute_affinities, find_groups, measure_centrality, measure_tightness
 from .discovered_group import ACCEPTED, TIGHT, Group, SampleHasher
 from .discovery import Discovery
-from .sample_affinity import compute_affinities, measure_centrality
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -41,7 +40,7 @@ def discover(
 
     Samples belong together if they reconstruct each other in sparse codes and are neighbors, both in the space of the
     model (its kernel and scaling). HDBSCAN finds the groups in a spectral embedding of this affinity; see
-    :mod:`srosr.discovery.sample_affinity` and :mod:`srosr.discovery.affinity_groups`.
+    :mod:`srosr.discovery.affinity_groups`.
 
     Parameters
     ----------

@@ -20,10 +20,9 @@ from ..evidence.scorer_fits import fit_scorer
 from ..evidence.table import EVIDENCE, ClassFusion
 from ..exceptions import CalibrationWarning, warn
 from ..tails.error_distribution import SplicedDistribution
-from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
-from .fusion import Fusion, fit_fusion
+from .fusion import Fusion, fit_class_fusion, fit_fusion
 from .group_splits import SampleGroups
 from .held_out_scores import HeldOutScores
 from .splits import (

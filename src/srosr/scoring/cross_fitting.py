@@ -30,8 +30,8 @@ from ..evidence.landmarks import RegressionSamples
 from ..evidence.scorer_fits import fit_sampled_scorer
 from ..evidence.table import ClassFusion, CodeMeasures, measure_codes
 from .calibration import Calibration, conclude, count_atoms
-from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, build_cross_test, run_on_cluster
+from .fusion import fit_class_fusion
 from .group_splits import SampleGroups
 from .splits import MAX_CODINGS, add_only_samples, draw_folds, draw_left_out_classes, thin_splits
 

@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 from .._support.messages import join_names
 from .arrays import read_array, read_header
 from .cells import NotAClass, convert_labels, parse_label_column
-from .input_file import InputFile, raise_as_read_error
 from .read_options import ReadOptions
-from .row_source import GivenLabels, ReadError, RowSource
+from .row_source import GivenLabels, InputFile, ReadError, RowSource, raise_as_read_error
 
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
