@@ -29,7 +29,7 @@ from srosr.experiments.run_identity import decode, encode
 from srosr.experiments.trial import RunSettings, run_trial
 from srosr.reports.recommendation import CRITERIA, describe_rule, rank_standings, recommend
 from srosr.rivals.methods import open_set_methods
-from srosr.tables.class_sampler import ClassSampler, number_classes
+from srosr.tables.data_overview import ClassSampler, number_classes
 from srosr.tables.read_options import ReadOptions
 
 

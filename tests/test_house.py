@@ -10,7 +10,7 @@ import srosr
 from benchmarks import house
 
 #: What ``src`` may be at most. The numbers go only down: a change that makes the package smaller lowers them.
-BUDGET = {"lines": 56_627, "statements": 29_965, "modules": 321, "wide functions": 40}
+BUDGET = {"lines": 56_617, "statements": 29_960, "modules": 320, "wide functions": 40}
 #: To raise a number, add an entry: by how much, and why nothing smaller would do.
 RAISED: dict[str, list[tuple[int, str]]] = {}
 

@@ -4,6 +4,6 @@
 their imports: `row_source` (the file itself, and what all sources have in common) → `columns` (the role of each
 column) → `cells` (the meaning of a cell) → `matlab` and `arrays` (files of arrays) → `text_blocks`, `text_table`,
 `parquet`, `array_rows` (rows of each format) → `formats` (chooses one; a table in many files). Beside them:
-`picture_rows` (pictures as rows), `feature_recipe` (how a file becomes features), `class_sampler`, `data_overview`,
-`decision_files`.
+`picture_rows` (pictures as rows), `feature_recipe` (how a file becomes features), `data_overview` (what is in
+it), `decision_files`.
 """
