@@ -24,9 +24,8 @@ from srosr.evidence.class_scores import ClassScorer
 from srosr.evidence.table import DIRECTION, EVIDENCE, FIRST_EVIDENCE, Evidence
 from srosr.metrics.oscr import oscr_area
 from srosr.metrics.ranking import open_set_auroc
-from srosr.scoring.class_weights import fit_class_fusion
 from srosr.scoring.cross_test import CrossTester
-from srosr.scoring.fusion import STRENGTHS, find_prior, fit_fusion
+from srosr.scoring.fusion import STRENGTHS, find_prior, fit_class_fusion, fit_fusion
 from srosr.scoring.splits import draw_folds
 
 FIRST_SEED = 100

@@ -37,10 +37,7 @@ SAMPLERS = {
     "select": srosr.SelectAtoms,
     "learn": srosr.LearnAtoms,
     "k-means": srosr.KMeansAtoms,
-    "k-medoids": srosr.KMedoidsAtoms,
-    "dictionary learning": srosr.DictionaryLearningAtoms,
     "random": srosr.RandomAtoms,
-    "condensed": srosr.CondensedAtoms,
 }
 METRICS = {
     "auroc": "AUROC",

@@ -43,7 +43,7 @@ CHOSEN_BY = {"auroc": "oscr", "oscr": "oscr", "f": "f", "false_rejection": "f", 
 
 def digits(seed: int) -> Trial:
     """Draw six known digits of scikit-learn's, 100 training pictures each; 70 test pictures of each of the ten."""
-    from srosr.datasets.digits import load_digits_bundled
+    from srosr.datasets.registry import load_digits_bundled
 
     data = load_digits_bundled()
     return _one_pool(data.X, np.asarray(data.y), seed, 6, 4, 100, 70)

@@ -16,7 +16,7 @@ from srosr._support.atomic_files import (
     remove_leftovers,
     write_atomically,
 )
-from srosr.datasets.archives import unpack_pictures
+from srosr.datasets.caltech import unpack_pictures
 from srosr.model_files import file_format
 from srosr.model_files.file_format import ModelState, write_model
 
@@ -58,7 +58,7 @@ def unpack_archive(folder, monkeypatch):
         picture.write(b"half")
         end(folder)
 
-    monkeypatch.setattr("srosr.datasets.archives.shutil.copyfileobj", copy_half)
+    monkeypatch.setattr("srosr.datasets.caltech.shutil.copyfileobj", copy_half)
     unpack_pictures(archive, "top", folder / "pictures")
 
 

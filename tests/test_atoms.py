@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,22 +13,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from srosr import (
-    CondensedAtoms,
-    DictionaryLearningAtoms,
-    KMeansAtoms,
-    KMedoidsAtoms,
-    LearnAtoms,
-    RandomAtoms,
-    SelectAtoms,
-)
-from srosr.atoms import class_groups, kmedoids_atoms, learn_atoms
-from srosr.atoms.atom_counts import count_class_atoms
-from srosr.atoms.class_groups import count_samples, draw_groups
-from srosr.atoms.open_risk import OpenRisk
+from srosr import KMeansAtoms, LearnAtoms, RandomAtoms, SelectAtoms
+from srosr.atoms import learn_atoms
+from srosr.atoms.atom_sampler import count_class_atoms
+from srosr.atoms.open_risk import OpenRisk, count_samples, draw_groups
 
-SELECTING = (SelectAtoms, RandomAtoms, KMedoidsAtoms, CondensedAtoms)
-LEARNING = (LearnAtoms, KMeansAtoms, DictionaryLearningAtoms)
+SELECTING = (SelectAtoms, RandomAtoms)
+LEARNING = (LearnAtoms, KMeansAtoms)
 ALL = SELECTING + LEARNING
 PENALTY = 0.05
 RNG = np.random.default_rng
@@ -197,45 +187,6 @@ def test_learned_atoms_name_the_nearest_sample_of_their_class():
 # --- the baselines ------------------------------------------------------------------------------------
 
 
-def test_one_medoid_is_the_most_central_sample():
-    X, y = make_classes((9, 12))
-    sampler = KMedoidsAtoms(1, random_state=0)
-    sampler.fit_resample(X, y)
-    for label, row in enumerate(sampler.sample_indices_):
-        own = np.flatnonzero(y == label)
-        assert row == own[cdist(unit(X)[own], unit(X)[own]).sum(axis=1).argmin()]
-
-
-@pytest.mark.parametrize("distances", [1, 50, 700, 2**20])
-def test_medoids_do_not_depend_on_how_many_distances_are_computed_at_a_time(distances, monkeypatch):
-    rows, cluster = RNG(3).normal(size=(90, 4)), RNG(4).integers(0, 3, 90)
-    members = [np.flatnonzero(cluster == k) for k in range(3)]
-    plain = [own[cdist(rows[own], rows[own]).sum(axis=0).argmin()] for own in members]
-    monkeypatch.setattr(kmedoids_atoms, "_DISTANCES", distances)
-    np.testing.assert_array_equal(kmedoids_atoms._find_central(rows, cluster), np.sort(plain))
-    np.testing.assert_array_equal(kmedoids_atoms._find_nearest(rows, rows[:7]), cdist(rows, rows[:7]).argmin(axis=1))
-
-
-@pytest.mark.parametrize("n_atoms", slow_except([1], [1, 1500]))
-def test_medoids_of_a_large_class_take_little_memory(n_atoms):
-    X, y = RNG(0).normal(size=(6000, 4)), np.repeat([0, 1], 3000)
-    KMedoidsAtoms(1, random_state=0).fit_resample(X[::100], y[::100])  # imports
-    tracemalloc.start()
-    try:
-        KMedoidsAtoms(n_atoms, random_state=0).fit_resample(X, y)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 30 * 2**20, "a matrix of all distances takes 34 MiB and more, and there were two"
-
-
-def test_condensed_atoms_give_all_samples_their_class():
-    X, y = make_classes((30, 30), seed=4)
-    sampler = CondensedAtoms(20, normalize=False, random_state=0)
-    atoms, labels = sampler.fit_resample(X, y)
-    assert (labels[cdist(X, atoms).argmin(axis=1)] == y).all()
-
-
 def test_centers_are_those_of_samples_of_unit_length():
     X, y = make_classes((9, 12))
     atoms, _ = KMeansAtoms(1, random_state=0).fit_resample(X, y)
@@ -257,7 +208,7 @@ def test_centers_are_those_of_samples_of_unit_length():
 def test_every_class_gets_its_number_of_atoms(kind, sizes, share, normalize, seed):
     X, y = make_classes(sizes, seed=seed)
     sampler = kind(share, normalize=normalize, random_state=0)
-    if kind in (LearnAtoms, DictionaryLearningAtoms):
+    if kind is LearnAtoms:
         sampler.set_params(max_iter=2)
     atoms, labels = sampler.fit_resample(X, y)
     wanted = [max(1, round(share * size)) for size in sizes]
@@ -331,7 +282,7 @@ def test_the_risk_of_many_atoms_is_measured_on_ten_samples_for_each_within_memor
 
 @pytest.mark.parametrize("kind", [SelectAtoms, LearnAtoms])
 def test_many_samples_are_drawn_and_many_classes_are_divided(kind, monkeypatch):
-    monkeypatch.setattr(class_groups.draw_groups, "__defaults__", (40,))
+    monkeypatch.setattr(draw_groups, "__defaults__", (40,))
     monkeypatch.setattr(learn_atoms, "GROUP_ATOMS", 12)
     X, y = make_classes((30, 40, 20, 25, 35, 30), n_features=6)
     sampler = kind(0.2, max_samples=60, random_state=0)
@@ -406,7 +357,6 @@ def test_samples_that_cannot_be_are_an_error(kind):
         (SelectAtoms(max_samples=0), "max_samples must be a positive integer"),
         (LearnAtoms(max_iter=0), "max_iter must be a positive integer"),
         (LearnAtoms(max_samples=2.5), "max_samples must be a positive integer"),
-        (DictionaryLearningAtoms(alpha=-1), "alpha must be a positive"),
         (RandomAtoms(normalize="yes"), "normalize must be True or False"),
     ],
 )

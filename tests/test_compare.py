@@ -24,12 +24,12 @@ from srosr.datasets.dataset import Dataset
 from srosr.experiments.comparison_protocol import LEAST_SAMPLES, choose_folds, choose_rounds, plan_comparison
 from srosr.experiments.protocol import UNKNOWN, ProtocolError
 from srosr.experiments.protocol_file import load_protocol
-from srosr.experiments.record_file import decode, encode
 from srosr.experiments.result_tables import read_results
+from srosr.experiments.run_identity import decode, encode
 from srosr.experiments.trial import RunSettings, run_trial
 from srosr.reports.recommendation import CRITERIA, describe_rule, rank_standings, recommend
 from srosr.rivals.methods import open_set_methods
-from srosr.tables.class_sampler import ClassSampler, number_classes
+from srosr.tables.data_overview import ClassSampler, number_classes
 from srosr.tables.read_options import ReadOptions
 
 

@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from scale import examples
 
 from srosr.datasets import caltech, letter
-from srosr.datasets.archives import unpack_pictures
+from srosr.datasets.caltech import unpack_pictures
 from srosr.datasets.dataset import DatasetError
 from srosr.datasets.fetch import DataFile, find_or_fetch
 from srosr.datasets.mnist import read_idx

@@ -21,28 +21,25 @@ from worlds import World
 import srosr
 from srosr import Dictionary, Queries, SROSRClassifier
 from srosr.discovery.affinity_groups import (
-    _join_noise,
-    _merge_groups,
-    embed,
-    find_groups,
-    measure_modularity,
-    measure_tightness,
-)
-from srosr.discovery.discover_classes import DiscoveryCollector, discover
-from srosr.discovery.discovery_file import DiscoveryFileError
-from srosr.discovery.distinctive_features import find_distinctive_features
-from srosr.discovery.sample_affinity import (
     N_PARTS,
     PENALTY,
+    _join_noise,
+    _merge_groups,
     code_over_others,
     compute_affinities,
+    embed,
+    find_groups,
     find_neighbors,
     keep_largest,
     measure_centrality,
+    measure_modularity,
+    measure_tightness,
     symmetrize,
     weigh_neighbors,
 )
-from srosr.discovery.sample_fingerprint import SampleHasher
+from srosr.discovery.discover_classes import DiscoveryCollector, discover
+from srosr.discovery.discovered_group import DiscoveryFileError, SampleHasher
+from srosr.discovery.distinctive_features import find_distinctive_features
 from srosr.reports.discovery_page import PageContent, encode_png, render_discovery
 
 GROUP_SIZE = 40
@@ -138,7 +135,7 @@ def test_samples_of_one_subspace_have_most_of_the_affinity():
 
 
 def test_a_part_is_coded_over_few_of_many_samples(monkeypatch):
-    monkeypatch.setattr("srosr.discovery.sample_affinity.MOST_ATOMS", 20)
+    monkeypatch.setattr("srosr.discovery.affinity_groups.MOST_ATOMS", 20)
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(60, 3)) @ rng.normal(size=(3, 20)) for _ in range(2)])
     codes = code_over_others(Dictionary(X, normalize=True), np.random.RandomState(0))
@@ -410,13 +407,6 @@ def test_only_fitted_open_set_classifiers_discover(clf, unknown):
         discover(srosr.make_open_set_pipeline(clf), unknown[0])
     with pytest.raises(NotFittedError):
         discover(SROSRClassifier(), unknown[0])
-
-
-def test_a_group_that_is_not_there_is_named(found):
-    assert found.get_group(1) is found.groups[1]
-    for number in (3, -1, 1.0, True, "0"):
-        with pytest.raises(ValueError, match="the groups are 0 to 2"):
-            found.get_group(number)
 
 
 # Text and files

@@ -15,7 +15,7 @@ from srosr.classifiers.srosr_classifier import SROSRClassifier
 from srosr.exceptions import CalibrationWarning
 from srosr.inspection.explanation_display import ExplanationDisplay
 from srosr.inspection.model_displays import ErrorHistogramDisplay, NonMatchedDisplay, TailDisplay
-from srosr.tails.diagnostics import tail_diagnostics
+from srosr.tails.gpd import GPDTail, fit_tail
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = (np.arange(len(Y)) < 400) & (Y < 5)
@@ -77,23 +77,32 @@ def test_without_samples_simulated_unknowns_are_shown(clf):
 
 @pytest.mark.parametrize("kind", ["matched", "nonmatched"])
 def test_the_tail_is_the_one_the_recognizer_uses(clf, kind):
-    display = TailDisplay.from_estimator(clf, 2, kind, n_resamples=10)
+    display = TailDisplay.from_estimator(clf, 2, kind)
     used = getattr(clf.calibration_.tails, kind)[2]
-    check_same(display.diagnostics.tail, used)
+    assert display.tail is used
     assert np.mean(display.errors > used.u) == pytest.approx(used.rho)
-    assert display.diagnostics.p_value == clf.tail_diagnostics(2, kind, n_resamples=10, random_state=0).p_value
+    assert len(display.observed) == used.n_excesses
 
 
 def test_a_small_class_shows_the_tail_it_shares():
     few = np.flatnonzero(TRAIN)
     few = np.r_[few[Y[few] != 2], few[Y[few] == 2][:5]]
     clf = SROSRClassifier(n_repeats=4, random_state=0).fit(X[few], Y[few])
-    display = TailDisplay.from_estimator(clf, 2, n_resamples=10)
+    display = TailDisplay.from_estimator(clf, 2)
     rows = clf.calibration_.known
     assert display.label is None and len(display.errors) == len(rows)
-    expected = tail_diagnostics(rows.matched, clf.tail_size, groups=rows.sample, n_resamples=10, random_state=0)
-    check_same(display.diagnostics.tail, expected.tail)
-    check_same(expected.tail, clf.calibration_.tails.matched[2])
+    check_same(display.tail, fit_tail(rows.matched, clf.tail_size, groups=rows.sample, warn=False))
+
+
+def test_the_quantiles_of_a_true_tail_lie_on_the_diagonal(ax):
+    tail = GPDTail(1.0, 0.5, -0.3, 0.1)
+    errors = np.r_[0.2, 0.9, tail.ppf((np.arange(40) + 0.5) / 40)]
+    display = TailDisplay(errors[::-1], tail, label="a").plot(ax)
+    np.testing.assert_allclose(display.expected, display.observed)
+    assert len(display.observed) == 40
+    np.testing.assert_array_equal(ax.lines[1].get_xydata(), np.column_stack([display.expected, display.observed]))
+    assert ax.texts[0].get_text() == "u = 1\nσ = 0.5\nξ = −0.3"
+    assert not len(TailDisplay(np.ones(3), tail).plot(ax).observed)
 
 
 def test_the_explanation_shown_is_the_recognizers(clf):
@@ -109,7 +118,7 @@ def test_the_explanation_shown_is_the_recognizers(clf):
     [
         ErrorHistogramDisplay.from_estimator,
         NonMatchedDisplay.from_estimator,
-        lambda clf: TailDisplay.from_estimator(clf, 1, n_resamples=5),
+        lambda clf: TailDisplay.from_estimator(clf, 1),
         lambda clf: ExplanationDisplay.from_estimator(clf, X[0]),
     ],
 )
@@ -126,13 +135,10 @@ def test_displays_draw_into_the_axes_they_are_given_and_return_themselves(clf, m
 
 
 def test_several_axes_are_used_as_the_panels(clf):
-    pair = Figure().subplots(1, 2)
-    display = TailDisplay.from_estimator(clf, 1, n_resamples=5).plot(pair)
-    assert display.axes_ == tuple(pair)
-    with pytest.raises(ValueError, match="2 of them"):
-        display.plot(Figure().subplots(1, 3))
     four = Figure().subplots(2, 2)
     assert clf.explain(X[0]).plot(four, image_shape=(8, 8)).axes_ == tuple(four.ravel())
+    with pytest.raises(ValueError, match="4 of them"):
+        clf.explain(X[0]).plot(Figure().subplots(1, 3), image_shape=(8, 8))
 
 
 def test_without_axes_a_figure_of_pyplot_is_made(clf):

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from worlds import draw_task
 
 from srosr.exceptions import SROSRWarning
-from srosr.rivals.covariance import find_ledoit_wolf_shrinkage
 from srosr.rivals.cross_fitted import N_FOLDS, find_folds
+from srosr.rivals.distances import find_ledoit_wolf_shrinkage
 from srosr.rivals.gen import GEN
 from srosr.rivals.mahalanobis import Mahalanobis
 from srosr.rivals.max_logit import MaxLogit

@@ -180,7 +180,6 @@ ASK = {
     "update": lambda clf, X, y: clf.update(X[:50], y[:50]).unknown_score(X),
     "recalibrate": lambda clf, X, y: clf.recalibrate(X, y).threshold_,
     "recalibrate without labels": lambda clf, X, y: clf.recalibrate(X)._calibration_labels,
-    "weights": lambda clf, X, y: clf.recalibrate(X, weights="shift").threshold_,
 }
 
 

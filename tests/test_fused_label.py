@@ -13,7 +13,13 @@ from worlds import World
 from srosr import Dictionary, Lasso, SROSRClassifier, load, sparse_encode
 from srosr.evidence.class_scores import CLASS_SCORES, ClassScorer, HoldOut
 from srosr.evidence.residuals import class_residuals
-from srosr.scoring.class_weights import FAVORED, FAVORED_PRIOR, LEAST, PRIOR, fit_class_fusion
+from srosr.scoring.fusion import (
+    CLASS_PRIOR,
+    FAVORED_CLASS_PRIOR,
+    FAVORED_CLASS_SCORES,
+    LEAST_RESIDUAL,
+    fit_class_fusion,
+)
 from srosr.scoring.splits import draw_cross_splits, draw_folds
 
 RNG = np.random.default_rng
@@ -106,7 +112,7 @@ def test_weights_are_the_optimum_of_the_formula(seed):
 def test_the_residual_always_counts_a_little():
     kinds, batches, truth = draw_scores(0, strengths=(-1.0, 2.0, 0.5, 0.5))
     found = fit_class_fusion(kinds, batches, truth)
-    assert found.weights[0] == LEAST == 0.05
+    assert found.weights[0] == LEAST_RESIDUAL == 0.05
     np.testing.assert_allclose(found.weights, minimize_by_hand(kinds, batches, truth)[1], atol=5e-3)
 
 
@@ -133,21 +139,21 @@ def test_weights_of_very_many_numbers_are_fitted_to_evenly_spaced_samples_of_eve
     kinds, batches, truth = draw_scores(6, n=600)
     n_numbers = sum(map(len, truth)) * batches[0][kinds[0]].shape[1] * len(kinds)
     every = fit_class_fusion(kinds, batches, truth)
-    monkeypatch.setattr("srosr.scoring.class_weights.MOST_NUMBERS", n_numbers)
+    monkeypatch.setattr("srosr.scoring.fusion.MOST_NUMBERS", n_numbers)
     np.testing.assert_array_equal(fit_class_fusion(kinds, batches, truth).weights, every.weights)
-    monkeypatch.setattr("srosr.scoring.class_weights.MOST_NUMBERS", n_numbers // 3)
+    monkeypatch.setattr("srosr.scoring.fusion.MOST_NUMBERS", n_numbers // 3)
     fewer = fit_class_fusion(kinds, batches, truth)
     np.testing.assert_array_equal(fewer.scale, every.scale)
     third = [{kind: scores[::3] for kind, scores in batch.items()} for batch in batches]
     monkeypatch.undo()
     scales = iter(every.scale)  # these come from all samples
-    monkeypatch.setattr("srosr.scoring.class_weights._measure_spread", lambda batches: next(scales))
+    monkeypatch.setattr("srosr.scoring.fusion._measure_spread", lambda batches: next(scales))
     expected = fit_class_fusion(kinds, third, [classes[::3] for classes in truth])
     np.testing.assert_array_equal(fewer.weights, expected.weights)
 
 
 def find_prior(kinds):
-    return np.array([FAVORED_PRIOR if kind in FAVORED else PRIOR for kind in kinds])
+    return np.array([FAVORED_CLASS_PRIOR if kind in FAVORED_CLASS_SCORES else CLASS_PRIOR for kind in kinds])
 
 
 def test_fewer_samples_leave_the_weights_nearer_to_the_prior():
@@ -162,7 +168,10 @@ def test_without_known_samples_the_weights_are_the_prior_which_favors_kinds_that
     kinds, batches, _ = draw_scores(4)
     fusion = fit_class_fusion(kinds, batches, None)
     np.testing.assert_array_equal(fusion.weights, find_prior(kinds))
-    assert set(FAVORED) == {"residual", "collaborative", "standardized"} and FAVORED_PRIOR > PRIOR > 0
+    assert (
+        set(FAVORED_CLASS_SCORES) == {"residual", "collaborative", "standardized"}
+        and FAVORED_CLASS_PRIOR > CLASS_PRIOR > 0
+    )
     np.testing.assert_allclose(fusion.scale, scale_by_hand(kinds, batches))
 
 
@@ -190,7 +199,7 @@ def test_a_kind_that_says_the_same_of_all_classes_changes_nothing(constant):
     without = fusion.combine(batches[0] | {"gaussian": np.zeros_like(batches[0]["gaussian"])})
     if constant < 1:
         np.testing.assert_allclose(np.diff(combined, axis=1), np.diff(without, axis=1), atol=1e-9)
-    np.testing.assert_allclose(fusion.weights[3], PRIOR, atol=1e-6)
+    np.testing.assert_allclose(fusion.weights[3], CLASS_PRIOR, atol=1e-6)
     assert np.isfinite(combined).all()
 
 
@@ -235,7 +244,7 @@ def test_class_scores_are_the_weighted_sum_of_the_kinds(data, fused):
     X, y, new = data
     assert fused.class_score_names_ == CLASS_SCORES
     assert fused.class_weights_.shape == (8,) and (fused.class_weights_ >= 0).all()
-    assert fused.class_weights_[0] >= LEAST
+    assert fused.class_weights_[0] >= LEAST_RESIDUAL
     dictionary = Dictionary(X, y, normalize=True)
     scores = ClassScorer(dictionary, CLASS_SCORES).score(dictionary.query(new)).by_kind
     scores["residual"] = -residuals_of(fused, new)

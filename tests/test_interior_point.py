@@ -13,7 +13,7 @@ from scale import examples
 
 from srosr import BPDN, Dictionary, sparse_encode
 from srosr.coding import batch, certificate
-from srosr.coding.clock import coding_seconds
+from srosr.coding.encode import coding_seconds
 from srosr.coding.solvers import fallback
 from srosr.coding.solvers import interior_point as interior
 from srosr.coding.solvers.interior_point import basis_pursuit

@@ -20,11 +20,12 @@ from srosr.evidence import landmark_scores as landmark_scores_module
 from srosr.evidence import landmark_view as landmark_view_module
 from srosr.evidence.class_scores import CLASS_SCORES, ClassScorer, HoldOut
 from srosr.evidence.class_subspaces import ClassSubspaces
-from srosr.evidence.landmark_scores import LandmarkScorer, make_class_scorer
+from srosr.evidence.landmark_scores import LandmarkScorer
 from srosr.evidence.landmark_view import choose_landmarks
 from srosr.evidence.landmarks import LandmarkRegression, RegressionSamples, whiten
 from srosr.evidence.neighbors import NearestInBlocks
 from srosr.evidence.ridge import RidgeRegression
+from srosr.evidence.scorer_fits import fit_scorer
 from srosr.evidence.subspaces import HeldOutSubspaces, Subspaces
 from srosr.evidence.table import EVIDENCE
 
@@ -273,11 +274,11 @@ def test_similarities_alone_are_an_error_where_features_are_compared(monkeypatch
 
 def test_landmarks_are_used_beyond_a_number_of_atoms(monkeypatch):
     dictionary = make_dictionary()
-    assert isinstance(make_class_scorer(dictionary, CLASS_SCORES), ClassScorer)
+    assert isinstance(fit_scorer(dictionary, CLASS_SCORES), ClassScorer)
     monkeypatch.setattr(landmark_scores_module, "EXACT_ATOMS", 100)
-    assert isinstance(make_class_scorer(dictionary, CLASS_SCORES), LandmarkScorer)
+    assert isinstance(fit_scorer(dictionary, CLASS_SCORES), LandmarkScorer)
     precomputed = Dictionary(dictionary.gram, dictionary.labels, kernel="precomputed")
-    assert isinstance(make_class_scorer(precomputed, ("residual", "collaborative")), ClassScorer)
+    assert isinstance(fit_scorer(precomputed, ("residual", "collaborative")), ClassScorer)
 
 
 # -- the recognizer ------------------------------------------------------------------------------------------

@@ -105,12 +105,6 @@ def test_recalibrate_takes_samples_without_classes(folder, model, tmp_path):
     assert "had no labels" in message
 
 
-def test_recalibrate_by_the_shift_of_unsorted_samples(folder, model):
-    output = right("recalibrate", model, folder / "new.csv", "--shift")
-    assert "weighted by covariate shift" in output
-    assert "leave out --label" in error_of("recalibrate", model, folder / "new.csv", "--shift", "--label", "digit")
-
-
 def test_prediction_sets_and_p_values_are_columns(folder, model, tmp_path):
     right("predict", model, folder / "new.csv", "--coverage", "0.9", "--fdr", "0.2", "-o", tmp_path / "d.csv", "-q")
     rows = rows_of(tmp_path / "d.csv")

@@ -19,8 +19,7 @@ from sklearn.exceptions import NotFittedError
 import srosr
 from srosr import Decisions, KNNDistance, Monitor
 from srosr.monitor.block_counts import MOST_BLOCKS
-from srosr.monitor.conformal_martingale import N_ARMS, POWERS, SLOPES, ConformalMartingale
-from srosr.monitor.conformal_ranks import RankBag
+from srosr.monitor.conformal_martingale import N_ARMS, POWERS, SLOPES, ConformalMartingale, RankBag
 from srosr.monitor.monitor_report import estimate_rate
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -214,11 +215,31 @@ def test_a_pipeline_has_the_methods_of_its_classifier_and_no_others(digits):
 
 
 def test_every_public_method_of_the_classifier_is_within_reach():
-    elsewhere = {"tail_diagnostics"}  # about the dictionary, not about samples: of the last step
     own = {name for name, _ in inspect.getmembers(SROSRClassifier, inspect.isfunction) if name[0] != "_"}
     foreign = {name for name in own if getattr(SROSRClassifier, name).__module__.startswith("sklearn")}
     requests = {name for name in own if re.fullmatch(r"set_\w+_request", name)}
-    assert own - foreign - requests - elsewhere <= set(dir(OpenSetPipeline))
+    assert own - foreign - requests <= set(dir(make_open_set_pipeline(StandardScaler(), few())))
+
+
+def test_a_method_has_the_arguments_and_the_documentation_of_the_classifiers(fitted):
+    pipeline, _, clf = fitted
+    for name in ("decide", "explain", "guarantees", "add_class", "set_threshold"):
+        ours, theirs = getattr(pipeline, name), getattr(clf, name)
+        assert inspect.signature(ours) == inspect.signature(theirs) and ours.__doc__ == theirs.__doc__
+        assert name in OpenSetPipeline.__doc__
+
+
+def test_samples_may_be_named_as_the_classifier_names_them(fitted, digits):
+    pipeline, X = fitted[0], digits[2]
+    check_same(pipeline.unknown_score(X=X), pipeline.unknown_score(X))
+    assert pipeline.explain(x=X[0]).text == pipeline.explain(X[0]).text
+    with pytest.raises(TypeError, match="'X'"):
+        pipeline.decide()
+
+
+def test_a_fitted_pipeline_is_pickled(fitted, digits):
+    pipeline, X = fitted[0], digits[2]
+    check_same(pickle.loads(pickle.dumps(pipeline)).unknown_score(X), pipeline.unknown_score(X))
 
 
 def test_attributes_of_the_classifier_are_within_reach(fitted):

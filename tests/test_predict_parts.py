@@ -26,9 +26,9 @@ from srosr.cli import part_prediction
 from srosr.cli.part_prediction import PartTask, compute_digest, make_origin, predict_part, write_part
 from srosr.distributed.worker_task import UnfitWorkerError
 from srosr.tables.decision_files import read_origin
+from srosr.tables.formats import find_parts, name_outputs
 from srosr.tables.read_options import ReadOptions
 from srosr.tables.row_source import ReadError
-from srosr.tables.table_parts import find_parts, name_outputs
 
 SIZES = {"a.parquet": 40, "b.csv": 30, "c.csv.gz": 25, "d.tsv": 20, "e.pq": 10}
 NAMES = ("a", "b", "c", "d", "e")

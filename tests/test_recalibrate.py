@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 import srosr
 from srosr import CalibrationWarning, KMeansAtoms, SROSRClassifier
-from srosr.classifiers.recalibration import count_effective, estimate_weights, resample
+from srosr.classifiers.class_changes import count_effective, resample
 from srosr.thresholds.choice import conformal_threshold
 
 
@@ -155,49 +155,6 @@ def test_systematic_resampling_draws_in_proportion():
     assert count_effective(np.ones(7)) == 7 and count_effective(np.array([1.0, 0.0, 0.0])) == 1
 
 
-def test_estimated_weights_follow_a_shift_of_the_features():
-    rng = np.random.default_rng(0)
-    old, new = rng.standard_normal((400, 3)), rng.standard_normal((400, 3)) + np.array([0.8, 0, 0])
-    weights, effective = estimate_weights(old, new, 0)
-    # The ratio of the two densities is exp(0.8 x - 0.32).
-    truth = np.exp(0.8 * old[:, 0])
-    assert np.corrcoef(np.log(weights), np.log(truth))[0, 1] > 0.9
-    assert weights.mean() == pytest.approx(1.0) and weights.max() <= 20 * 1.01
-    # With densities known, the effective number would be n exp(-0.64).
-    assert effective == pytest.approx(400 * np.exp(-0.64), rel=0.4)
-    assert estimate_weights(old, rng.standard_normal((400, 3)), 0)[1] > 350
-    assert estimate_weights(old, new + 9, 0)[1] < 10
-
-
-def test_a_shift_of_the_classes_moves_the_rate_to_the_target():
-    """Two classes of equal frequency become one of 9 in 10; its samples score higher, so that the rate rises."""
-    from worlds import World
-
-    world = World(5, n_known=3, n_features=8)
-    world.noise = np.array([0.1, 0.1, 0.9])[:, None]
-
-    def draw(y):
-        world.noise = np.where(y == 2, 0.9, 0.2)[:, None]
-        return world.of(y)
-
-    y = np.repeat([0, 1, 2], 80)
-    clf = SROSRClassifier(n_repeats=4, random_state=0, target_rejection=0.1).fit(draw(y), y)
-    new = world.rng.choice(3, 600, p=[0.05, 0.05, 0.9])
-    X = draw(new)
-    before = clf.decide(X[300:]).rejected.mean()
-    clf.recalibrate(X[:300], weights="shift")
-    after = clf.decide(X[300:]).rejected.mean()
-    assert abs(after - 0.1) < abs(before - 0.1) and before > 0.15
-    assert "weighted by covariate shift" in clf.threshold_info_.detail
-    assert not clf.guarantees().exact
-
-
-def test_a_shift_to_something_else_altogether_warns(model, shifted):
-    X = np.random.default_rng(0).random((60, 64)) * 16
-    with pytest.warns(CalibrationWarning, match="only about"):
-        copy.copy(model).recalibrate(X, weights="shift")
-
-
 def test_groups_of_fresh_samples_count_as_one_each(model, shifted):
     (fresh, fresh_y), _ = divide(shifted)
     groups = np.repeat(np.arange(30), 4)
@@ -214,18 +171,17 @@ def test_groups_of_fresh_samples_count_as_one_each(model, shifted):
         ({"X": 3}, "X has 3 samples that can be used, and target_rejection=0.01 takes 99: give more."),
         ({"y": "long"}, "y must have one label for each of the 120 samples"),
         ({"y": "unknown"}, "class 9, which the model does not know"),
-        ({"weights": "drift"}, 'weights must be "shift"'),
+        ({"weights": "drift"}, "weights must have one number for each of the 120 samples, got 'drift'"),
         ({"weights": [1.0]}, "one number for each of the 120 samples"),
         ({"weights": -np.ones(120)}, "not negative"),
         ({"weights": np.zeros(120)}, "not all zero"),
-        ({"weights": "shift", "y": "given"}, "leave y and groups out"),
         ({"groups": np.arange(7)}, "groups must have one value for each of the 120"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence_and_the_model_is_as_before(model, shifted, change, message):
-    (fresh, fresh_y), _ = divide(shifted)
+    (fresh, _), _ = divide(shifted)
     clf = copy.copy(model).set_threshold(target_rejection=0.01)
-    labels = {"long": np.zeros(121), "unknown": np.full(120, 9), "given": fresh_y}
+    labels = {"long": np.zeros(121), "unknown": np.full(120, 9)}
     n = change.pop("X", len(fresh))
     y = labels.get(change.pop("y", None))
     before = vars(clf).copy()
@@ -244,12 +200,6 @@ def test_samples_that_the_model_has_learned_do_not_calibrate_it(model, shifted):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         copy.copy(model).recalibrate(np.concatenate([X[:60], later[:60]]))
-
-
-def test_a_small_dictionary_has_no_samples_to_weigh(shifted):
-    clf = fit_once(SROSRClassifier(n_repeats=4, random_state=0, **SMALL), *shifted[0])
-    with pytest.raises(ValueError, match="which this model has not kept"):
-        clf.recalibrate(shifted[1][0][:100], weights="shift")
 
 
 def test_samples_of_length_zero_are_left_out(model, shifted):
@@ -274,11 +224,6 @@ def test_fresh_samples_that_are_gone_calibrate_no_longer(model, shifted):
         clf.remove_class(0)
     assert clf._recalibration is None and clf._calibration_samples is None
     assert "held-out samples" in clf.threshold_info_.detail and "weighted" not in clf.threshold_info_.detail
-
-
-def test_coding_all_samples_again_forgets_their_weights(model, shifted):
-    clf = copy.copy(model).recalibrate(shifted[1][0][:200], weights="shift").remove_class(5, recalibrate="all")
-    assert clf._recalibration is None and "weighted" not in clf.threshold_info_.detail
 
 
 def test_guarantees_speak_of_the_target_that_is_set(model, shifted):

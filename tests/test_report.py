@@ -15,7 +15,7 @@ from same import check_same_text
 from scale import slow_except
 
 from srosr._support.atomic_files import write_atomically
-from srosr._support.number_format import format_duration, format_mean, format_number
+from srosr._support.messages import format_duration, format_mean, format_number
 from srosr.experiments.run_identity import ResultsFolderError
 from srosr.reports import experiment_page as report_module
 from srosr.reports.experiment_figures import FIGURE_NAME

@@ -20,8 +20,8 @@ from work_for_runner import METHODS, record, times
 
 from srosr import __version__
 from srosr._support import atomic_files as atomic_file
-from srosr.experiments.record_file import DamagedFile, decode, encode
 from srosr.experiments.results_folder import ResultsFolder, ResultsFolderError
+from srosr.experiments.run_identity import DamagedFile, decode, encode
 
 IDENTITY = {"experiment": "letters", "protocol": {"known": 10, "levels": [0, 2, 4], "method": {"C": 1.0}}, "seed": 7}
 

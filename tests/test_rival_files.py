@@ -240,7 +240,7 @@ def test_a_model_that_does_not_declare_itself_is_not_written(tmp_path, monkeypat
         patch.setattr(OSNN, "model_type", Model)
         with pytest.raises(TypeError, match="model_type must be NearestOfClass"):
             clf.save(tmp_path / "model")
-    monkeypatch.setattr(type(clf.model_), "shapes", staticmethod(lambda n_classes, n_columns: {}))
+    monkeypatch.setattr(type(clf.model_), "shapes", {})
     with pytest.raises(TypeError, match="shapes must have the arrays members"):
         clf.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -278,15 +278,14 @@ def test_samples_are_learned_as_by_the_command(worker, folder, keep):
     assert message.startswith("more.csv has the class 9, which the model does not know")
 
 
-@pytest.mark.parametrize("kind", ["labels", "no labels", pytest.param("shift", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["labels", "no labels"])
 def test_a_model_is_recalibrated_as_by_the_command(worker, folder, kind):
     known = 400 + np.flatnonzero(Y[400:520] < 4)
     table = write_csv(folder / "fresh.csv", X[known], Y[known] if kind == "labels" else None)
-    flags = ["--shift"] if kind == "shift" else []
     labels = [str(label) for label in Y[known]] if kind == "labels" else None
-    with commanded(folder, "recalibrate", folder / "model.srosr", table, *flags) as expected:
+    with commanded(folder, "recalibrate", folder / "model.srosr", table) as expected:
         arrays = {"X": X[known]}
-        out, found = change(worker, folder, "recalibrate", arrays=arrays, labels=labels, shift=kind == "shift")
+        out, found = change(worker, folder, "recalibrate", arrays=arrays, labels=labels)
         check_same_file(out, expected)
         assert all(note.endswith(".") for note in found["notes"])
 

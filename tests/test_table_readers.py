@@ -465,7 +465,7 @@ def test_files_without_permission_raise_an_error(tmp_path, monkeypatch, step):
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"srosr.tables.input_file.{step}", forbidden, raising=False)
+        patch.setattr(f"srosr.tables.row_source.{step}", forbidden, raising=False)
         check_error("cannot be read: Permission denied", path)
 
 

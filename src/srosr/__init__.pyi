@@ -1,7 +1,4 @@
-from .atoms.condensed_atoms import CondensedAtoms as CondensedAtoms
-from .atoms.dictionary_learning_atoms import DictionaryLearningAtoms as DictionaryLearningAtoms
 from .atoms.kmeans_atoms import KMeansAtoms as KMeansAtoms
-from .atoms.kmedoids_atoms import KMedoidsAtoms as KMedoidsAtoms
 from .atoms.learn_atoms import LearnAtoms as LearnAtoms
 from .atoms.random_atoms import RandomAtoms as RandomAtoms
 from .atoms.select_atoms import SelectAtoms as SelectAtoms
@@ -22,11 +19,11 @@ from .datasets.caltech import load_caltech101 as load_caltech101
 from .datasets.caltech import load_caltech256 as load_caltech256
 from .datasets.dataset import Dataset as Dataset
 from .datasets.dataset import DatasetError as DatasetError
-from .datasets.digits import load_digits_bundled as load_digits_bundled
 from .datasets.letter import load_letter as load_letter
 from .datasets.mnist import load_mnist as load_mnist
 from .datasets.registry import DATASETS as DATASETS
 from .datasets.registry import load_dataset as load_dataset
+from .datasets.registry import load_digits_bundled as load_digits_bundled
 from .datasets.uiuc import load_uiuc_attributes as load_uiuc_attributes
 from .datasets.user_data import list_pictures as list_pictures
 from .datasets.user_data import read_dataset as read_dataset
@@ -104,9 +101,6 @@ from .rivals.sparse_rejection import RatioRejection as RatioRejection
 from .rivals.sparse_rejection import SCIRejection as SCIRejection
 from .rivals.vim import ViM as ViM
 from .rivals.wsvm import WSVM as WSVM
-from .tails.diagnostics import TailDiagnostics as TailDiagnostics
-from .tails.diagnostics import qq_points as qq_points
-from .tails.diagnostics import tail_diagnostics as tail_diagnostics
 from .tails.error_distribution import SplicedDistribution as SplicedDistribution
 from .tails.gpd import GPDTail as GPDTail
 from .tails.gpd import fit_gpd as fit_gpd
@@ -114,6 +108,6 @@ from .tails.gpd import fit_tail as fit_tail
 from .tails.weibull import Weibull as Weibull
 from .tails.weibull import fit_weibull as fit_weibull
 from .thresholds.guarantees import Guarantees as Guarantees
-from .thresholds.prediction_sets import PredictionSets as PredictionSets
+from .thresholds.guarantees import PredictionSets as PredictionSets
 
 __version__: str

@@ -16,7 +16,7 @@ from .atom_sampler import AtomSampler
 _filtering = Lock()
 
 
-def find_centers(rows: Array, count: int, rng: Any, max_iter: int = 300) -> Array:
+def _find_centers(rows: Array, count: int, rng: Any, max_iter: int = 300) -> Array:
     """Return the centers of k-means, or the rows themselves where there are no more than ``count``."""
     if count >= len(rows):
         return rows.copy()
@@ -37,7 +37,7 @@ def find_class_centers(
     """Return the centers of all classes, class by class; at unit length if the rows are."""
     # One thread: with several the centers are sums in an order that changes from run to run.
     with threadpool_limits(1, user_api="openmp"):
-        parts = [find_centers(rows[class_of == k], int(count), rng, max_iter) for k, count in enumerate(counts)]
+        parts = [_find_centers(rows[class_of == k], int(count), rng, max_iter) for k, count in enumerate(counts)]
     centers = np.concatenate(parts)
     return normalize_rows(centers) if normalize else centers
 

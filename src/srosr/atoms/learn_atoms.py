@@ -12,9 +12,8 @@ from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
 from ..dictionary.dictionary import normalize_rows
 from .atom_sampler import MOST_ATOMS, AtomSampler
-from .class_groups import draw_groups
 from .kmeans_atoms import find_class_centers
-from .open_risk import OpenRisk, compute_width
+from .open_risk import OpenRisk, compute_width, draw_groups
 
 #: Most atoms that are moved together.
 GROUP_ATOMS = 2048
@@ -62,7 +61,6 @@ class LearnAtoms(AtomSampler):
     See Also
     --------
     SelectAtoms : Samples chosen by the same risk.
-    DictionaryLearningAtoms : Atoms that reconstruct their own class.
 
     Notes
     -----

@@ -9,8 +9,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_choice, check_count
 from .atom_sampler import MOST_ATOMS, AtomSampler
-from .class_groups import GROUP_SIZE, ClassGroup, draw_evenly, draw_groups
-from .open_risk import OpenRisk, compare_rows, compute_width
+from .open_risk import GROUP_SIZE, ClassGroup, OpenRisk, compare_rows, compute_width, draw_evenly, draw_groups
 
 #: Where not all samples are candidates, there are at least so many for each atom.
 CANDIDATES_PER_ATOM = 4

@@ -36,10 +36,15 @@ from .._support.unknown_label import append_unknown, resolve_unknown_label
 from ..exceptions import CalibrationWarning, warn
 from ..scoring.held_out_scores import HeldOutScores
 from ..thresholds.choice import OBJECTIVES, Threshold, check_threshold, choose_threshold, use_fixed_threshold
-from ..thresholds.false_discovery import select_discoveries
-from ..thresholds.guarantees import Guarantees, describe_guarantees
-from ..thresholds.p_values import CalibrationSplit, conformal_p_values, count_needed, count_units, p_values_by_candidate
-from ..thresholds.prediction_sets import PredictionSets
+from ..thresholds.guarantees import Guarantees, PredictionSets, describe_guarantees
+from ..thresholds.p_values import (
+    CalibrationSplit,
+    conformal_p_values,
+    count_needed,
+    count_units,
+    p_values_by_candidate,
+    select_discoveries,
+)
 
 #: The value of ``threshold`` for the threshold of the paper that a method comes from.
 ORIGINAL = "original"

@@ -26,29 +26,26 @@ from ..scoring.decision_rules import CalibratedRule
 from ..scoring.group_splits import SampleGroups, check_group_names, extend_groups
 from ..scoring.splits import MAX_CODINGS, draw_folds, split_off_calibration, thin_splits
 from ..tails.error_distribution import SplicedDistribution
-from ..thresholds.p_values import CalibrationSplit, ClassComparison, count_needed
+from ..thresholds.p_values import CalibrationSplit, ClassComparison
 from .base import find_target
 from .class_changes import (
+    LEAST_SAMPLES,
     append_class,
     append_labels,
     append_samples,
+    check_enough,
+    check_known_labels,
     check_new_label,
+    check_weights,
+    count_effective,
+    find_copies,
     find_newest,
     join_labels,
     move_cross_tests,
+    resample,
     update_calibration,
 )
 from .dictionary_classifier import DictionaryClassifier
-from .recalibration import (
-    LEAST_SAMPLES,
-    check_enough,
-    check_known_labels,
-    check_weights,
-    count_effective,
-    estimate_weights,
-    find_copies,
-    resample,
-)
 from .small_dictionary import MoreSamples, NewClass, check_sampler_of_new_class, check_small_recalibration, stand_in
 
 #: Folds of the new samples in an update, and splits of the first pass, which only the paper's rules need.
@@ -182,24 +179,14 @@ class ChangingClassifier(DictionaryClassifier):
             since the model has not seen them, the target is guaranteed for samples like them.
         y : array-like (n_samples,), optional
             Their classes. Without them there are no p-values of classes and no prediction sets.
-        weights : "shift" or array-like (n_samples,), optional
-            "shift": X holds new samples that nobody has labeled or sorted. The held-out scores stay, but count the
-            more, the more likely such a sample is among the new ones, which a classifier between old and new samples
-            estimates (covariate shift). This helps where known samples have become more or less frequent, not where
-            they have become different. Numbers: how much each sample of X counts. Both are approximate.
+        weights : array-like (n_samples,), optional
+            How much each sample counts. The guarantee is then approximate.
         groups : array-like (n_samples,), optional
             The groups of the samples: the target then holds for samples of a new group.
         """
         check_is_fitted(self, "calibration_")
         X = self._check_more_samples(X)
         target = find_target(self._threshold_arguments, self.threshold, self.target_rejection)
-        if isinstance(weights, str):
-            check_choice("weights", weights, ("shift",))
-            if y is not None or groups is not None:
-                raise ValueError('weights="shift" is for samples without labels and groups: leave y and groups out.')
-            X = X[X.any(axis=1)]
-            check_enough(len(X), None)
-            return self._reweight(X, target)
         return self._recalibrate_to(X, y, weights, groups, target)
 
     def add_class(self, X: Any, label: Any, *, recalibrate: str = "new", groups: Any = None) -> Self:
@@ -238,7 +225,6 @@ class ChangingClassifier(DictionaryClassifier):
             if self._n_samples is not None:
                 self._add_to_small(new, None if numbers is None else numbers[rows])
             elif recalibrate == "all":
-                self._forget_weights()
                 self._calibrate(dictionary)
             else:
                 self._calibrate_new(dictionary, dictionary.class_of == number, *self._draw_class(dictionary))
@@ -339,7 +325,6 @@ class ChangingClassifier(DictionaryClassifier):
             self._drop_calibration_samples(dictionary, label)
             self._grown = True
             if recalibrate == "all":
-                self._forget_weights()
                 self._calibrate(dictionary)
             else:
                 is_small, stays = self._n_samples is not None, self.classes_ != label
@@ -493,22 +478,13 @@ class ChangingClassifier(DictionaryClassifier):
         calibration = update_calibration(self.calibration_, cross_tests, count_atoms(dictionary), self.tail_size)
         self._adopt(dictionary, calibration, self._class_scores, scorer)
 
-    def _forget_weights(self) -> None:
-        """Forget that held-out samples were weighted, because they are coded anew."""
-        if self._calibration_samples is None:
-            self._recalibration = None
-
     def _forget_oldest(self, classes: IntArray, keep: int) -> None:
         """Leave out the oldest calibration samples of some classes, so many that their share is as in the fit."""
         if self._calibration_samples is None:
             return
         most = max(round(keep * self.calibration_size / (1.0 - self.calibration_size)), 1)
         class_of: Any = np.searchsorted(self.classes_, self._calibration_labels)
-        self._pick_calibration_samples(find_newest(np.arange(len(class_of)), class_of, classes, most))
-
-    def _pick_calibration_samples(self, rows: AnyArray) -> None:
-        """Keep some calibration samples, given by flags or by numbers, which may repeat."""
-        assert self._calibration_samples is not None
+        rows = find_newest(np.arange(len(class_of)), class_of, classes, most)
         self._calibration_samples = self._calibration_samples[rows]
         self._calibration_labels = self._calibration_labels[rows]
         if self._calibration_groups is not None:
@@ -553,48 +529,13 @@ class ChangingClassifier(DictionaryClassifier):
             self.set_threshold(**self._threshold_arguments)
         return self
 
-    def _reweight(self, X: Array, target: float | None) -> Self:
-        """Calibrate by the samples that calibrated before, drawn as often as they are likely among new ones."""
-        held_out, seed = self.calibration_.held_out, self.random_state
-        if self._calibration_samples is not None:
-            assert not isinstance(self._calibration_samples, Queries)
-            each, effective = estimate_weights(self._calibration_samples, X, seed)
-        elif self._n_samples is not None or not len(held_out):
-            raise ValueError(
-                'weights="shift" needs the features of the held-out samples, which this model has not kept; fit with '
-                'calibration="split", or give known samples without weights.'
-            )
-        else:
-            seen = self.dictionary_.query_features(np.ascontiguousarray(X)).rows
-            assert seen is not None and self.dictionary_.rows is not None
-            each, effective = estimate_weights(self.dictionary_.rows[held_out.sample], seen, seed)
-        needed = count_needed(self.target_rejection if target is None else target)
-        if effective < needed:
-            warn(
-                f'weights="shift": new samples are so unlike the old ones that only about {effective:.0f} of '
-                f"{len(each)} count, and {needed} are needed; recalibrate with known samples instead.",
-                CalibrationWarning,
-            )
-        rows = resample(each)
-        with self._restore_on_error():
-            before = self._recalibration or {"labeled": True, "fresh": False}
-            self._recalibration = before | {"exact": False, "effective": effective}
-            if self._calibration_samples is not None:
-                self._pick_calibration_samples(rows)
-                self._calibration_groups = None  # samples have weights of their own now
-            else:
-                self.calibration_ = replace(self.calibration_, held_out_pass=held_out[rows])
-            self._recalibrate_again()
-            self.set_threshold(**self._threshold_arguments)
-        return self
-
     def _recalibrate_again(self) -> None:
         """Fit the distribution of a recalibrated model to its calibration samples, over the present dictionary."""
         self._split_scores, facts = None, self._recalibration
         if facts is None:
             return
         n = 0 if self._calibration_samples is None else len(self._calibration_samples)
-        if facts["fresh"] and n < LEAST_SAMPLES:
+        if n < LEAST_SAMPLES:
             warn(
                 f"of the samples that the model was recalibrated with {n} are left, too few: it is calibrated by "
                 "held-out training samples again.",
@@ -606,12 +547,8 @@ class ChangingClassifier(DictionaryClassifier):
         rule = self.calibration_.rule
         if not isinstance(rule, CalibratedRule):
             return
-        if self._calibration_samples is None:
-            rows = self.calibration_.held_out
-            scores, groups = rule.fusion.score(rows.values), rows.sample
-        else:
-            scores = rule.fusion.score(self._gather_evidence(self._calibration_samples).values)
-            groups = np.arange(len(scores)) if self._calibration_groups is None else self._calibration_groups
+        scores = rule.fusion.score(self._gather_evidence(self._calibration_samples).values)
+        groups = np.arange(len(scores)) if self._calibration_groups is None else self._calibration_groups
         distribution = SplicedDistribution.fit(scores, self.tail_size, groups=groups, warn=False)
         self.calibration_ = replace(self.calibration_, rule=replace(rule, recalibrated=distribution))
 

@@ -5,42 +5,40 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._support.array_types import AnyArray, Array
+from ..thresholds.guarantees import Guarantees, PredictionSets
 from .base import Decisions
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from ..coding.encode import Codes
-    from ..thresholds.choice import Threshold
-    from ..thresholds.guarantees import Guarantees
-
-
-def _final_has(name: str) -> Callable[[Any], bool]:
-    """Return a check that the last step has a method; the error of a missing one names the last step."""
-
-    def check(pipeline: Any) -> bool:
-        getattr(pipeline._final_estimator, name)
-        return True
-
-    return check
+#: Methods of a classifier that take samples first, and those that do not.
+_ON_SAMPLES = (
+    "decide", "unknown_score", "candidate", "class_scores", "p_value", "log_p_value", "class_p_values",
+    "prediction_set", "discover", "explain", "evidence", "encode", "add_class", "update", "recalibrate",
+)  # fmt: skip
+_METHODS = (*_ON_SAMPLES, "guarantees", "set_threshold", "set_weight", "remove_class")
+_ATTRIBUTES = ("unknown_label_", "threshold_", "thresholds_", "threshold_info_", "score_range")
 
 
 class OpenSetPipeline(Pipeline):
     """A pipeline of transformers and, at its end, an open set classifier.
 
     It is scikit-learn's ``Pipeline`` in all respects: ``fit``, ``predict`` and ``score``, names and parameters of the
-    steps, ``clone``, searches, metadata routing. Beyond that it has the methods of the classifier. Those that take
-    samples, such as ``decide``, ``unknown_score`` and ``explain``, pass them through the earlier steps first; keyword
-    arguments go to the classifier. Those that change the classifier, such as ``set_threshold`` and ``add_class``, leave
-    the earlier steps as they were fitted. A method that the classifier lacks, the pipeline lacks too.
+    steps, ``clone``, searches, metadata routing. Beyond that it has the methods of the classifier, with their arguments
+    and documentation; a method that the classifier lacks, the pipeline lacks too:
+
+    - ``decide``, ``unknown_score``, ``candidate``, ``class_scores``, ``p_value``, ``log_p_value``, ``class_p_values``,
+      ``prediction_set``, ``discover``, ``explain``, ``evidence`` and ``encode`` pass samples through the earlier steps
+      first.
+    - ``add_class``, ``update``, ``recalibrate``, ``remove_class``, ``set_threshold`` and ``set_weight`` change the
+      classifier, leave the earlier steps as they were fitted, and return the pipeline.
+    - ``guarantees`` calls nothing exact until the pipeline has been recalibrated with samples that no step has seen:
+      steps before the classifier were fitted to the samples of a calibration split, too.
 
     Parameters
     ----------
@@ -111,150 +109,39 @@ class OpenSetPipeline(Pipeline):
             return Pipeline(part.steps, memory=self.memory, verbose=self.verbose)
         return part
 
-    def _transform(self, X: Any) -> Any:
-        """Return samples as the classifier takes them."""
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the classifier, or one of its methods for samples before the earlier steps."""
+        if name not in _ATTRIBUTES and name not in _METHODS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = getattr(self._final_estimator, name)  # the error of a missing one names the classifier
+        return found if name in _ATTRIBUTES else wraps(found)(partial(self._ask, found))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in _ATTRIBUTES + _METHODS if hasattr(self._final_estimator, name))]
+
+    def _ask(self, method: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """Call a method of the classifier, with samples that went through the earlier steps."""
         check_is_fitted(self)
-        return self[:-1].transform(X) if len(self.steps) > 1 else X
+        given = signature(method).bind(*arguments, **keywords)
+        if method.__name__ in _ON_SAMPLES:
+            name = next(iter(given.arguments))
+            X = given.arguments[name]
+            X = _make_row(X) if method.__name__ == "explain" else X
+            given.arguments[name] = self[:-1].transform(X) if len(self.steps) > 1 else X
+        result = method(*given.args, **given.kwargs)
+        if result is self._final_estimator:
+            return self
+        if isinstance(result, Guarantees) and not result.fresh and len(self.steps) > 1:
+            return replace(result, exact=False)
+        if isinstance(result, PredictionSets):
+            return self._restate_guarantee(result)
+        if isinstance(result, Decisions) and result.prediction_set is not None:
+            return replace(result, prediction_set=self._restate_guarantee(result.prediction_set))
+        return result
 
-    def _ask(self, method: str, X: Any, *arguments: Any, **keywords: Any) -> Any:
-        """Call a method of the classifier with samples that went through the earlier steps."""
-        return self._follow(getattr(self._final_estimator, method)(self._transform(X), *arguments, **keywords))
-
-    def _follow(self, result: Any) -> Any:
-        """Return what a method of the classifier returned, and the pipeline in place of the classifier itself."""
-        return self if result is self._final_estimator else result
-
-    # -- decisions ---------------------------------------------------------------------------------------
-
-    @available_if(_final_has("decide"))
-    def decide(self, X: Any, **arguments: Any) -> Decisions:
-        """Return label, candidate, unknown score and rejection of each sample."""
-        decisions = self._ask("decide", X, **arguments)
-        sets = decisions.prediction_set
-        return decisions if sets is None else replace(decisions, prediction_set=self._restate_guarantee(sets))
-
-    @available_if(_final_has("unknown_score"))
-    def unknown_score(self, X: Any, **arguments: Any) -> Array:
-        """Return the unknown score of each sample; above the threshold it is rejected."""
-        return self._ask("unknown_score", X, **arguments)
-
-    @available_if(_final_has("candidate"))
-    def candidate(self, X: Any, **arguments: Any) -> AnyArray:
-        """Return the best known class of each sample, whether it would be rejected or not."""
-        return self._ask("candidate", X, **arguments)
-
-    @available_if(_final_has("class_scores"))
-    def class_scores(self, X: Any, **arguments: Any) -> Array:
-        """Return a score of each class, (n_samples, n_classes), in the order of ``classes_``; large is likely."""
-        return self._ask("class_scores", X, **arguments)
-
-    @available_if(_final_has("p_value"))
-    def p_value(self, X: Any, **arguments: Any) -> Array:
-        """Return the conformal p-value of each sample: small for unknown samples."""
-        return self._ask("p_value", X, **arguments)
-
-    @available_if(_final_has("log_p_value"))
-    def log_p_value(self, X: Any, **arguments: Any) -> Array:
-        """Return the logarithm of the p-value of each sample, where the unknown score itself is 1."""
-        return self._ask("log_p_value", X, **arguments)
-
-    @available_if(_final_has("class_p_values"))
-    def class_p_values(self, X: Any, **arguments: Any) -> Array:
-        """Return the p-value of each class, (n_samples, n_classes), in the order of ``classes_``."""
-        return self._ask("class_p_values", X, **arguments)
-
-    @available_if(_final_has("prediction_set"))
-    def prediction_set(self, X: Any, *arguments: Any, **keywords: Any) -> Any:
-        """Return for each sample the classes that cannot be excluded; none of them says that it is unknown."""
-        return self._restate_guarantee(self._ask("prediction_set", X, *arguments, **keywords))
-
-    def _restate_guarantee(self, sets: Any) -> Any:
+    def _restate_guarantee(self, sets: PredictionSets) -> PredictionSets:
         """Return prediction sets with what holds for samples before the earlier steps."""
         return replace(sets, guarantee=self.guarantees(1.0 - sets.coverage).by_class)
-
-    @available_if(_final_has("tail_diagnostics"))
-    def tail_diagnostics(self, *arguments: Any, **keywords: Any) -> Any:
-        """Compute standard errors and goodness of fit of a class's tail."""
-        return self._final_estimator.tail_diagnostics(*arguments, **keywords)
-
-    @available_if(_final_has("discover"))
-    def discover(self, X: Any, **arguments: Any) -> Any:
-        """Return groups of similar samples among those that are rejected."""
-        return self._ask("discover", X, **arguments)
-
-    # -- inspection --------------------------------------------------------------------------------------
-
-    @available_if(_final_has("explain"))
-    def explain(self, x: Any, **arguments: Any) -> Any:
-        """Explain why one sample is recognized or rejected.
-
-        Parameters
-        ----------
-        x : array-like (n_features,) or (1, n_features), a row of a DataFrame, or a one-row DataFrame
-            One sample, as the first step takes it.
-
-        Returns
-        -------
-        Explanation
-        """
-        if hasattr(x, "to_frame") and np.ndim(x) == 1:
-            x = x.to_frame().T
-        elif np.ndim(x) == 1:
-            x = np.reshape(x, (1, -1))
-        return self._ask("explain", x, **arguments)
-
-    @available_if(_final_has("evidence"))
-    def evidence(self, X: Any, **arguments: Any) -> DataFrame:
-        """Return the evidence on each sample as a table."""
-        return self._ask("evidence", X, **arguments)
-
-    @available_if(_final_has("encode"))
-    def encode(self, X: Any, **arguments: Any) -> Codes:
-        """Return the sparse codes of the samples."""
-        return self._ask("encode", X, **arguments)
-
-    @available_if(_final_has("guarantees"))
-    def guarantees(self, *arguments: Any, **keywords: Any) -> Guarantees:
-        """Say for which samples a rate of false rejection holds.
-
-        Steps before the classifier were fitted to the samples of a calibration split, too, so that nothing is exact
-        until the pipeline has been recalibrated with samples that no step has seen.
-        """
-        check_is_fitted(self)
-        found = self._final_estimator.guarantees(*arguments, **keywords)
-        return found if found.fresh or len(self.steps) == 1 else replace(found, exact=False)
-
-    # -- changes of the classifier -----------------------------------------------------------------------
-
-    @available_if(_final_has("set_threshold"))
-    def set_threshold(self, *arguments: Any, **keywords: Any) -> Self:
-        """Choose the threshold of the classifier anew, without fitting again."""
-        return self._follow(self._final_estimator.set_threshold(*arguments, **keywords))
-
-    @available_if(_final_has("set_weight"))
-    def set_weight(self, *arguments: Any, **keywords: Any) -> Self:
-        """Set the weight of the non-matched tail, for the rule of the paper, without fitting again."""
-        return self._follow(self._final_estimator.set_weight(*arguments, **keywords))
-
-    @available_if(_final_has("add_class"))
-    def add_class(self, X: Any, label: Any, **arguments: Any) -> Self:
-        """Add a class to the classifier; the earlier steps stay as they were fitted."""
-        return self._ask("add_class", X, label, **arguments)
-
-    @available_if(_final_has("remove_class"))
-    def remove_class(self, label: Any, **arguments: Any) -> Self:
-        """Remove a class from the classifier."""
-        return self._follow(self._final_estimator.remove_class(label, **arguments))
-
-    @available_if(_final_has("update"))
-    def update(self, X: Any, y: Any, **arguments: Any) -> Self:
-        """Add samples of known classes to the classifier; the earlier steps stay as they were fitted."""
-        return self._ask("update", X, y, **arguments)
-
-    @available_if(_final_has("recalibrate"))
-    def recalibrate(self, X: Any, y: Any = None, **arguments: Any) -> Self:
-        """Calibrate the classifier on samples that it has not seen; the earlier steps stay as they were fitted."""
-        return self._ask("recalibrate", X, y, **arguments)
 
     def save(self, path: str | os.PathLike[str]) -> NoReturn:
         """Raise an error: model files hold classifiers, and no transformers of other libraries."""
@@ -264,32 +151,12 @@ class OpenSetPipeline(Pipeline):
             "impute and standardize, which its models remember."
         )
 
-    # -- attributes --------------------------------------------------------------------------------------
 
-    @property
-    def unknown_label_(self) -> Any:
-        """The label that ``predict`` gives to rejected samples."""
-        return self._final_estimator.unknown_label_
-
-    @property
-    def threshold_(self) -> float:
-        """The threshold on the unknown score."""
-        return self._final_estimator.threshold_
-
-    @property
-    def thresholds_(self) -> Array:
-        """The threshold of each class."""
-        return self._final_estimator.thresholds_
-
-    @property
-    def threshold_info_(self) -> Threshold:
-        """How the threshold was chosen."""
-        return self._final_estimator.threshold_info_
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """Ends of the scale of the unknown score."""
-        return self._final_estimator.score_range
+def _make_row(x: Any) -> Any:
+    """Return one sample as a table of one row."""
+    if hasattr(x, "to_frame") and np.ndim(x) == 1:
+        return x.to_frame().T
+    return np.reshape(x, (1, -1)) if np.ndim(x) == 1 else x
 
 
 def make_open_set_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> OpenSetPipeline:

@@ -48,9 +48,8 @@ from ..scoring.decision_rules import CalibratedRule, TailRule
 from ..scoring.group_splits import check_groups
 from ..scoring.held_out_scores import HeldOutScores
 from ..scoring.splits import split_off_calibration
-from ..thresholds.guarantees import describe_guarantees
+from ..thresholds.guarantees import PredictionSets, describe_guarantees
 from ..thresholds.p_values import CalibrationSplit, ClassComparison, count_needed
-from ..thresholds.prediction_sets import PredictionSets
 from .changing_classifier import ChangingClassifier
 from .small_dictionary import (
     AtomFinder,
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from ..discovery.discovery import Discovery
     from ..evidence.device_evidence import DeviceGatherer
     from ..inspection.explanation import Explanation
-    from ..tails.diagnostics import TailDiagnostics
     from .base import RawPrediction
 
 RULES = ("calibrated", "paper", "matched")
@@ -450,9 +448,7 @@ class SROSRClassifier(ChangingClassifier):
     def _held_out_scores(self) -> HeldOutScores:
         split = self._calibration_split()
         if split is None or not split.fresh:
-            weighted = split is None and self._recalibration is not None
-            found = self.calibration_.scores
-            return replace(found, source="held-out samples, weighted by covariate shift") if weighted else found
+            return self.calibration_.scores
         return replace(self.calibration_.scores, scores=split.scores, candidate=split.candidate, truth=split.truth)
 
     _no_original_threshold: ClassVar[str] = (
@@ -471,14 +467,15 @@ class SROSRClassifier(ChangingClassifier):
             evidence = self._gather_evidence(self._calibration_samples)
             truth: Any = np.searchsorted(self.classes_, self._calibration_labels)
             candidate = self._select_class_scores(evidence).argmax(axis=1)
-            facts = self._recalibration or {"labeled": True, "exact": True, "fresh": False}
-            source = "samples collected after the fit" if facts["fresh"] else "samples of the calibration split"
+            is_fresh = self._recalibration is not None
+            facts = self._recalibration or {"labeled": True, "exact": True}
+            source = "samples collected after the fit" if is_fresh else "samples of the calibration split"
             own = None
             if facts["labeled"] and self.calibration_.margins is not None:
                 own = self._measure_classes(evidence)[np.arange(len(truth)), truth]
             self._split_scores = CalibrationSplit(
                 self._score_evidence(evidence), candidate, truth, own, self._calibration_groups, exact=facts["exact"],
-                labeled=facts["labeled"], fresh=facts["fresh"],
+                labeled=facts["labeled"], fresh=is_fresh,
                 source=f"{source}, weighted" if "effective" in facts else source,
             )  # fmt: skip
         return self._split_scores
@@ -696,35 +693,6 @@ class SROSRClassifier(ChangingClassifier):
         from ..inspection.explanation import explain
 
         return explain(self, x)
-
-    def tail_diagnostics(
-        self, label: Any, kind: str = "matched", *, n_resamples: int = 200, random_state: Any = None
-    ) -> TailDiagnostics:
-        """Compute standard errors and goodness of fit of a class's tail, by resampling training samples.
-
-        For a class that shares the tails of all classes (see ``pooled_``) they are those of the shared tail.
-
-        Parameters
-        ----------
-        label : label
-            One of ``classes_``.
-        kind : {"matched", "nonmatched"}
-        n_resamples : int
-        random_state : int, RandomState or None
-        """
-        from ..tails.diagnostics import tail_diagnostics
-
-        check_is_fitted(self, "calibration_")
-        check_choice("kind", kind, ("matched", "nonmatched"))
-        rows, number = self.calibration_.known, self._find_class(label)
-        if not self.pooled_[number]:
-            rows = rows[rows.truth == number]
-        if not len(rows):
-            raise ValueError("no class has a second sample to hold out, so there are no tails.")
-        errors = rows.matched if kind == "matched" else -rows.nonmatched
-        return tail_diagnostics(
-            errors, self.tail_size, groups=rows.sample, n_resamples=n_resamples, random_state=random_state
-        )
 
     def discover(self, X: Any, **options: Any) -> Discovery:
         """Group the samples that are rejected: tight groups may be new classes.

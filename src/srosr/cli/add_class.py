@@ -136,9 +136,8 @@ def _read_group(clf: OpenSetClassifier, data: str, name: str, options: ReadOptio
     """Return the samples of groups of a discovery."""
     import numpy as np
 
+    from ..discovery.discovered_group import DiscoveryFileError, SampleHasher
     from ..discovery.discovery import Discovery
-    from ..discovery.discovery_file import DiscoveryFileError
-    from ..discovery.sample_fingerprint import SampleHasher
 
     with convert_errors(DiscoveryFileError):
         found = Discovery.load(chosen.path)

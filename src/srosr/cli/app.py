@@ -17,8 +17,8 @@ from .. import __version__
 from ..exceptions import DeviceError
 from ..operations.input_errors import InputError, escape_unprintable
 
-#: Commands in the order of their use, with their lines in the list of commands. Each is a function in a module of its
-#: name, with underscores for hyphens.
+#: Commands in the order of their use, with their lines in the list of commands. Each is a function of its name, with
+#: underscores for hyphens, in a module of its name, but for some that share one.
 COMMANDS = {
     "demo": "reject digits that were not learned; no download",
     "fit": "learn known classes from your samples, write a model file",
@@ -39,6 +39,7 @@ COMMANDS = {
     "reproduce": "run the paper's experiments, or your own",
     "completion": "print a script for completion in the shell",
 }
+_CHANGES = ("set-threshold", "update", "recalibrate", "remove-class")
 
 
 class CommandError(click.ClickException):
@@ -60,7 +61,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command = getattr(importlib.import_module(f"srosr.cli.{name}"), name)
+        module = "changes" if cmd_name in _CHANGES else name
+        command = getattr(importlib.import_module(f"srosr.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 

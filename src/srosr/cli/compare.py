@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .._support.atomic_files import write_atomically
-from .._support.messages import choose_from, count_of, join_names
-from .._support.number_format import format_number, format_seconds
+from .._support.messages import choose_from, count_of, format_number, format_seconds, join_names
 from ..operations.input_errors import InputError, convert_errors
 from .comparison_data import read_comparison_data
 from .console import err, jobs_option, json_option, out, print_json, quiet_option, seed_option

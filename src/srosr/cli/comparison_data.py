@@ -49,8 +49,7 @@ def _read_table(
     data: str, options: ReadOptions, standardize: bool, most: int | None, seed: int, shown: bool
 ) -> ComparisonData:
     from ..datasets.dataset import Dataset
-    from ..tables.class_sampler import ClassSampler, number_classes
-    from ..tables.data_overview import make_overview
+    from ..tables.data_overview import ClassSampler, make_overview, number_classes
     from ..tables.formats import open_rows
 
     source = open_rows(data, options, labels="required")
@@ -83,7 +82,7 @@ def _read_pictures(
 
     from ..datasets.dataset import Dataset
     from ..features.gray_values import resize_picture
-    from ..tables.class_sampler import ClassSampler, number_classes
+    from ..tables.data_overview import ClassSampler, number_classes
     from ..tables.picture_rows import list_labeled_pictures, read_pictures
     from ..tables.row_source import ReadError
 

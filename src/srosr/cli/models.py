@@ -72,8 +72,7 @@ def held_out_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     error = summary.threshold_standard_error
     detail = summary.threshold_detail + ("" if error is None else f"; standard error {error:.2g}")
     facts = [("threshold", f"{format_threshold(summary.thresholds)} on the unknown score: {detail}")]
-    fresh = summary.recalibration is not None and summary.recalibration["fresh"]
-    name = "fresh samples" if fresh else "held-out samples"
+    name = "held-out samples" if summary.recalibration is None else "fresh samples"
     if held.accuracy is not None and held.rejected is not None and held.recognized is not None:
         right, rejected = format_percent(held.accuracy), format_percent(held.rejected)
         text = f"{held.samples:,}: correct candidate {right}, rejected {rejected}, "

@@ -184,8 +184,8 @@ def _check_coverage(clf: OpenSetClassifier, model: Path, coverage: float, quiet:
 
 def _find_parts(data: str, model: Path) -> list[str]:
     """Return the parts of a table in a folder or behind a pattern; none if DATA is one file, or pictures."""
+    from ..tables.formats import find_parts, is_pattern
     from ..tables.picture_rows import holds_pictures
-    from ..tables.table_parts import find_parts, is_pattern
 
     with convert_errors():
         if data == "-" or not (os.path.isdir(data) or is_pattern(data)):

@@ -188,7 +188,7 @@ def _leave_out_decisions(parts: list[str], folder: Path) -> list[str]:
 def _plan(parts: list[str], folder: Path, model: Path, digest: str, options: ReadOptions, overwrite: bool) -> Plan:
     """Return the parts without decisions; raise if a file that is in the way may not be replaced."""
     from ..tables.decision_files import read_origin
-    from ..tables.table_parts import name_outputs
+    from ..tables.formats import name_outputs
 
     outputs = name_outputs(parts, os.fspath(folder))
     _check_not_inputs(outputs, [os.fspath(model), *parts])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support.messages import count_of
-from .._support.number_format import format_duration
+from .._support.messages import count_of, format_duration
 from ..operations.input_errors import InputError, name_errors
 from .console import PLAIN, jobs_option, json_option, print_json, seed_option
 from .trial_progress import prepare_folder, stop, trial_progress

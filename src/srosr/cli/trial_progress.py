@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .._support.atomic_files import make_folder
-from .._support.number_format import format_duration
+from .._support.messages import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,8 +12,8 @@ import numpy as np
 from .._support.messages import join_names
 from ..features.picture_folder import list_pictures as list_pictures
 from ..tables.arrays import read_npz
-from ..tables.class_sampler import number_classes
 from ..tables.columns import LABEL_NAMES
+from ..tables.data_overview import number_classes
 from ..tables.formats import open_rows
 from ..tables.row_source import ReadError
 from ..tables.text_table import open_plain_csv

@@ -16,11 +16,9 @@ from .._support.parameter_checks import check_count, check_flag
 from .._support.unknown_label import format_label
 from ..classifiers.base import Decisions, OpenSetClassifier
 from ..dictionary.dictionary import Dictionary, Queries
-from .affinity_groups import NOISE, find_groups, measure_tightness
-from .discovered_group import ACCEPTED, TIGHT, Group
+from .affinity_groups import NOISE, compute_affinities, find_groups, measure_centrality, measure_tightness
+from .discovered_group import ACCEPTED, TIGHT, Group, SampleHasher
 from .discovery import Discovery
-from .sample_affinity import compute_affinities, measure_centrality
-from .sample_fingerprint import SampleHasher
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -42,7 +40,7 @@ def discover(
 
     Samples belong together if they reconstruct each other in sparse codes and are neighbors, both in the space of the
     model (its kernel and scaling). HDBSCAN finds the groups in a spectral embedding of this affinity; see
-    :mod:`srosr.discovery.sample_affinity` and :mod:`srosr.discovery.affinity_groups`.
+    :mod:`srosr.discovery.affinity_groups`.
 
     Parameters
     ----------
@@ -165,7 +163,7 @@ class DiscoveryCollector:
         unique, first, place = np.unique(self.samples, axis=0, return_index=True, return_inverse=True)
         dictionary = _make_dictionary(self._clf, unique)
         usable = np.flatnonzero(dictionary.squared_norms > 0)
-        size = choose_min_size(len(usable)) if min_size is None else int(min_size)
+        size = max(LEAST_SIZE, round(ROOT_SHARE * len(usable) ** 0.5)) if min_size is None else int(min_size)
         if len(usable) < 2 * size:
             same = "" if len(unique) == len(self.rows) else f", {len(usable):,} of them different"
             raise ValueError(
@@ -229,11 +227,6 @@ class _UniqueSamples:
     def measure_tightness(self) -> Array:
         """Return the tightness of each group."""
         return measure_tightness(self.affinity, self.labels) if (self.labels >= 0).any() else np.empty(0)
-
-
-def choose_min_size(n: int) -> int:
-    """Return the default of ``min_size`` for so many different samples."""
-    return max(LEAST_SIZE, round(ROOT_SHARE * n**0.5))
 
 
 def _check_sizes(min_size: Any, n_typical: Any) -> None:

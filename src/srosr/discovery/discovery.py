@@ -11,9 +11,7 @@ import numpy as np
 from .._support.array_types import IntArray
 from .._support.messages import count_of, list_names
 from .affinity_groups import NOISE
-from .discovered_group import N_SHOWN, Group
-from .discovery_file import read_discovery, write_discovery
-from .sample_fingerprint import SampleFingerprint
+from .discovered_group import N_SHOWN, Group, SampleFingerprint, read_discovery, write_discovery
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +54,6 @@ class Discovery:
     def noise(self) -> IntArray:
         """Rows of rejected samples that are in no group."""
         return np.flatnonzero(self.labels == NOISE)
-
-    def get_group(self, number: int) -> Group:
-        """Return a group by its number, or raise a ValueError."""
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number < len(self.groups):
-            there = f"the groups are 0 to {len(self.groups) - 1}" if self.groups else "there are none"
-            raise ValueError(f"number must be that of a group, got {number!r}; {there}.")
-        return self.groups[number]
 
     @property
     def text(self) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import platform
 import re
 import signal
 import socket
@@ -26,11 +27,11 @@ from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import metadata
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from .. import __version__
-from .library_versions import get_library_versions
 from .worker_task import ExecutorError, LostTask, UnfitWorker, call_task, describe_error, pickle_function
 
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})", re.ASCII)
@@ -395,3 +396,10 @@ def _silence_loggers() -> dict[str, int]:
     for name in names:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return levels
+
+
+def get_library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute the results, and the machine type."""
+    libraries = {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")}
+    python = {"python": platform.python_version(), "machine": platform.machine()}
+    return {"srosr": __version__} | libraries | python

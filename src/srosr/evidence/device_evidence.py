@@ -17,12 +17,11 @@ from ..coding.problems import Problem
 from ..dictionary.device_dictionary import DeviceDictionary, DeviceQueries, put_on_device
 from ..dictionary.dictionary import Dictionary, Queries, split_range
 from ..exceptions import CertificateWarning, warn
-from .class_fusion import ClassFusion
 from .class_scores import ClassScorer, ClassScores
 from .device_scores import DeviceScorer, DeviceScores, put_scorer_on_device
 from .landmark_scores import LandmarkScorer
 from .residuals import TIE, TINY
-from .table import EVIDENCE, ROUNDING, CodeMeasures, Evidence
+from .table import EVIDENCE, ROUNDING, ClassFusion, CodeMeasures, Evidence
 from .tensor_formulas import ClassBlock, ClassBlocks, fetch, sum_squares
 
 if TYPE_CHECKING:
@@ -225,12 +224,11 @@ class DeviceGatherer:
         """Return what ``finish`` makes of the measures and scores of each block of samples, in order."""
         if isinstance(X, Queries):
             X = self.dictionary.host.query(X)
-        return _measure_chunks(
-            self.coder, self.dictionary, len(X), lambda rows: self._make_queries(X[rows]), self.scorer, finish, done
-        )
 
-    def _make_queries(self, X: Any) -> DeviceQueries:
-        return self.dictionary.query(X.to(self.device) if isinstance(X, torch.Tensor) else X)
+        def query(rows: slice) -> DeviceQueries:
+            return self.dictionary.query(X[rows].to(self.device) if isinstance(X, torch.Tensor) else X[rows])
+
+        return _measure_chunks(self.coder, self.dictionary, len(X), query, self.scorer, finish, done)
 
 
 def _measure_chunks(

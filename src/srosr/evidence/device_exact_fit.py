@@ -16,9 +16,8 @@ from ..coding.device import name_failures
 from ..dictionary.device_dictionary import DeviceDictionary, put_on_device
 from ..dictionary.dictionary import Dictionary
 from .class_scores import NEED_FEATURES, ClassScorer, HoldOut
-from .device_hold_outs import DeviceHoldOut, make_membership, send_hold_outs
 from .device_scores import DeviceScores
-from .device_subspaces import SubspaceFit
+from .device_subspaces import DeviceHoldOut, SubspaceFit, make_membership, send_hold_outs
 from .gaussian import GAUSSIAN_PENALTY, GaussianClasses
 from .landmarks import Regression
 from .neighbors import DOUBLE_ROUNDING

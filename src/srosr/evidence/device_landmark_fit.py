@@ -19,9 +19,8 @@ from ..dictionary.device_dictionary import DeviceDictionary, count_memory, put_o
 from ..dictionary.dictionary import Dictionary, split_range, widen
 from .class_scores import HoldOut
 from .class_subspaces import ClassSubspaces
-from .device_hold_outs import DeviceHoldOut, make_membership, map_tests, send_hold_outs
 from .device_scores import DeviceLandmarkView, DeviceScores, find_nearest_single
-from .device_subspaces import SubspaceFit, find_maps
+from .device_subspaces import DeviceHoldOut, SubspaceFit, find_maps, make_membership, map_tests, send_hold_outs
 from .gaussian import GAUSSIAN_PENALTY
 from .landmark_scores import REGRESSIONS, LandmarkScorer, prepare_landmarks
 from .landmark_view import LandmarkView

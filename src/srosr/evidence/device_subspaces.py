@@ -1,22 +1,56 @@
-"""Subspaces of classes fitted on a device, see :mod:`.class_subspaces`."""
+"""Subspaces of classes fitted on a device, see :mod:`.class_subspaces`, and what held-out atoms share there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._support.torch_loader import torch
+from ..coding.device import count_fitting, map_chunks
 from ..dictionary.device_dictionary import DeviceDictionary
 from ..dictionary.dictionary import split_range
+from .class_scores import HoldOut
 from .class_subspaces import CLASS_LANDMARKS, MANY_IN_CLASS
-from .device_hold_outs import DeviceHoldOut
 from .landmarks import RANK
 from .subspaces import SUBSPACE_PENALTY
 from .tensor_formulas import ClassBlock, ClassBlocks, send, sum_squares, whiten_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class DeviceHoldOut(NamedTuple):
+    """A :class:`HoldOut` on a device; ``places`` are those of the tests among the removed atoms."""
+
+    test: Tensor
+    removed: Tensor
+    present: Tensor
+    places: Tensor
+    source: HoldOut
+
+
+def send_hold_outs(hold_outs: Sequence[HoldOut], device: torch.device) -> list[DeviceHoldOut]:
+    """Return hold-outs on a device."""
+    out = []
+    for held in hold_outs:
+        test, removed, present = (send(numbers, device) for numbers in held)
+        out.append(DeviceHoldOut(test, removed, present, torch.searchsorted(removed, test), held))
+    return out
+
+
+def map_tests(work: Callable[[Tensor], Tensor], test: Tensor, bytes_a_test: int) -> Tensor:
+    """Return ``work(tests)``, a row a test, of as many tests at a time as there is room for."""
+    size = count_fitting(bytes_a_test, test.device)
+    return torch.cat(map_chunks(lambda rows: work(test[rows]), len(test), size, test.device))
+
+
+def make_membership(class_of: Tensor, n_classes: int) -> Tensor:
+    """Return which class each atom belongs to, one column a class."""
+    out = torch.zeros((len(class_of), n_classes), dtype=torch.float64, device=class_of.device)
+    return out.scatter_(1, class_of[:, None], 1.0)
+
 
 # Samples whose features are computed at a time.
 _ROWS = 16384

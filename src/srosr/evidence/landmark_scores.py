@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from .._support.array_types import Array, IntArray
 from .._support.threads import ThreadPool
 from ..dictionary.dictionary import Dictionary, Queries, split_range, widen
-from .class_scores import NEED_FEATURES, ClassScorer, ClassScores, HoldOut
+from .class_scores import NEED_FEATURES, ClassScores, HoldOut
 from .class_subspaces import ClassSubspaces
 from .gaussian import GAUSSIAN_PENALTY, GaussianClasses
 from .landmark_view import SMALL_LANDMARKS, LandmarkView, choose_landmarks
@@ -35,17 +34,8 @@ _TILE = 8192
 EXACT_ATOMS = 4096
 
 
-def make_class_scorer(
-    dictionary: Dictionary, kinds: Sequence[str], hold_outs: Sequence[HoldOut] = (), *, n_jobs: int | None = None
-) -> ClassScorer | LandmarkScorer:
-    """Return what computes class scores: exactly over few atoms or a precomputed kernel, else with landmarks."""
-    if is_exact(dictionary):
-        return ClassScorer(dictionary, kinds, hold_outs)
-    return LandmarkScorer.fit(dictionary, kinds, hold_outs, n_threads=int(effective_n_jobs(n_jobs)))
-
-
 def find_landmarks(dictionary: Dictionary) -> IntArray:
-    """Return the landmarks of :func:`make_class_scorer`, which must not be scored while they are held out.
+    """Return the landmarks of :func:`.fit_scorer`, which must not be scored while they are held out.
 
     A held-out sample that is a landmark scores higher than a new sample: functions of the regression have a peak
     where it lies. There are none where scores are exact.

@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 
 from ..dictionary.dictionary import Dictionary
 from .class_scores import ClassScorer, HoldOut
-from .landmark_scores import LandmarkScorer, is_exact, make_class_scorer
+from .landmark_scores import LandmarkScorer, is_exact
 from .landmark_view import LandmarkView
 from .landmarks import RegressionSamples
 
@@ -22,9 +22,14 @@ def fit_scorer(
     n_jobs: int | None = None,
     device: Any = None,
 ) -> ClassScorer | LandmarkScorer:
-    """Return :func:`.make_class_scorer`, fitted on a ``torch.device`` unless that is None."""
+    """Return what computes class scores: exactly over few atoms or a precomputed kernel, else with landmarks.
+
+    It is fitted on a ``torch.device`` unless that is None.
+    """
+    if device is None and is_exact(dictionary):
+        return ClassScorer(dictionary, kinds, hold_outs)
     if device is None:
-        return make_class_scorer(dictionary, kinds, hold_outs, n_jobs=n_jobs)
+        return LandmarkScorer.fit(dictionary, kinds, hold_outs, n_threads=int(effective_n_jobs(n_jobs)))
     from .device_exact_fit import fit_class_scorer
     from .device_landmark_fit import fit_landmark_scorer
 

@@ -37,7 +37,6 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from ..coding.encode import Codes
 from ..dictionary.dictionary import Dictionary, Queries
-from .class_fusion import ClassFusion
 from .class_scores import CLASS_SCORES, NEED_FEATURES, ClassScores
 from .residuals import compute_concentration, compute_residuals, divide_smallest_two
 
@@ -74,6 +73,37 @@ FIRST_EVIDENCE = EVIDENCE[:8]
 _SOURCE = {name: name.removesuffix("_margin") for name in EVIDENCE[5:]} | {"margin": "collaborative"}
 #: Squares from Gram quantities are good to about this, relative to the squared length of the sample.
 ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFusion:
+    r"""The fused class score: all kinds of class scores in one number a class,
+
+    .. math:: F_k(y) = \sum_j w_j \frac{s_{jk}(y)}{\sigma_j},
+
+    with one weight a kind, the same for all classes. The candidate is the class of the largest one.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        From ``srosr.evidence.class_scores.CLASS_SCORES``.
+    scale : ndarray (n_kinds,)
+        How much the scores of one sample differ from class to class (root mean square over held-out samples).
+    weights : ndarray (n_kinds,)
+        Not negative.
+    """
+
+    kinds: tuple[str, ...]
+    scale: Array
+    weights: Array
+
+    def combine(self, scores: dict[str, Array]) -> Array:
+        """Return the fused score of each class, (n_samples, n_classes)."""
+        out = np.zeros(scores[self.kinds[0]].shape)
+        for kind, factor in zip(self.kinds, (self.weights / self.scale).tolist(), strict=True):
+            if factor > 0:
+                out += factor * scores[kind]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +203,8 @@ def build_evidence(
     columns["nonmatched"][:] = (residuals.sum(axis=1) - matched) / (n_classes - 1)
     columns["concentration"][:] = measures.concentration
     columns["ratio"][:] = divide_smallest_two(residuals)
-    columns["surplus"][:] = _compute_surplus(matched, measures.residual, measures.squares)
+    gain = matched**2 - measures.residual**2  # 0 within its rounding
+    columns["surplus"][:] = np.sqrt(np.where(gain > ROUNDING * measures.squares, gain, 0.0))
     by_kind = {} if scores is None else scores.by_kind
     for kind, margin in (
         ("collaborative", "margin"),
@@ -203,9 +234,3 @@ def _fill_top(scores: Array, largest: Array, margin: Array) -> None:
     top = np.partition(scores, (-2, -1), axis=1)[:, -2:]
     largest[:] = top[:, 1]
     margin[:] = top[:, 1] - top[:, 0]
-
-
-def _compute_surplus(matched: Array, residual: Array, squares: Array) -> Array:
-    """Compute the root of a difference of squares, 0 where it is within their rounding."""
-    gain = matched**2 - residual**2
-    return np.sqrt(np.where(gain > ROUNDING * squares, gain, 0.0))

@@ -244,7 +244,7 @@ def run_demo(seed: int = 0, known: Sequence[int] | None = None) -> DemoResult:
             examples=tuple(map(make_example, [*typical_known[:N_EXAMPLES], *typical_unknown[:N_EXAMPLES]])),
             errors=ErrorHistogramDisplay.from_estimator(clf),
             nonmatched=NonMatchedDisplay.from_estimator(clf, X_all, truth),
-            tail=TailDisplay.from_estimator(clf, explanation.candidate, random_state=seed),
+            tail=TailDisplay.from_estimator(clf, explanation.candidate),
             explanation=explanation,
             explained_digit=int(truth[explained]),
         ),

@@ -146,7 +146,9 @@ def write_table(path: PathLike, name: str, table: pd.DataFrame) -> None:
     """Write one table as a ``.parquet`` or ``.csv`` file, in the form of :func:`write_tables`."""
     file = Path(path)
     encode = _encode_parquet if file.suffix == ".parquet" else _encode_csv
-    _write_file(file, encode(name, table))
+    data = encode(name, table)
+    with name_file_in_errors(file):
+        write_atomically(file, data)
 
 
 def read_results(path: PathLike) -> pd.DataFrame:
@@ -216,11 +218,6 @@ def _encode_parquet(name: str, table: pd.DataFrame) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), sink)
     return sink.getvalue()
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    with name_file_in_errors(path):
-        write_atomically(path, data)
 
 
 def _sort_records(records: Records, methods: Sequence[str]) -> list[dict[str, Any]]:

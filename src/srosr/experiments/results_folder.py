@@ -7,7 +7,7 @@
     times/0007/calibrated.json    its times, in a separate file because they differ between runs
     .lock, .holder                one run at a time
 
-A record is written atomically and carries its digest, see :mod:`srosr.experiments.record_file`. A truncated or damaged
+A record is written atomically and carries its digest, see :mod:`srosr.experiments.run_identity`. A truncated or damaged
 record is renamed to ``*.bad`` and computed again. The system releases the lock when its process ends.
 """
 
@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from .._support.atomic_files import PathLike, make_folder, remove_leftovers, write_atomically
-from ..distributed.library_versions import get_library_versions
+from ..distributed.dask_cluster import get_library_versions
 from .protocol import METHOD_NAME
-from .record_file import DamagedFile, decode, encode
 from .run_identity import (
+    DamagedFile,
     DamagedRun,
     ResultsFolderError,
+    decode,
+    encode,
     find_differences,
     merge_entries,
     name_file_in_errors,

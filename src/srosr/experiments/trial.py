@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from .._support.array_types import AnyArray, Array
 from ..classifiers.srosr_classifier import SROSRClassifier
-from ..coding.clock import coding_seconds
+from ..coding.encode import coding_seconds
 from ..datasets.dataset import Dataset
 from ..distributed.worker_task import UnfitWorkerError, describe_error
 from ..exceptions import CalibrationWarning

@@ -27,7 +27,7 @@ from .._support.plotting import (
 )
 from ..evidence.table import EVIDENCE
 from ..scoring.cross_test import CrossTest
-from ..tails.diagnostics import TailDiagnostics
+from ..tails.gpd import GPDTail
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from ..classifiers.srosr_classifier import SROSRClassifier
 
 _NONMATCHED = EVIDENCE.index("nonmatched")
-_DASHES = (0, (4, 2))
+# What the quantile plot says of a tail.
+_TAIL_NUMBERS = (("u", "u"), ("σ", "sigma"), ("ξ", "xi"))
 
 
 class HistogramDisplay(Display):
@@ -196,35 +197,35 @@ class NonMatchedDisplay(HistogramDisplay):
 
 
 class TailDisplay(Display):
-    r"""The tail of the errors of a class: where it begins, the fit, and how good it is (quantile plot).
+    r"""Quantile plot of a tail: the errors beyond its threshold against those that the fitted tail expects.
+
+    A tail that fits has its points on the diagonal.
 
     Parameters
     ----------
     errors : ndarray (n,)
         Matched errors, or minus the sums of non-matched errors: larger is more unknown.
-    diagnostics : TailDiagnostics
+    tail : GPDTail
     label : label, optional
         The class; None if all classes share the tail.
     kind : {"matched", "nonmatched"}
 
     Attributes
     ----------
-    axes_ : tuple of two Axes
-        Histogram with the tail, quantile plot.
+    expected, observed : ndarray (m,)
+        Quantiles of the tail at :math:`(i - 1/2)/m`, and the m errors beyond its threshold in increasing order.
     ax_ : Axes
-        The first of them.
     figure_ : Figure
     """
 
-    def __init__(
-        self, errors: Array, diagnostics: TailDiagnostics, *, label: Any = None, kind: str = "matched"
-    ) -> None:
-        self.errors, self.diagnostics, self.label, self.kind = np.asarray(errors), diagnostics, label, kind
+    def __init__(self, errors: Array, tail: GPDTail, *, label: Any = None, kind: str = "matched") -> None:
+        self.errors, self.tail, self.label, self.kind = np.asarray(errors), tail, label, kind
+        self.observed = np.sort(self.errors[self.errors > tail.u])
+        n = len(self.observed)
+        self.expected = np.asarray(tail.ppf((np.arange(n) + 0.5) / max(n, 1)))
 
     @classmethod
-    def from_estimator(
-        cls, clf: SROSRClassifier, label: Any, kind: str = "matched", *, n_resamples: int = 200, random_state: Any = 0
-    ) -> TailDisplay:
+    def from_estimator(cls, clf: SROSRClassifier, label: Any, kind: str = "matched") -> TailDisplay:
         """Take the tail of one class of a fitted recognizer, or of all classes if the class shares its tail.
 
         Parameters
@@ -233,80 +234,39 @@ class TailDisplay(Display):
         label : label
             One of ``classes_``.
         kind : {"matched", "nonmatched"}
-        n_resamples : int
-            Resamples for standard errors and p-value.
-        random_state : int, RandomState or None
         """
         check_choice("kind", kind, ("matched", "nonmatched"))
         check_is_fitted(clf, "calibration_")
-        shared = bool(clf.pooled_[clf._find_class(label)])
-        rows = _select_rows(clf, None if shared else label)
+        number = clf._find_class(label)
+        own = None if clf.pooled_[number] else label
+        rows, tails = _select_rows(clf, own), clf.calibration_.tails
+        assert tails is not None  # there are errors
         errors = rows.matched if kind == "matched" else -rows.nonmatched
-        found = clf.tail_diagnostics(label, kind, n_resamples=n_resamples, random_state=random_state)
-        return cls(errors, found, label=None if shared else label, kind=kind)
+        return cls(errors, getattr(tails, kind)[number], label=own, kind=kind)
 
-    def plot(self, ax: Any = None, *, bins: int = 40) -> TailDisplay:
-        """Draw histogram and quantile plot.
+    def plot(self, ax: Axes | None = None) -> TailDisplay:
+        """Draw the quantile plot.
 
         Parameters
         ----------
-        ax : Axes or two of them, optional
-            One Axes is replaced by two panels.
-        bins : int
+        ax : Axes, optional
         """
-        left, right = make_panels(ax, 2, (9.0, 3.6), [1.5, 1.0])
-        self._draw_tail(left, bins)
-        self._draw_quantiles(right)
-        return self._keep_axes(left, right)
-
-    def _draw_tail(self, ax: Axes, bins: int) -> None:
-        tail = self.diagnostics.tail
-        edges = find_bins(bins, self.errors)
-        width = float(edges[1] - edges[0])
-        draw_histogram(ax, self.errors, edges, PALE, "errors", edge=INK)
-        r = np.linspace(tail.u, max(edges[-1], tail.u + 1e-3 * width), 200)
-        # Percent in a bin, as in the histogram.
-        ax.plot(
-            r, 100 * tail.rho * np.exp(tail.logpdf(r)) * width, color=UNKNOWN_COLOR, linewidth=2, label="fitted tail"
-        )
-        ax.axvline(
-            tail.u, color=INK, linewidth=1.2, linestyle=_DASHES, label=f"tail beyond u = {_format_number(tail.u)}"
-        )
-        remove_spines(ax)
-        ax.set_xlim(edges[0], edges[-1])
-        ax.set_ylim(top=1.02 * ax.get_ylim()[1])
-        name = "matched error" if self.kind == "matched" else "minus the sum of non-matched errors"
-        ax.set_xlabel(f"{name}, " + ("all classes" if self.label is None else f"class {self.label}"))
-        ax.set_ylabel("% of held-out samples")
-        _draw_legend_above(ax)
-
-    def _draw_quantiles(self, ax: Axes) -> None:
-        found = self.diagnostics
-        theoretical, observed = found.qq
-        if len(observed):
-            low, high = float(found.tail.u), float(max(theoretical.max(), observed.max()))
-            ax.plot([low, high], [low, high], color=INK, linewidth=0.8, linestyle=_DASHES)
-            ax.plot(theoretical, observed, "o", color=UNKNOWN_COLOR, markersize=3.5, alpha=0.7, markeredgewidth=0)
-        ax.text(
-            0.04, 0.97, self._describe_fit(), transform=ax.transAxes, va="top", linespacing=1.35, fontsize="small",
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
-        )  # fmt: skip
+        (ax,) = make_panels(ax, 1, (4.2, 3.6), [1.0])
+        if len(self.observed):
+            low, high = float(self.tail.u), float(max(self.expected.max(), self.observed.max()))
+            ax.plot([low, high], [low, high], color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
+            ax.plot(
+                self.expected, self.observed, "o", color=UNKNOWN_COLOR, markersize=3.5, alpha=0.7, markeredgewidth=0
+            )
+        text = "\n".join(f"{name} = {getattr(self.tail, key):.3g}" for name, key in _TAIL_NUMBERS)
+        ax.text(0.04, 0.97, text.replace("-", "−"), transform=ax.transAxes, va="top", fontsize="small")
         remove_spines(ax)
         ax.grid(color=SHADE, linewidth=0.8)
         ax.set_axisbelow(True)
-        ax.set_xlabel("error expected by the fitted tail")
-        ax.set_ylabel("observed error")
-
-    def _describe_fit(self) -> str:
-        found = self.diagnostics
-        lines = [
-            f"σ = {_format_number(found.tail.sigma)}{_format_error(found.standard_error_sigma)}",
-            f"ξ = {_format_number(found.tail.xi)}{_format_error(found.standard_error_xi)}",
-        ]
-        if np.isfinite(found.p_value):
-            lines.append(f"goodness of fit p = {found.p_value:.2g}")
-        lines.append(f"{found.tail.n_excesses} errors of {found.n_groups} samples")
-        return "\n".join(lines)
+        name = "matched error" if self.kind == "matched" else "minus the sum of non-matched errors"
+        ax.set_xlabel(f"{name} expected by the tail")
+        ax.set_ylabel("observed, " + ("all classes" if self.label is None else f"class {self.label}"))
+        return self._keep_axes(ax)
 
 
 def _select_rows(clf: SROSRClassifier, label: Any) -> CrossTest:
@@ -326,11 +286,3 @@ def _draw_legend_above(ax: Axes) -> None:
         frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.1,
         fontsize="small", handlelength=1.4, columnspacing=1.2,
     )  # fmt: skip
-
-
-def _format_number(number: float) -> str:
-    return f"{number:.3g}".replace("-", "−")
-
-
-def _format_error(error: float) -> str:
-    return f" ± {error:.2g}" if np.isfinite(error) else ""

@@ -61,7 +61,7 @@ def _check_declared(clf: CrossFittedClassifier) -> None:
     if type(model) is not getattr(clf, "model_type", None):
         raise TypeError(f"{name}.model_type must be {type(model).__name__}, the type of its models, to save one.")
     arrays = {f.name for f in fields(model) if isinstance(getattr(model, f.name), np.ndarray)}
-    if arrays != set(model.shapes(2, 1)):
+    if arrays != set(model.shapes):
         raise TypeError(f"{type(model).__name__}.shapes must have the arrays {', '.join(sorted(arrays))}, to save one.")
 
 
@@ -95,25 +95,26 @@ def restore(kind: str, settings: dict[str, Any], arrays: dict[str, AnyArray]) ->
 def _restore_model(clf: CrossFittedClassifier, settings: dict[str, Any], arrays: dict[str, AnyArray]) -> Model:
     """Rebuild the learned model after checking the shapes of its arrays and all its numbers."""
     n_columns = clf.n_features_in_ if clf.samples_ is None else len(clf.samples_)
-    shapes = clf.model_type.shapes(len(clf.classes_), n_columns)
+    n_classes, shapes = len(clf.classes_), clf.model_type.shapes
+    sizes = {"classes": n_classes, "pairs": n_classes * (n_classes - 1) // 2, "columns": n_columns}
     values: dict[str, Any] = {}
     for f in fields(clf.model_type):
         if f.name in shapes:
             values[f.name] = arrays[f"model/{f.name}"]
             check(values[f.name].dtype == _TYPES.get(f.name, np.float64), f.name)
-            check(_has_shape(values[f.name].shape, shapes[f.name]) and _are_numbers(values[f.name]), f.name)
+            check(_has_shape(values[f.name].shape, shapes[f.name], sizes) and _are_numbers(values[f.name]), f.name)
         else:
             values[f.name] = settings["numbers"][f.name]
             right = isinstance(values[f.name], (int, float)) and not isinstance(values[f.name], bool)
             check(right and abs(values[f.name]) < LARGEST, f.name)
     model = clf.model_type(**values)
-    check(model.is_sound(len(clf.classes_)), "numbers of the model")
+    check(model.is_sound(n_classes), "numbers of the model")
     return model
 
 
-def _has_shape(shape: tuple[int, ...], allowed: Shape) -> bool:
-    """Return whether a shape is one of those allowed, where −1 is any length."""
-    choices = allowed if isinstance(allowed, list) else [allowed]
+def _has_shape(shape: tuple[int, ...], allowed: Shape, sizes: dict[Any, int]) -> bool:
+    """Return whether a shape is one of those allowed, where −1 is any length and a name one of the sizes."""
+    choices = [tuple(sizes.get(n, n) for n in c) for c in (allowed if isinstance(allowed, list) else [allowed])]
     return any(len(shape) == len(c) and all(n in (m, -1) for m, n in zip(shape, c, strict=True)) for c in choices)
 
 

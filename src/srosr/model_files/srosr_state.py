@@ -11,20 +11,16 @@ import numpy as np
 from .._support.array_types import AnyArray, IntArray
 from .._support.parameter_checks import check_positive
 from .._support.threads import one_blas_thread
-from ..atoms.condensed_atoms import CondensedAtoms
-from ..atoms.dictionary_learning_atoms import DictionaryLearningAtoms
 from ..atoms.kmeans_atoms import KMeansAtoms
-from ..atoms.kmedoids_atoms import KMedoidsAtoms
 from ..atoms.learn_atoms import LearnAtoms
 from ..atoms.random_atoms import RandomAtoms
 from ..atoms.select_atoms import SelectAtoms
 from ..classifiers.srosr_classifier import SROSRClassifier
 from ..coding.batch import gram_wanted
 from ..dictionary.dictionary import Dictionary, Queries
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import CLASS_SCORES, ClassScorer
 from ..evidence.landmark_scores import LandmarkScorer
-from ..evidence.table import EVIDENCE, SPARSE_EVIDENCE, find_class_scores, list_evidence
+from ..evidence.table import EVIDENCE, SPARSE_EVIDENCE, ClassFusion, find_class_scores, list_evidence
 from ..scoring.calibration import Calibration
 from ..scoring.cross_test import CrossTest
 from ..scoring.decision_rules import CalibratedRule, TailRule
@@ -44,10 +40,7 @@ _PASSES = ("known", "simulated", "held_out")
 _CROSS_TEST_KEYS = {f.name: f.name for f in fields(CrossTest)} | {"unknown": "stranger"}
 # What may have found the atoms of a small dictionary.
 _SAMPLERS = {
-    "CondensedAtoms": CondensedAtoms,
-    "DictionaryLearningAtoms": DictionaryLearningAtoms,
     "KMeansAtoms": KMeansAtoms,
-    "KMedoidsAtoms": KMedoidsAtoms,
     "LearnAtoms": LearnAtoms,
     "RandomAtoms": RandomAtoms,
     "SelectAtoms": SelectAtoms,
@@ -301,7 +294,7 @@ def _restore_calibration_split(
         groups = clf._calibration_groups
         check(groups is None or (groups.shape == (n,) and groups.dtype == np.int64), "groups")
         check(groups is None or bool((groups >= 0).all() and (groups < _MOST).all()), "groups")
-    check(clf._recalibration is None or kind in (None, "features"), "recalibration")
+    check(clf._recalibration is None or kind == "features", "recalibration")
 
 
 def _restore_recalibration(facts: Any) -> dict[str, Any] | None:
@@ -310,7 +303,7 @@ def _restore_recalibration(facts: Any) -> dict[str, Any] | None:
         return None
     flags = ("labeled", "exact", "fresh")
     check(isinstance(facts, dict) and set(facts) <= {*flags, "effective"}, "recalibration")
-    check(all(type(facts.get(name)) is bool for name in flags), "recalibration")
+    check(all(type(facts.get(name)) is bool for name in flags) and facts["fresh"], "recalibration")
     effective = facts.get("effective", 1.0)
     check(isinstance(effective, float) and 0.0 <= effective < LARGEST, "recalibration")
     return facts

@@ -11,7 +11,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .._support.plotting import INK, KNOWN_COLOR, PALE, UNKNOWN_COLOR, Display, draw_grid
 from .block_counts import BlockCounts
-from .monitor_report import MonitorReport, RateEstimate, estimate_rate
+from .monitor_report import MonitorReport, estimate_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +102,7 @@ class MonitorDisplay(Display):
     def _draw_rate(self, ax: Axes, counts: Sequence[int], color: str, label: str) -> None:
         """Draw the rate of each block as a step, with its interval as a band."""
         rates = [estimate_rate(n, block.samples) for n, block in zip(counts, self.blocks, strict=True)]
-        low, share, high = (_to_percent(rates, name) for name in ("low", "share", "high"))
+        low, share, high = np.array([[100.0 * getattr(r, name) for r in rates] for name in ("low", "share", "high")])
         ax.fill_between(
             self._edges, _repeat_last(low), _repeat_last(high), step="post", color=color, alpha=0.22, linewidth=0,
             label="95 % interval",
@@ -164,10 +164,6 @@ class MonitorDisplay(Display):
                 *ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize="small",
                 handlelength=1.4,
             )  # fmt: skip
-
-
-def _to_percent(rates: Sequence[RateEstimate], name: str) -> Array:
-    return np.array([100.0 * getattr(rate, name) for rate in rates])
 
 
 def _repeat_last(values: Array) -> Array:

@@ -47,15 +47,13 @@ def read_more_rows(
     return MoreRows(name_features(clf, rows.X), found, None if group is None else rows.kept[group], pictures)
 
 
-def read_fresh_rows(
-    clf: OpenSetClassifier, data: str, options: ReadOptions, labels: Literal["optional", "no"], group: str | None
-) -> MoreRows:
+def read_fresh_rows(clf: OpenSetClassifier, data: str, options: ReadOptions, group: str | None) -> MoreRows:
     """Read samples to recalibrate with; the groups that the model was fitted with are used if DATA has their column."""
     usual = find_group_column(clf, None)
-    if group is None and usual is not None and labels != "no":
+    if group is None and usual is not None:
         with suppress(MissingGroups):
-            return read_more_rows(clf, data, options, labels, usual)
-    return read_more_rows(clf, data, options, labels, group)
+            return read_more_rows(clf, data, options, "optional", usual)
+    return read_more_rows(clf, data, options, "optional", group)
 
 
 def open_with_groups(

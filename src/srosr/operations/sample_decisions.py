@@ -10,7 +10,7 @@ from .model_input import get_imputer
 if TYPE_CHECKING:
     from .._support.array_types import Array, IntArray
     from ..classifiers.base import Decisions, OpenSetClassifier
-    from ..thresholds.prediction_sets import PredictionSets
+    from ..thresholds.guarantees import PredictionSets
 
 
 def list_sets(sets: PredictionSets) -> list[str]:

@@ -56,12 +56,11 @@ def _draw(figure: Figure, result: DemoResult) -> None:
     _draw_heading(
         figure, 0.438, "c", "Errors of held-out training samples and of all test samples, and the tail of one class"
     )
-    errors, sums, tail, quantiles = map(figure.add_subplot, _make_grid(figure, 0.39, 0.287, [1, 1, 1, 1]))
+    errors, sums, tail = map(figure.add_subplot, _make_grid(figure, 0.39, 0.287, [1, 1, 1]))
     samples.errors.plot(errors)
     samples.nonmatched.plot(sums)
-    samples.tail.plot([tail, quantiles])
+    samples.tail.plot(tail)
     _draw_legend(errors)
-    _draw_legend(tail)
 
     kind = "unknown" if samples.explained_digit in result.unknown else "known"
     _draw_heading(figure, 0.235, "d", f"One {kind} digit, a {samples.explained_digit}, explained")

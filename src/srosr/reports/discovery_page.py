@@ -9,8 +9,7 @@ from io import BytesIO
 from typing import Any
 
 from .._support.array_types import AnyArray
-from .._support.messages import count_of
-from .._support.number_format import format_number
+from .._support.messages import count_of, format_number
 from .._support.unknown_label import format_label
 from ..discovery.discovered_group import Group
 from ..discovery.discovery import Discovery

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._support.messages import join_names
-from .._support.number_format import capitalize, format_number
+from .._support.messages import capitalize, format_number, join_names
 from ..experiments.result_tables import METRIC_INFO
 from ..experiments.statistics import LEAST_FOR_INTERVAL, Curve, find_levels
 from .detail_figures import (

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._support.atomic_files import make_folder, remove_leftovers, write_atomically
-from .._support.messages import join_names
-from .._support.number_format import capitalize, format_duration, format_number
+from .._support.messages import capitalize, format_duration, format_number, join_names
 from .._support.parameter_checks import check_count
 from ..experiments.result_tables import METRIC_INFO, Metric
 from ..experiments.run_identity import name_file_in_errors

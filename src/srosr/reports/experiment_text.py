@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._support.messages import count_of, join_names
-from .._support.number_format import (
+from .._support.messages import (
     capitalize,
+    count_of,
     format_duration,
     format_mean,
     format_number,
     format_ordinal,
     format_p_value,
     format_seconds,
+    join_names,
 )
 from ..experiments.result_tables import METRIC_INFO, Metric
 from ..experiments.statistics import (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._support.messages import join_names
-from .._support.number_format import format_mean, format_number
+from .._support.messages import format_mean, format_number, join_names
 from ..classifiers.srosr_classifier import SROSRClassifier
 from ..experiments.comparison_protocol import SIGNIFICANCE, choose_rounds
 from ..experiments.protocol import MethodSetting

@@ -27,7 +27,8 @@ from ..scoring.held_out_scores import HeldOutScores
 from ..scoring.splits import SIMULATED_EVERY, draw_folds, draw_left_out_classes
 from .distances import squared_distances
 
-Shape: TypeAlias = tuple[int, ...] | list[tuple[int, ...]]
+#: Of an array: numbers, −1 for any length, "classes", "pairs" (of classes) or "columns"; a list of them is a choice.
+Shape: TypeAlias = tuple[int | str, ...] | list[tuple[int | str, ...]]
 #: Parameters that were chosen or given, by name.
 Tuned: TypeAlias = dict[str, Any]
 
@@ -50,6 +51,9 @@ def check_cost(name: str, value: Any) -> None:
 class Model(ABC):
     """What a method has learned: arrays and numbers, so that it can be written to a file and read back."""
 
+    #: The shape of every array.
+    shapes: ClassVar[Mapping[str, Shape]] = {}
+
     def __post_init__(self) -> None:
         # The memory layout decides the order of a matrix product's sums: use the one that reading a file gives.
         for f in fields(self):
@@ -67,11 +71,6 @@ class Model(ABC):
             Features; or squared distances, one column for each training sample that the method kept.
         """
 
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        """Return the shape of every array of a model; -1 for any length, a list for a choice of shapes."""
-        return {}
-
     def is_sound(self, n_classes: int) -> bool:
         """Return whether finite numbers of the right shapes, read from a file, can be a model."""
         return True
@@ -81,16 +80,14 @@ class Model(ABC):
 class SamplesOfClasses(Model):
     """Training samples that new ones are compared with: the class number of each, sorted."""
 
+    shapes: ClassVar = {"members": ("columns",)}
+
     members: IntArray
 
     @property
     def starts(self) -> IntArray:
         """Where each class begins."""
         return np.flatnonzero(np.diff(self.members, prepend=-1))
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"members": (n_columns,)}
 
     def is_sound(self, n_classes: int) -> bool:
         is_sorted = bool((np.diff(self.members) >= 0).all())

@@ -12,7 +12,7 @@ from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_choice, check_count, check_rate
 from ..exceptions import TailWarning, warn
 from ..tails.weibull import MIN_VALUES, Weibull, fit_weibull
-from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Shape, Tuned
+from .cross_fitted import ComparingClassifier, Learned, Model, SamplesOfClasses, Tuned
 
 #: The authors' program adds this to the mirrored distances, in the unit of the features.
 SHIFT = 1.0
@@ -29,6 +29,8 @@ class ExtremeVectors(SamplesOfClasses):
 
     If distances are mirrored, ``ends`` are those at which the probabilities reach zero, otherwise zeros.
     """
+
+    shapes: ClassVar = dict.fromkeys(("members", "shape", "scale", "ends"), ("columns",))
 
     shape: Array
     scale: Array
@@ -62,10 +64,6 @@ class ExtremeVectors(SamplesOfClasses):
                 [average_scores(of_vectors[:, a:b], self.n_averaged) for a, b in zip(starts, ends, strict=True)]
             )
         return of_classes.argmin(axis=1), of_classes.min(axis=1), -of_classes
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return dict.fromkeys(("members", "shape", "scale", "ends"), (n_columns,))
 
     def is_sound(self, n_classes: int) -> bool:
         positive = bool((self.shape > 0).all() and (self.scale > 0).all())

@@ -26,7 +26,7 @@ from .._support.parameter_checks import check_positive, check_share
 from ..exceptions import TailWarning, warn
 from ..scoring.splits import draw_left_out_classes
 from ..tails.weibull import MIN_VALUES, Weibull, fit_weibull
-from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, Learned, Model, Shape, Tuned, check_cost, find_folds
+from .cross_fitted import COSTS, N_FOLDS, ComparingClassifier, Learned, Model, Tuned, check_cost, find_folds
 
 #: Factors of the scale of γ that cross-validation chooses from.
 GAMMA_FACTORS = (0.25, 1.0, 4.0)
@@ -223,6 +223,8 @@ def resolve_gamma(gamma: float | str, scale: float) -> float:
 class KernelMachines(Model):
     """Base of the models made of machines with a radial basis function."""
 
+    shapes: ClassVar = {"weights": ("classes", "columns"), "intercepts": ("classes",)}
+
     weights: Array
     intercepts: Array
     gamma: float
@@ -233,10 +235,6 @@ class KernelMachines(Model):
     def decide(self, kernel: Array) -> Array:
         """Return the decision values of all machines."""
         return kernel @ self.weights.T + self.intercepts
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"weights": (n_classes, n_columns), "intercepts": (n_classes,)}
 
     def is_sound(self, n_classes: int) -> bool:
         return self.gamma > 0

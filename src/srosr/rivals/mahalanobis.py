@@ -9,9 +9,8 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from ..exceptions import SROSRWarning, warn
-from .covariance import decompose_covariance, find_ledoit_wolf_shrinkage
-from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
-from .distances import squared_distances
+from .cross_fitted import CrossFittedClassifier, Learned, Model, Tuned
+from .distances import decompose_covariance, find_ledoit_wolf_shrinkage, squared_distances
 
 #: Least shrinkage: without any, a deviation that no training sample has would be infinitely far.
 MIN_SHRINKAGE = 1e-8
@@ -20,6 +19,10 @@ MIN_SHRINKAGE = 1e-8
 @dataclass(frozen=True, eq=False)
 class WhitenedMeans(Model):
     r"""Class means after whitening :math:`z \mapsto (z - V\,\mathrm{diag}(h)V^\top z)/\sqrt a`, z from the center."""
+
+    shapes: ClassVar = {
+        "centre": ("columns",), "directions": (-1, "columns"), "taken": (-1,), "means": ("classes", "columns"),
+    }  # fmt: skip
 
     centre: Array  # spelled as in model files
     #: Rows of :math:`V^\top`, orthonormal.
@@ -39,10 +42,6 @@ class WhitenedMeans(Model):
     def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
         distances = squared_distances(self.whiten(inputs), self.means)
         return distances.argmin(axis=1), distances.min(axis=1), -distances
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"centre": (n_columns,), "directions": (-1, n_columns), "taken": (-1,), "means": (n_classes, n_columns)}
 
     def is_sound(self, n_classes: int) -> bool:
         taken = len(self.taken) == len(self.directions) and bool(((self.taken >= 0) & (self.taken <= 1)).all())

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from .._support.array_types import Array, IntArray
-from .cross_fitted import COSTS, N_FOLDS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost, find_folds
+from .cross_fitted import COSTS, N_FOLDS, CrossFittedClassifier, Learned, Model, Tuned, check_cost, find_folds
 from .distances import project_to_span
 
 #: C if no sample can be held out.
@@ -91,6 +91,8 @@ def _estimate_largest_deviation(Z: Array) -> float:
 class Logits(Model):
     """Coefficients (n_classes, n_features) and intercepts (n_classes,) of a logistic regression."""
 
+    shapes: ClassVar = {"coefficients": ("classes", "columns"), "intercepts": ("classes",)}
+
     coefficients: Array
     intercepts: Array
 
@@ -109,10 +111,6 @@ class Logits(Model):
     def predict_raw(self, inputs: Array) -> tuple[IntArray, Array, Array]:
         logits = self.compute_logits(inputs)
         return logits.argmax(axis=1), -logits.max(axis=1), logits
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"coefficients": (n_classes, n_columns), "intercepts": (n_classes,)}
 
 
 class LogisticClassifier(CrossFittedClassifier):

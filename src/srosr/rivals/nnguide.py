@@ -10,7 +10,7 @@ import numpy as np
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
 from ..dictionary.dictionary import normalize_rows
-from .cross_fitted import Learned, Model, Shape, Tuned
+from .cross_fitted import Learned, Model, Tuned
 from .max_logit import LogisticClassifier, Logits, fit_logistic
 
 # Similarities held at once.
@@ -20,6 +20,8 @@ _PAIRS = 2**24
 @dataclass(frozen=True, eq=False)
 class GuidedEnergy(Logits):
     """Logistic regression, training samples of unit length with their energies, and k."""
+
+    shapes: ClassVar = Logits.shapes | {"bank": (-1, "columns"), "energies": (-1,)}
 
     bank: Array
     energies: Array
@@ -36,11 +38,6 @@ class GuidedEnergy(Logits):
         similarities = normalize_rows(inputs) @ self.bank.T * self.energies
         k = min(self.n_neighbors, len(self.bank))
         return np.partition(similarities, -k, axis=1)[:, -k:].mean(axis=1)
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        own: dict[str, Shape] = {"bank": (-1, n_columns), "energies": (-1,)}
-        return Logits.shapes(n_classes, n_columns) | own
 
     def is_sound(self, n_classes: int) -> bool:
         as_many = len(self.bank) == len(self.energies) > 0

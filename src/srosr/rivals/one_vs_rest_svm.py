@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_choice
-from .cross_fitted import N_FOLDS, Model, Shape, Tuned
+from .cross_fitted import N_FOLDS, Model, Tuned
 from .kernel_machines import (
     KernelMachineClassifier,
     KernelMachines,
@@ -51,6 +51,8 @@ class RestMachines(KernelMachines):
     The parameters of the sigmoids are empty if the decision value is the score.
     """
 
+    shapes: ClassVar = KernelMachines.shapes | {name: [("classes",), (0,)] for name in ("slopes", "offsets")}
+
     slopes: Array
     offsets: Array
 
@@ -60,11 +62,6 @@ class RestMachines(KernelMachines):
             return decisions.argmax(axis=1), -decisions.max(axis=1), decisions
         scores = expit(-(self.slopes * decisions + self.offsets))
         return pick_class(scores, decisions), 1.0 - scores.max(axis=1), scores
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        choices: Shape = [(n_classes,), (0,)]
-        return KernelMachines.shapes(n_classes, n_columns) | {"slopes": choices, "offsets": choices}
 
     def is_sound(self, n_classes: int) -> bool:
         return super().is_sound(n_classes) and self.slopes.shape == self.offsets.shape

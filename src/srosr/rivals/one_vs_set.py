@@ -10,7 +10,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_finite, check_positive
-from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Shape, Tuned, check_cost
+from .cross_fitted import COSTS, CrossFittedClassifier, Learned, Model, Tuned, check_cost
 from .kernel_machines import choose_parameters, fit_one_vs_rest
 
 #: Thickness of the thinnest slab, in decision values.
@@ -66,6 +66,8 @@ def place_planes(
 class Slabs(Model):
     """Two parallel planes for each class."""
 
+    shapes: ClassVar = {"weights": ("classes", "columns"), **dict.fromkeys(("intercepts", "near", "far"), ("classes",))}
+
     weights: Array
     intercepts: Array
     near: Array
@@ -77,10 +79,6 @@ class Slabs(Model):
         largest = scores.max(axis=1)
         holds = np.where(scores >= 0, decisions, -np.inf)
         return np.where(largest >= 0, holds.argmax(axis=1), scores.argmax(axis=1)), -largest, scores
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return {"weights": (n_classes, n_columns), **dict.fromkeys(("intercepts", "near", "far"), (n_classes,))}
 
     def is_sound(self, n_classes: int) -> bool:
         return bool((self.near <= self.far).all())

@@ -11,7 +11,7 @@ from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count
 from ..exceptions import TailWarning, warn
 from ..tails.weibull import MIN_VALUES, Weibull, fit_weibull
-from .cross_fitted import Learned, Model, Shape, Tuned
+from .cross_fitted import Learned, Model, Tuned
 from .distances import squared_distances
 from .max_logit import LogisticClassifier, Logits, fit_logistic
 
@@ -22,6 +22,8 @@ _ENDLESS = 1e99
 @dataclass(frozen=True, eq=False)
 class RevisedActivations(Logits):
     """Logistic regression, class means, a Weibull distribution of distances for each class, and α."""
+
+    shapes: ClassVar = Logits.shapes | {"means": ("classes", "columns"), "shape": ("classes",), "scale": ("classes",)}
 
     means: Array
     shape: Array
@@ -38,14 +40,6 @@ class RevisedActivations(Logits):
         moved = np.maximum(activations, 0.0) * (np.maximum(alpha - rank, 0) / alpha) * outside
         revised = activations - moved
         return revised.argmax(axis=1), moved.sum(axis=1) - revised.max(axis=1), revised
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return Logits.shapes(n_classes, n_columns) | {
-            "means": (n_classes, n_columns),
-            "shape": (n_classes,),
-            "scale": (n_classes,),
-        }
 
     def is_sound(self, n_classes: int) -> bool:
         positive = bool((self.shape > 0).all() and (self.scale > 0).all())

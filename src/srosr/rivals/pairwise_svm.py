@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.svm import SVC
 
 from .._support.array_types import AnyArray, Array, IntArray
-from .cross_fitted import N_FOLDS, Model, Shape, Tuned, find_folds
+from .cross_fitted import N_FOLDS, Model, Tuned, find_folds
 from .kernel_machines import KernelMachineClassifier, KernelMachines, compute_kernel
 
 #: Pairwise probabilities are kept this far from 0 and 1, as LIBSVM does.
@@ -116,6 +116,11 @@ def couple_probabilities(pairs: Array, n_classes: int) -> Array:
 class PairMachines(KernelMachines):
     """A machine and a sigmoid for each pair of classes in the order of ``np.triu_indices``, positive for the first."""
 
+    shapes: ClassVar = {
+        "weights": ("pairs", "columns"),
+        **dict.fromkeys(("intercepts", "slopes", "offsets"), ("pairs",)),
+    }
+
     slopes: Array
     offsets: Array
     n_classes: int
@@ -124,11 +129,6 @@ class PairMachines(KernelMachines):
         decisions = self.decide(compute_kernel(inputs, self.gamma))
         scores = couple_probabilities(expit(-(self.slopes * decisions + self.offsets)), self.n_classes)
         return scores.argmax(axis=1), 1.0 - scores.max(axis=1), scores
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        n_pairs = n_classes * (n_classes - 1) // 2
-        return KernelMachines.shapes(n_pairs, n_columns) | dict.fromkeys(("slopes", "offsets"), (n_pairs,))
 
     def is_sound(self, n_classes: int) -> bool:
         return super().is_sound(n_classes) and self.n_classes == n_classes

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_choice, check_positive
-from .cross_fitted import Model, Shape, Tuned
+from .cross_fitted import Model, Tuned
 from .kernel_machines import (
     CUSTOMARY_PROBABILITY,
     KernelMachineClassifier,
@@ -31,6 +31,8 @@ class InclusionMachines(KernelMachines):
     ``short`` to fit.
     """
 
+    shapes: ClassVar = KernelMachines.shapes | {"match": (3, "classes"), "priors": ("classes",), "short": ("classes",)}
+
     match: Array
     priors: Array
     short: AnyArray
@@ -40,14 +42,6 @@ class InclusionMachines(KernelMachines):
         end, tail = read_tail(self.match)
         scores = self.priors * tail.cdf(decisions - end)
         return pick_class(scores, decisions), 1.0 - scores.max(axis=1), scores
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return KernelMachines.shapes(n_classes, n_columns) | {
-            "match": (3, n_classes),
-            "priors": (n_classes,),
-            "short": (n_classes,),
-        }
 
     def is_sound(self, n_classes: int) -> bool:
         priors = bool(((self.priors > 0) & (self.priors <= 1)).all())

@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from .._support.array_types import Array, IntArray
-from .cross_fitted import CrossFittedClassifier, Learned, Model, Shape, Tuned
+from .cross_fitted import CrossFittedClassifier, Learned, Model, Tuned
 from .mahalanobis import WhitenedMeans, fit_whitened_means
 
 
 @dataclass(frozen=True, eq=False)
 class RelativeMeans(WhitenedMeans):
     r"""Whitened class means, and axes A between them: after whitening, :math:`\Sigma_0^{-1} = I - A^\top A`."""
+
+    shapes: ClassVar = WhitenedMeans.shapes | {"axes": ("classes", "columns")}
 
     axes: Array
 
@@ -24,10 +26,6 @@ class RelativeMeans(WhitenedMeans):
         to_classes = np.square(self.means).sum(axis=1) - 2.0 * white @ self.means.T
         relative = to_classes + np.square(white @ self.axes.T).sum(axis=1)[:, None]
         return to_classes.argmin(axis=1), relative.min(axis=1), -relative
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return WhitenedMeans.shapes(n_classes, n_columns) | {"axes": (n_classes, n_columns)}
 
 
 class RelativeMahalanobis(CrossFittedClassifier):

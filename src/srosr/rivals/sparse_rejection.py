@@ -44,15 +44,8 @@ class SparseRejection(DictionaryClassifier):
     threshold : float or {"risk", "f", "youden"}, optional
         Reject samples whose unknown score is above this number; or the objective to optimize under simulated openness.
         None: by ``target_rejection``. (None of the papers gives a number.)
-    target_rejection : float, default 0.05
-        Share of known samples that may be rejected.
-    per_class : bool, default False
-        Use one threshold for each candidate class that has enough held-out samples, instead of one for all.
-    risk_weight : float, default 1.0
-        Weight of errors on known samples for ``threshold="risk"``.
-    unknown_label : label, optional
-        Label that ``predict`` returns for rejected samples, which is no class; None is −1 for numbers and "unknown" for
-        text.
+    target_rejection, per_class, risk_weight, unknown_label :
+        As for :class:`srosr.rivals.cross_fitted.CrossFittedClassifier`.
     n_jobs : int, optional
         Threads over samples.
     device : {"cpu", "cuda", "auto"} or torch.device, default "cpu"

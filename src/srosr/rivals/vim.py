@@ -11,8 +11,8 @@ import numpy as np
 
 from .._support.array_types import Array, IntArray
 from .._support.parameter_checks import check_count, check_positive
-from .covariance import decompose_covariance
-from .cross_fitted import N_FOLDS, Learned, Model, Shape, Tuned, find_folds
+from .cross_fitted import N_FOLDS, Learned, Model, Tuned, find_folds
+from .distances import decompose_covariance
 from .max_logit import LogisticClassifier, Logits, fit_logistic
 
 #: Dimensions of the principal subspace in the paper, by the least number of features; half of the features below.
@@ -24,6 +24,8 @@ _RELATIVE_ZERO = 1e-9
 @dataclass(frozen=True, eq=False)
 class VirtualLogit(Logits):
     """Logistic regression, the origin, rows that span the principal subspace (and their number), and α."""
+
+    shapes: ClassVar = Logits.shapes | {"origin": ("columns",), "directions": (-1, "columns")}
 
     origin: Array
     directions: Array
@@ -39,11 +41,6 @@ class VirtualLogit(Logits):
         logits = self.compute_logits(inputs)
         scores = self.alpha * self.measure_residuals(inputs) - self.compute_energy(logits)
         return logits.argmax(axis=1), scores, logits
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        own: dict[str, Shape] = {"origin": (n_columns,), "directions": (-1, n_columns)}
-        return Logits.shapes(n_classes, n_columns) | own
 
     def is_sound(self, n_classes: int) -> bool:
         return self.n_components == len(self.directions) and self.alpha >= 0

@@ -10,7 +10,7 @@ from sklearn.svm import OneClassSVM
 
 from .._support.array_types import AnyArray, Array, IntArray
 from .._support.parameter_checks import check_positive, check_rate, check_share
-from .cross_fitted import Model, Shape, Tuned
+from .cross_fitted import Model, Tuned
 from .kernel_machines import (
     CUSTOMARY_PROBABILITY,
     KernelMachineClassifier,
@@ -34,6 +34,12 @@ class WeibullMachines(KernelMachines):
     the rest, of the class alone. ``gate_weights`` are those of the support vectors of each class alone; a gate is open
     if the probability of being inside is above ``gate``; a class may have a tail too ``short`` to fit.
     """
+
+    shapes: ClassVar = KernelMachines.shapes | {
+        **dict.fromkeys(("match", "rest", "inside"), (3, "classes")),
+        "gate_weights": ("classes", "columns"),
+        "short": ("classes",),
+    }
 
     match: Array
     rest: Array
@@ -63,14 +69,6 @@ class WeibullMachines(KernelMachines):
         scores = np.where(is_open, products, 0.0)
         unknown = np.where(is_open.any(axis=1), 1.0 - scores.max(axis=1), 2.0 - products.max(axis=1))
         return pick_class(scores, decisions), unknown, scores
-
-    @staticmethod
-    def shapes(n_classes: int, n_columns: int) -> dict[str, Shape]:
-        return KernelMachines.shapes(n_classes, n_columns) | {
-            **dict.fromkeys(("match", "rest", "inside"), (3, n_classes)),
-            "gate_weights": (n_classes, n_columns),
-            "short": (n_classes,),
-        }
 
     def is_sound(self, n_classes: int) -> bool:
         positive = all(bool((tail[1:] > 0).all()) for tail in (self.match, self.rest, self.inside))

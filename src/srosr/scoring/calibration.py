@@ -14,17 +14,15 @@ from .._support.threads import one_blas_thread, progress_bar
 from ..coding.problems import Problem
 from ..dictionary.dictionary import Dictionary
 from ..distributed.dask_cluster import DaskCluster
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import ClassScorer
 from ..evidence.landmark_scores import LandmarkScorer, find_landmarks
 from ..evidence.scorer_fits import fit_scorer
-from ..evidence.table import EVIDENCE
+from ..evidence.table import EVIDENCE, ClassFusion
 from ..exceptions import CalibrationWarning, warn
 from ..tails.error_distribution import SplicedDistribution
-from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, CrossTester, DeferredCrossTest
 from .decision_rules import MIN_SAMPLES, CalibratedRule, TailRule, fit_tails
-from .fusion import Fusion, fit_fusion
+from .fusion import Fusion, fit_class_fusion, fit_fusion
 from .group_splits import SampleGroups
 from .held_out_scores import HeldOutScores
 from .splits import (
@@ -112,7 +110,7 @@ class Calibration:
         """Unknown scores of the samples of ``simulated``."""
         rows = self.simulated
         if isinstance(self.rule, CalibratedRule):
-            return self.rule.simulated_score(rows.values)
+            return self.rule.current.cdf(self.rule.simulated.score(rows.values))
         return self.rule.score(rows.values, rows.residual_candidate)
 
     @property

@@ -23,16 +23,15 @@ from ..coding.encode import Codes
 from ..coding.problems import Problem
 from ..dictionary.dictionary import Dictionary, Queries
 from ..distributed.dask_cluster import DaskCluster
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import ClassScores, HoldOut
 from ..evidence.coded_blocks import map_coded_blocks
 from ..evidence.landmark_scores import LandmarkScorer
 from ..evidence.landmarks import RegressionSamples
 from ..evidence.scorer_fits import fit_sampled_scorer
-from ..evidence.table import CodeMeasures, measure_codes
+from ..evidence.table import ClassFusion, CodeMeasures, measure_codes
 from .calibration import Calibration, conclude, count_atoms
-from .class_weights import fit_class_fusion
 from .cross_test import CodedHoldOut, CrossTest, build_cross_test, run_on_cluster
+from .fusion import fit_class_fusion
 from .group_splits import SampleGroups
 from .splits import MAX_CODINGS, add_only_samples, draw_folds, draw_left_out_classes, thin_splits
 
@@ -156,7 +155,7 @@ def _assess_on_worker(task: _Task, *, shared: _Assessor) -> list[_Assessed]:
     with one_blas_thread():
         if gram_wanted(task.atoms, shared.problem):
             _ = task.atoms.gram  # of all atoms, to the bits that it has where they were found
-        return shared.on_one_thread().assess(task)
+        return _Assessor(shared.whole, shared.problem, shared.class_scores, n_jobs=1).assess(task)
 
 
 class _Assessor:
@@ -173,10 +172,6 @@ class _Assessor:
         self.whole, self.problem, self.class_scores, self.n_jobs = whole, problem, class_scores, n_jobs
         self.device = device
         self.squares, self.class_of = whole.squared_norms, whole.class_of
-
-    def on_one_thread(self) -> _Assessor:
-        """Return the same on one thread."""
-        return _Assessor(self.whole, self.problem, self.class_scores, 1)
 
     def assess(self, task: _Task, done: Callable[[int], None] | None = None) -> list[_Assessed]:
         """Assess the samples of a task; the list is empty if there is none."""

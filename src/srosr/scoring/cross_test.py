@@ -29,10 +29,9 @@ from ..coding.problems import Problem
 from ..dictionary.dictionary import Dictionary, wrap_queries
 from ..distributed.dask_cluster import ClusterError, DaskCluster
 from ..distributed.worker_task import LostTask
-from ..evidence.class_fusion import ClassFusion
 from ..evidence.class_scores import ClassScores, HoldOut
 from ..evidence.coded_blocks import map_coded_blocks
-from ..evidence.table import EVIDENCE, CodeMeasures, build_evidence, measure_codes
+from ..evidence.table import EVIDENCE, ClassFusion, CodeMeasures, build_evidence, measure_codes
 from ..exceptions import DeviceError
 from .group_splits import SampleGroups
 

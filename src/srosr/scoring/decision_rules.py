@@ -116,7 +116,3 @@ class CalibratedRule:
     def log_p_value(self, values: Array, candidate: IntArray | None = None) -> Array:
         """Compute the logarithm of one minus the unknown score; it still ranks where the score has reached 1."""
         return self.current.logsf(self.fusion.score(values))
-
-    def simulated_score(self, values: Array) -> Array:
-        """Compute the unknown score of samples coded with classes left out."""
-        return self.current.cdf(self.simulated.score(values))

@@ -12,9 +12,8 @@ from .._support.messages import did_you_mean, join_names, quote_names
 from .arrays import MatArrays, NamedArrays, NpyHeader, NpzArrays, read_header, read_rows
 from .cells import NotAClass, convert_labels
 from .columns import LABEL_NAMES, check_number
-from .input_file import InputFile, raise_as_read_error
 from .read_options import ReadOptions
-from .row_source import Block, GivenLabels, ReadError, RowSource
+from .row_source import Block, GivenLabels, InputFile, ReadError, RowSource, raise_as_read_error
 
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18

@@ -16,8 +16,8 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .._support.array_types import AnyArray
-from .input_file import InputFile
 from .matlab import list_mat, read_mat
+from .row_source import InputFile
 
 _CHUNK = 2**20
 #: An array that unpacks to more than so many bytes, and to more than so many times its size, is taken for an attack.

@@ -14,9 +14,8 @@ from .._support.array_types import Array
 from .._support.messages import quote_names
 from .cells import NotAClass, parse_label_column, quote_for_shell
 from .columns import assign_roles
-from .input_file import InputFile, raise_as_read_error
 from .read_options import ReadOptions
-from .row_source import Block, GivenLabels, ReadError, RowSource
+from .row_source import Block, GivenLabels, InputFile, ReadError, RowSource, raise_as_read_error
 
 #: Numbers in a block, 2 MiB of them.
 _BLOCK = 2**18

@@ -26,9 +26,8 @@ import pyarrow.csv as pa_csv
 from .._support.messages import count_of, quote_names, quote_text
 from .cells import MISSING, NotAClass, is_number, parse_label_column, parse_labels, parse_number, quote_for_shell
 from .columns import Roles, assign_roles
-from .input_file import InputFile, raise_as_read_error
 from .read_options import ReadOptions
-from .row_source import Block, GivenLabels, ReadError, RowSource
+from .row_source import Block, GivenLabels, InputFile, ReadError, RowSource, raise_as_read_error
 from .text_blocks import SEPARATORS, TextBlock, count_lines, cut_into_blocks, read_first_line
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+\Z")

@@ -147,13 +147,6 @@ class SplicedDistribution:
             beyond = self._isf_tail(np.log1p(-q))
         return np.where(q > self.levels[-1], beyond, self._ppf_below(q))[()]
 
-    def isf(self, p: Any) -> Any:
-        """Return the error at which :meth:`sf` is p, exact also for the smallest p; NaN outside [0, 1]."""
-        p = np.asarray(p, dtype=np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            beyond = self._isf_tail(np.log(p))
-        return np.where(p < self.tail.rho, beyond, self._ppf_below(1.0 - p))[()]
-
     @property
     def _scale(self) -> float:
         """Scale of the exponential below the smallest error: the width of the body, or σ where that is 0."""

@@ -104,21 +104,6 @@ class GPDTail:
         """Return the logarithm of :meth:`sf`; −infinity at and beyond the end point of a tail with ξ < 0."""
         return -self._cumulative_hazard(self._standardize(r))[()]
 
-    def logpdf(self, r: Any) -> Any:
-        """Return the logarithm of the density; −infinity below u and beyond the end point."""
-        x = self._standardize(r, clip=False)
-        inside = np.maximum(x, 0.0)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            y = np.maximum(self.xi * inside, -1.0) if self.xi else np.zeros_like(inside)
-            if self.xi == -1.0:
-                out = np.where(inside <= 1.0, 0.0, -np.inf)
-            elif self.xi < -0.5:
-                out = -(1.0 + 1.0 / self.xi) * np.log1p(y)
-            else:
-                out = -self._cumulative_hazard(inside) - np.where(y > -1.0, np.log1p(y), 0.0)
-        out = np.where(x < 0, -np.inf, out - np.log(self.sigma))
-        return np.where(np.isnan(x), np.nan, out)[()]
-
     def ppf(self, q: Any) -> Any:
         """Return the error at which :meth:`cdf` is q; u at 0, the end point at 1, NaN outside [0, 1]."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -137,10 +122,9 @@ class GPDTail:
                 x = np.where(np.isposinf(y) | np.isposinf(level), np.inf, x)
             return (self.u + self.sigma * x)[()]
 
-    def _standardize(self, r: Any, clip: bool = True) -> Any:
+    def _standardize(self, r: Any) -> Any:
         with np.errstate(over="ignore"):
-            x = (np.asarray(r, dtype=np.float64) - self.u) / self.sigma
-        return np.maximum(x, 0.0) if clip else x
+            return np.maximum((np.asarray(r, dtype=np.float64) - self.u) / self.sigma, 0.0)
 
     def _cumulative_hazard(self, x: Any) -> Any:
         """Compute log(1 + ξx)/ξ, x ≥ 0, as x·log1p(y)/y with y = ξx, which needs no series at ξ = 0."""

@@ -22,8 +22,7 @@ from ..sparse_rows import to_sparse_rows
 from ..spectrum import ROUNDING
 from .block_active_set import SOLVED, UNREACHED
 from .copies import Copies
-from .device_codes import DeviceCodes, DeviceRows
-from .device_products import DeviceProducts
+from .device_codes import DeviceCodes, DeviceProducts, DeviceRows
 from .many_atoms import WORKING_SET, WorkingSets
 from .path_solver import MOST_ATOMS, PathSolver, spread_codes
 from .pursuit import pursue

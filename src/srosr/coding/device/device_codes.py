@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._support.torch_loader import torch
+from ...dictionary.device_dictionary import DeviceDictionary
 from ..certificate import Sums
 from ..spectrum import ROUNDING
 
@@ -119,3 +120,20 @@ def _without_beta_warning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         yield
+
+
+class DeviceProducts:
+    """The Gram matrix of a dictionary on a device, as certificates see it (:class:`srosr.coding.products.Products`)."""
+
+    def __init__(self, dictionary: DeviceDictionary, *, by_features: bool) -> None:
+        self.dictionary, self.by_features = dictionary, by_features
+        self.lengths: Any = dictionary.lengths
+        self.largest_square = float(dictionary.squared_norms.max())
+
+    def times(self, codes: Any) -> Tensor:
+        """Return ``codes @ G``."""
+        if not self.by_features:
+            return codes.values @ self.dictionary.gram
+        atoms = self.dictionary.rows
+        assert atoms is not None
+        return (codes.values @ atoms) @ atoms.T

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..._support.torch_loader import torch
 from ...dictionary.device_dictionary import DeviceQueries
-from .device_codes import DeviceRows
-from .device_products import DeviceProducts
+from .device_codes import DeviceProducts, DeviceRows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -98,8 +98,7 @@ function refreshRecalibration() {
 function recalibrate(event) {
   event.preventDefault();
   const { samples } = state;
-  const shift = find("shift").checked;
-  const parts = samples.request(shift ? { shift } : {}, { labels: samples.hasLabels && !shift });
+  const parts = samples.request({}, { labels: samples.hasLabels });
   changeModel(find("recalibrate-job"), "recalibrate", parts, {
     question: "Recalibrate with these samples?",
     text: `${samples.title}. The threshold is set anew by their scores.`,
