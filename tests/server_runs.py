@@ -12,6 +12,7 @@ missing, unless ``SROSR_REQUIRE_SERVE=1``.
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -311,6 +312,7 @@ def check_error(answer, *statuses):
     assert headers["content-type"] == "application/json"
     (text,) = json.loads(body).values()
     assert list(json.loads(body)) == ["error"] and text.endswith((".", "?")) and "\n" not in text, text
+    assert status != 422 or not re.search(" --[a-z]", text), f"options of commands are parameters here: {text}"
     check_tells_nothing(body)
     return text
 

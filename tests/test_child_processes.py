@@ -6,24 +6,20 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from threading import Event
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jobs_for_children import is_gone, open_pool, own_jobs, wait_until
 from scale import examples
-from server_runs import server_required, wait_until
 
-server_required()
+from srosr._support.child_process import Child, FrameTooLarge, receive_frame, send_frame
+from srosr.server import pool as pools
+from srosr.server.schemas import ApiError
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
-
-from jobs_for_children import PoolInThread, is_gone, own_jobs  # noqa: E402
-
-from srosr._support.child_process import Child, FrameTooLarge, receive_frame, send_frame  # noqa: E402
-from srosr.server import pool as pools  # noqa: E402
-from srosr.server.schemas import ApiError  # noqa: E402
 
 
 def start_child(code="None", environment=os.environ, folder=None):
@@ -48,7 +44,7 @@ def test_frames_of_any_bytes_come_back(child, frames):
     assert [child.receive() for _ in frames] == frames and child.receive(1_000_000) == b"x" * 1_000_000
 
 
-def test_a_frame_that_is_too_large_is_refused_before_it_is_read_and_one_that_is_cut_is_the_end():
+def test_a_frame_that_is_too_large_is_refused_unread_and_one_that_is_cut_is_the_end():
     stream = io.BytesIO(struct.pack(">Q", 2**62) + b"abc")
     with pytest.raises(FrameTooLarge):
         receive_frame(stream, 100)
@@ -57,32 +53,25 @@ def test_a_frame_that_is_too_large_is_refused_before_it_is_read_and_one_that_is_
     assert [receive_frame(io.BytesIO(whole.getvalue()[:cut]), 3) for cut in range(12)] == [None] * 11 + [b"abc"]
 
 
-def test_a_child_has_the_environment_and_the_folder_it_was_given_and_says_how_it_ended(tmp_path):
-    child = start_child("os.getcwd(), os.environ.get('ONLY'), os.environ.get('HOME')", {"ONLY": "é'"}, tmp_path)
-    assert child.receive().decode() == repr((str(tmp_path), "é'", None))
-    assert child.end() == "signal 9" and child.has_ended
+def test_a_child_has_what_it_was_given_and_what_it_prints_does_not_reach_the_connection(tmp_path, capfd):
+    code = "print('printed', flush=True), os.write(1, b'written'), sys.stdin.read()"
+    child = start_child(
+        f"{code}, os.getcwd(), os.environ.get('ONLY'), os.environ.get('HOME')", {"ONLY": "é'"}, tmp_path
+    )
+    assert child.receive().decode() == repr((None, 7, "", str(tmp_path), "é'", None))
+    assert child.end() == "signal 9" and child.has_ended and capfd.readouterr().err == "printed\nwritten"
     with pytest.raises(OSError):
         child.send(b"more")
     child = start_child("os._exit(3)")
     assert child.receive() is None and child.end(30) == "exit status 3"
 
 
-def test_what_a_task_prints_does_not_reach_the_connection(capfd):
-    child = start_child(
-        "print('to standard output', flush=True), os.write(1, b'to descriptor 1'), __import__('sys').stdin.read()"
-    )
-    assert child.receive() == b"(None, 15, '')"
-    child.end()
-    assert capfd.readouterr().err == "to standard output\nto descriptor 1"
-
-
 _PARENT = """
 import asyncio, sys
-from pathlib import Path
 from jobs_for_children import own_jobs, pools
 
 async def serve():
-    pool = pools.Pool("worker", 2, memory=None, seconds=600, folder=Path(sys.argv[1]))
+    pool = pools.Pool("worker", 2, memory=None, seconds=600, folder=sys.argv[1])
     job = asyncio.create_task(pool.run("do", {"code": "any(None for _ in iter(int, 1))"}))
     await pool.run("do", {})
     print(*pool.pids, flush=True)
@@ -94,15 +83,12 @@ with own_jobs():
 
 
 def test_children_end_with_a_parent_that_is_killed_even_those_at_work(tmp_path):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", _PARENT, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
         pids = [int(word) for word in parent.stdout.readline().split()]
         parent.kill()
-    assert len(pids) == 2 and all(is_gone(pid) for pid in pids)
-
-
-# -- the pool -----------------------------------------------------------------------------------------------
+    assert len(pids) == 2 and all(map(is_gone, pids))
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +96,14 @@ def reader(tmp_path_factory):
     """Return a pool with one child that has limits."""
     with pytest.MonkeyPatch.context() as patch, own_jobs():
         patch.setenv("SROSR_TOKEN", "a secret of the server")
-        with PoolInThread("reader", 1, tmp_path_factory.mktemp("folder"), memory=300 * 10**6) as pool:
+        with open_pool("reader", 1, tmp_path_factory.mktemp("folder"), memory=300 * 10**6) as pool:
             yield pool
 
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
     """Return a pool with two children."""
-    with own_jobs(), PoolInThread("worker", 2, tmp_path_factory.mktemp("folder")) as pool:
+    with own_jobs(), open_pool("worker", 2, tmp_path_factory.mktemp("folder")) as pool:
         yield pool
 
 
@@ -134,10 +120,10 @@ def begin(pool, code, job="do", **header):
 
 
 def fail(pool, code, arrays=None, most=None, **header):
+    """Return status and sentence of a job that fails."""
     with pytest.raises(ApiError) as caught:
         pool.run("do", {"code": code, **header}, arrays, most=most)
-    assert "secret" not in caught.value.message
-    return caught.value
+    return caught.value.status, caught.value.message
 
 
 def test_a_job_gets_its_header_and_arrays_says_how_far_it_is_and_answers(reader):
@@ -145,22 +131,21 @@ def test_a_job_gets_its_header_and_arrays_says_how_far_it_is_and_answers(reader)
     arrays, sent = {"X": X, "T": X.T, "none": np.zeros((0, 8), np.uint8)}, {"text": "é\n", "list": [1, None, 0.1]}
     header, found = reader.run("do", sent, arrays, on_progress=seen.append)
     assert header == {**sent, "value": None, "pid": ask(reader)}
-    for name, array in arrays.items():
-        assert found[name].dtype == array.dtype and np.array_equal(found[name], array)
+    assert all(found[x].dtype == arrays[x].dtype and np.array_equal(found[x], arrays[x]) for x in arrays)
     assert seen == [{"kind": "progress", "stage": "Doing", "done": 0, "of": 1}]
 
 
 def test_a_refusal_is_an_error_with_its_status_and_costs_no_process(reader):
-    pid, error = ask(reader), fail(reader, "refuse(409, 'There is a reason.')")
-    assert (error.status, error.message) == (409, "There is a reason.") and ask(reader) == pid
+    pid, refuse = ask(reader), "(_ for _ in ()).throw(ApiError(409, 'There is a reason.'))"
+    assert fail(reader, refuse) == (409, "There is a reason.") and ask(reader) == pid
 
 
 @pytest.mark.parametrize(
     "code", ["{}['a secret']", "{'a secret': object()}", "os._exit(3)", "os.kill(os.getpid(), 11)"]
 )
 def test_a_bug_or_a_crash_costs_one_job_and_tells_the_client_nothing(reader, code):
-    pid, restarts, error = ask(reader), reader.pool.restarts, fail(reader, code)
-    assert error.status == 503 and error.headers == {"Retry-After": "1"} and "try again" in error.message
+    pid, restarts = ask(reader), reader.pool.restarts
+    assert fail(reader, code) == (503, "The process that worked on this ended unexpectedly: try again.")
     assert is_gone(pid) and ask(reader) != pid and reader.pool.restarts == restarts + 1
 
 
@@ -171,28 +156,24 @@ def test_a_child_that_dies_without_a_job_costs_none(reader):
     assert ask(reader) != pid
 
 
-def test_memory_is_limited(reader):
-    error = fail(reader, "bytearray(10**9)", reading={"names": ["a.csv"]})
-    assert error.status == 413 and error.message.startswith("a.csv does not fit into the memory allowed")
+def test_memory_and_the_size_of_results_are_limited(reader):
+    message = "a.csv does not fit into the memory allowed for it: send fewer samples at a time."
+    assert fail(reader, "bytearray(10**9)", reading={"names": ["a.csv"]}) == (413, message)
     assert ask(reader, "len(bytearray(10**8))") == 10**8
-    assert fail(reader, "0", {"X": np.zeros(60_000_000)}).status in (413, 503)
-
-
-def test_arrays_of_more_bytes_than_asked_for_are_refused(reader):
+    assert fail(reader, "0", {"X": np.zeros(60_000_000)})[0] in (413, 503)
     X = {"X": np.zeros(125_000)}
-    error = fail(reader, "0", X, most=10**6)
-    assert (error.status, error.message) == (413, "The samples take more than 1 MB: send fewer.")
+    assert fail(reader, "0", X, most=10**6) == (413, "The samples take more than 1 MB: send fewer.")
     assert len(reader.run("do", {}, X, most=10**6 + 1000)[1]["X"]) == 125_000
 
 
 def test_a_reader_has_limits_no_files_and_no_secrets_and_a_worker_gives_way(reader, workers):
-    limits, environment = ask(reader, "get_limits()"), ask(reader, "dict(os.environ)")
-    assert limits["CORE"] == 0 and 0 < limits["FSIZE"] <= 2**20 and 0 < limits["NOFILE"] <= 256
-    assert 300 * 10**6 < limits["AS"] < 3 * 10**9
-    assert "SROSR_TOKEN" not in environment and "secret" not in str(environment)
-    assert environment["OMP_NUM_THREADS"] == "1" and all(
-        path.startswith("pipe:") for path in ask(reader, "get_files()")
-    )
+    names = "CORE", "FSIZE", "NOFILE", "AS"
+    limits = ask(reader, f"[resource.getrlimit(getattr(resource, 'RLIMIT_' + name))[0] for name in {names}]")
+    assert [0 <= x <= most for x, most in zip(limits, (0, 2**20, 256, 3 * 10**9), strict=True)] == [True] * 4
+    listed = "[os.readlink(f'/proc/self/fd/{n}') for n in range(3, 256) if os.path.lexists(f'/proc/self/fd/{n}')]"
+    assert all(path.startswith("pipe:") for path in ask(reader, listed))
+    environment = ask(reader, "dict(os.environ)")
+    assert "secret" not in str(environment) and environment["OMP_NUM_THREADS"] == "1"
     assert ask(workers, "os.nice(0)") >= 5
 
 
@@ -203,19 +184,15 @@ def test_signals_for_the_server_do_not_end_a_child(reader):
     assert job.result(30)[0]["pid"] == pid == ask(reader)
 
 
-def test_a_cancelled_job_ends_its_process_and_one_that_waits_costs_none(reader):
+def test_a_job_that_is_cancelled_or_takes_too_long_ends_its_process_and_one_that_waits_does_not(reader, monkeypatch):
     pid, job = ask(reader), begin(reader, "time.sleep(0.5)")
     reader.begin("do", {}).cancel()
     assert job.result(30)[0]["pid"] == pid == ask(reader)
     begin(reader, "time.sleep(600)").cancel()
-    assert is_gone(pid) and ask(reader) != pid
-
-
-def test_a_job_that_takes_too_long_is_ended(reader, monkeypatch):
-    pid = ask(reader)
+    assert is_gone(pid) and (pid := ask(reader))
     monkeypatch.setattr(reader.pool, "_seconds", 0.3)
-    error = fail(reader, "time.sleep(600)")
-    assert error.status == 504 and "longer than the 0.3 seconds allowed" in error.message and is_gone(pid)
+    message = "This took longer than the 0.3 seconds allowed: send less at a time."
+    assert fail(reader, "time.sleep(600)") == (504, message) and is_gone(pid)
 
 
 def test_a_process_is_left_to_jobs_that_are_not_long(workers, monkeypatch):
@@ -226,13 +203,10 @@ def test_a_process_is_left_to_jobs_that_are_not_long(workers, monkeypatch):
     assert workers.run("do long", {})[0]["pid"] in workers.pool.pids
 
 
-def test_a_model_stays_with_the_process_that_holds_it(workers):
+def test_a_model_stays_with_the_process_that_holds_it_and_answers_go_to_those_who_asked(workers):
     jobs = {version: begin(workers, "time.sleep(0.5)", version=version) for version in "ab"}
     held = {version: job.result(30)[0]["pid"] for version, job in jobs.items()}
     assert held["a"] != held["b"] and all(ask(workers, version=version) == held[version] for version in "abbaab")
-
-
-def test_answers_go_to_those_who_asked(workers):
     jobs = [workers.begin("do", {"n": n}, {"X": np.full(1000, float(n))}) for n in range(30)]
     for job in jobs[5::7]:
         job.cancel()
@@ -244,12 +218,11 @@ def test_answers_go_to_those_who_asked(workers):
 
 def test_a_child_is_replaced_after_many_jobs_and_closing_ends_those_in_progress(tmp_path, monkeypatch):
     monkeypatch.setattr(pools, "_MOST_JOBS", 2)
-    started = time.monotonic()
-    with own_jobs(), PoolInThread("worker", 1, tmp_path) as pool:
+    with own_jobs(), open_pool("worker", 1, tmp_path) as pool:
         pids = [ask(pool) for _ in range(4)]
         assert pids[0] == pids[1] != pids[2] == pids[3]
         job = begin(pool, "time.sleep(600)")
         pids += pool.pool.pids
     with pytest.raises(ApiError, match="try again"):
         job.result(10)
-    assert len(pids) == 5 and all(map(is_gone, pids)) and time.monotonic() - started < 300
+    assert len(pids) == 5 and all(map(is_gone, pids))

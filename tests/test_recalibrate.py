@@ -14,7 +14,6 @@ from sklearn.datasets import load_digits
 
 import srosr
 from srosr import CalibrationWarning, KMeansAtoms, SROSRClassifier
-from srosr.classifiers.class_changes import count_effective, resample
 from srosr.thresholds.choice import conformal_threshold
 
 
@@ -135,26 +134,6 @@ def test_after_further_changes_the_unknown_score_is_still_that_of_the_calibratio
         assert np.abs(scores - expected)[expected < 0.85].max() < 0.02
 
 
-def test_weights_of_fresh_samples_count_as_copies(model, shifted):
-    (fresh, fresh_y), _ = divide(shifted)
-    weights = np.where(np.arange(120) % 2, 1.0, 3.0)
-    weighted = copy.copy(model).recalibrate(fresh, fresh_y, weights=weights)
-    rows = resample(weights)
-    copied = copy.copy(model).recalibrate(fresh[rows], fresh_y[rows])
-    check_same(weighted.threshold_, copied.threshold_)
-    assert weighted.threshold_info_.kind == "target" and not weighted.guarantees().exact
-    counts = np.bincount(rows, minlength=120)
-    assert set(counts[::2]) <= {1, 2} and set(counts[1::2]) <= {0, 1} and counts.sum() == 120
-
-
-def test_systematic_resampling_draws_in_proportion():
-    weights = np.random.default_rng(0).random(1000) ** 3
-    rows = resample(weights)
-    expected = 1000 * weights / weights.sum()
-    assert np.abs(np.bincount(rows, minlength=1000) - expected).max() < 1
-    assert count_effective(np.ones(7)) == 7 and count_effective(np.array([1.0, 0.0, 0.0])) == 1
-
-
 def test_groups_of_fresh_samples_count_as_one_each(model, shifted):
     (fresh, fresh_y), _ = divide(shifted)
     groups = np.repeat(np.arange(30), 4)
@@ -171,10 +150,6 @@ def test_groups_of_fresh_samples_count_as_one_each(model, shifted):
         ({"X": 3}, "X has 3 samples that can be used, and target_rejection=0.01 takes 99: give more."),
         ({"y": "long"}, "y must have one label for each of the 120 samples"),
         ({"y": "unknown"}, "class 9, which the model does not know"),
-        ({"weights": "drift"}, "weights must have one number for each of the 120 samples, got 'drift'"),
-        ({"weights": [1.0]}, "one number for each of the 120 samples"),
-        ({"weights": -np.ones(120)}, "not negative"),
-        ({"weights": np.zeros(120)}, "not all zero"),
         ({"groups": np.arange(7)}, "groups must have one value for each of the 120"),
     ],
 )  # fmt: skip
@@ -246,12 +221,6 @@ def test_samples_of_a_model_with_groups_need_theirs_for_a_guarantee(shifted):
     fresh, fresh_y = divide(shifted)[0]
     assert not copy.copy(clf).recalibrate(fresh, fresh_y).guarantees().exact
     assert copy.copy(clf).recalibrate(fresh, fresh_y, groups=np.arange(120) // 5).guarantees().exact
-
-
-def test_groups_have_no_weights(model, shifted):
-    fresh, fresh_y = divide(shifted)[0]
-    with pytest.raises(ValueError, match="weights and groups exclude each other"):
-        copy.copy(model).recalibrate(fresh, fresh_y, weights=np.ones(120), groups=np.arange(120))
 
 
 @pytest.mark.parametrize("fitted_with_groups", [True, False])

@@ -84,22 +84,19 @@ def send(model, *requests, coverages=None, **options):
     return run(test, **options)
 
 
-@pytest.mark.parametrize("coverage", [None, 0.9])
-def test_requests_that_wait_are_decided_together_and_as_alone(model, samples, coverage):
+def test_requests_that_wait_are_decided_together_those_without_sets_apart_and_all_as_alone(model, samples):
     pieces = np.split(np.random.default_rng(0).permutation(len(samples)), [1, 4, 9, 40])
-    found, sizes = send(model, *(samples[piece] for piece in pieces), coverages=[coverage] * 5)
-    assert sizes == [1, len(samples) - 1]  # the first goes at once, the others while it is decided
-    for piece, decisions in zip(pieces, found, strict=True):
+    found, sizes = send(
+        model, *(samples[piece] for piece in pieces), coverages=(coverages := [None, 0.9, None, 0.9, 0.9])
+    )
+    assert sizes == [1, 94, 5]  # the first goes at once, the others while it is decided
+    for piece, coverage, decisions in zip(pieces, coverages, found, strict=True):
+        assert (decisions.prediction_set is None) == (coverage is None)
         for place, row in enumerate(piece):
             alone = model.clf.decide(samples[row : row + 1], coverage=coverage)
             check_same_decisions(decisions[place : place + 1], alone, model.clf.threshold_)
             if coverage is not None:
                 assert decisions.prediction_set[place].tolist() == alone.prediction_set[0].tolist()
-
-
-def test_requests_with_and_without_sets_are_decided_apart(model, samples):
-    found, sizes = send(model, *[samples[:1]] * 6, coverages=[None, 0.9] * 3)
-    assert sizes == [1, 3, 2] and [decisions.prediction_set is None for decisions in found] == [True, False] * 3
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -150,28 +147,21 @@ def test_a_sample_waits_no_longer_than_stated_and_a_large_request_not_at_all(slo
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_large_request_is_cut_and_a_small_one_gets_its_turn(slow, threads):
+def test_a_large_request_is_cut_and_takes_turns_with_small_ones_that_come_without_end(slow, threads):
     order = []
-    note = lambda _, decisions: order.append(len(decisions))  # noqa: E731
-    _, sizes = send(slow, 10 * MOST_ROWS - 1, 1, threads=threads, on_decisions=note)
-    assert max(sizes) <= MOST_ROWS and sum(sizes) == 10 * MOST_ROWS and len(order) == 11
-    assert order.index(1) <= threads + 1, "it waited for more than the pieces in work and the next one"
 
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_large_requests_go_on_while_small_ones_come_without_end(slow, threads):
     async def test(batcher):
         async def repeat():
             while True:
-                await ask(batcher, slow, 50)
+                await ask(batcher, slow, 1)
 
-        small = [asyncio.create_task(repeat()) for _ in range(4)]
-        await asyncio.sleep(0.01)
-        await ask(batcher, slow, 1000)
-        for task in small:
-            task.cancel()
+        large, small = (asyncio.create_task(work) for work in (ask(batcher, slow, 10 * MOST_ROWS), repeat()))
+        await large
+        small.cancel()
 
-    run(test, threads=threads)
+    _, sizes = run(test, threads=threads, on_decisions=lambda _, decisions: order.append(len(decisions)))
+    assert max(sizes) == MOST_ROWS and order.count(MOST_ROWS) == 10
+    assert order.index(1) <= threads + 1, "it waited for more than the pieces in work and the next one"
 
 
 def test_a_large_request_alone_keeps_all_coders_busy(slow):
@@ -207,9 +197,6 @@ def test_only_the_request_at_fault_gets_the_error_and_its_row(tmp_path, samples)
     assert bad.message.startswith("the request has a sample in row 1 that cannot be predicted: ")
     for found, X in ((good, samples[1:3]), (fine, samples[3:4])):
         check_same_decisions(found, model.clf.decide(X), model.clf.threshold_)
-
-
-# -- models whose files change ------------------------------------------------------------------------------
 
 
 def test_a_private_copy_is_removed_when_nobody_uses_the_snapshot(tmp_path):

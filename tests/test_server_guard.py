@@ -7,6 +7,7 @@ import signal
 import socket
 
 import pytest
+from filelock import FileLock
 from server_runs import Server, check_error, save_model, serve, server_required, share_strict, wait_until
 
 server_required()
@@ -229,6 +230,20 @@ def test_a_server_that_is_asked_to_end_drains_and_exits_with_0(model, number):
         cut_off = read(held[1])  # what has not come at the end of the drain
         assert check_error(cut_off, 503) == "The server is ending: try again." and "retry-after" in cut_off[1]
         assert server.process.wait(60) == 0
+
+
+def test_the_end_does_not_wait_for_another_process_that_changes_the_model(model, tmp_path):
+    path, lock = tmp_path / "plain.srosr", tmp_path / "plain.srosr.history" / ".lock"
+    path.write_bytes(model.read_bytes())
+    lock.parent.mkdir()
+    with serve(path, settings={"readers": 0, "workers": 0}, limits={"drain_seconds": 1}) as server, FileLock(lock):
+        body, key = b'{"target_rejection": 0.2}', "a" * 16
+        asked = server.begin("/v1/models/plain/set-threshold", body, len(body), Progress_Key=key)
+        wait_until(lambda: server.get(f"/v1/progress/{key}")[1]["stage"] == "Saving", pause=0.01)
+        server.process.terminate()
+        assert check_error(read(asked), 503) == "The server is ending: try again."
+        assert server.process.wait(40) == 0
+    assert path.read_bytes() == model.read_bytes()
 
 
 def is_listening(server):

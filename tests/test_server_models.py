@@ -200,12 +200,13 @@ def test_if_match_protects_against_a_change_that_one_has_not_seen(server):
 
 @pytest.mark.parametrize(("change", "value", "status", "sentence"), [
     ("../other/remove-class", {"label": "a"}, 409, "other holds "),  # of another method, which has a threshold only
-    ("set-threshold", {"threshold": "nan"}, 422, "--threshold nan: "),
-    ("set-threshold", {"threshold": "-inf"}, 422, "--threshold -inf: "),
+    ("../barred/set-threshold", {"target_rejection": 0.1}, 503, "barred cannot be changed on the disk of the server: "),
+    ("set-threshold", {"threshold": "nan"}, 422, "threshold nan: "),
+    ("set-threshold", {"threshold": "-inf"}, 422, "threshold -inf: "),
     ("set-threshold", {"target_rejection": 1e-320}, 422, "target_rejection: "),
-    ("set-threshold", {}, 422, "give either --target-rejection SHARE or --threshold VALUE."),
-    ("set-threshold", {"threshold": 7}, 422, "--threshold 7: the unknown score of model lies between 0 and 1."),
-    ("set-threshold", {"threshold": "g"}, 422, "--threshold g: give a number from 0 to 1, or risk, f, youden"),
+    ("set-threshold", {}, 422, "give either target_rejection SHARE or threshold VALUE."),
+    ("set-threshold", {"threshold": 7}, 422, "threshold 7: the unknown score of model lies between 0 and 1."),
+    ("set-threshold", {"threshold": "g"}, 422, "threshold g: give a number from 0 to 1, or risk, f, youden"),
     ("set-threshold", {"target_rejection": 2}, 422, "target_rejection: input should be less than "),
     ("add-class", {"samples": [[1, 2, 3, 4, 5, 6]]}, 422, "The parameter name is missing."),
     ("add-class", {"samples": [[1, 2, 3, 4, 5, 6]], "name": "a"}, 422, "The request: label 'a'"),
@@ -216,8 +217,8 @@ def test_if_match_protects_against_a_change_that_one_has_not_seen(server):
     ("restore", {"version": "../../etc/passwd"}, 422, "version: "),
 ])  # fmt: skip
 def test_a_change_that_cannot_be_made_says_why_and_changes_nothing(server, change, value, status, sentence):
-    content = (server.place / "model.srosr").read_bytes()
-    headers = {"Content-Type": "application/json"}
+    (server.place / "barred.srosr.history").touch()  # where a folder should be
+    content, headers = (server.place / "model.srosr").read_bytes(), {"Content-Type": "application/json"}
     answer = server.request("POST", os.path.normpath(f"/v1/models/model/{change}"), json.dumps(value), headers)
     assert check_error(answer, status).startswith(sentence)
     assert (server.place / "model.srosr").read_bytes() == content
@@ -270,12 +271,6 @@ def test_a_class_is_made_of_chosen_rows_whatever_they_are_labeled(server):
     assert status == 422 and "has no sample of the class new (it has other)" in answer["error"]
     status, answer = server.post(f"{path}&rows=[2,4,6,8,10]", body=body, media_type="text/csv")
     assert status == 200 and answer["class_sizes"]["new"] == 5, answer
-
-
-def test_a_disk_that_cannot_be_written_is_no_fault_of_the_request(server):
-    (server.place / "barred.srosr.history").touch()
-    status, answer = server.post("/v1/models/barred/set-threshold", {"target_rejection": 0.1})
-    assert status == 503 and "is a file, not a folder" in answer["error"]
 
 
 def test_decisions_end_when_their_client_leaves(server):

@@ -13,7 +13,6 @@ import re
 import secrets
 import shutil
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedRandom
@@ -25,8 +24,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 #: Bytes of a name that go into its temporary name, which file systems limit to 255.
 _LONGEST = 100
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp", re.ASCII)
-#: Characters of a temporary name after that of the file and a dot.
-_TAIL = 16 + len(".tmp")
 _unfinished: set[Path] = set()
 
 
@@ -146,22 +143,11 @@ def make_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
-def remove_leftovers(folder: Path, *, name: str | None = None, age: float = 0.0) -> None:
-    """Remove the temporary files and folders that killed processes left in a folder, not in its subfolders.
-
-    With ``name`` only those of the file of this name, and with ``age`` only those not written for so many seconds.
-    """
-    own, end = None if name is None else f".{_shorten(name)}.", time.time() - age
-    leftovers = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not _TEMPORARY.fullmatch(entry.name) or not (own is None or entry.name[:-_TAIL] == own):
-                continue
-            with suppress(OSError):
-                if not age or entry.stat(follow_symlinks=False).st_mtime < end:
-                    leftovers.append(Path(entry.path))
-    for leftover in leftovers:
-        _remove(leftover)
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files and folders that killed processes left in a folder, not in its subfolders."""
+    for entry in list(folder.iterdir()):
+        if _TEMPORARY.fullmatch(entry.name):
+            _remove(entry)
 
 
 def sync_folder(folder: Path) -> None:

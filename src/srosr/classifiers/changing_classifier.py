@@ -36,13 +36,10 @@ from .class_changes import (
     check_enough,
     check_known_labels,
     check_new_label,
-    check_weights,
-    count_effective,
     find_copies,
     find_newest,
     join_labels,
     move_cross_tests,
-    resample,
     update_calibration,
 )
 from .dictionary_classifier import DictionaryClassifier
@@ -167,7 +164,7 @@ class ChangingClassifier(DictionaryClassifier):
             self.set_threshold(**self._threshold_arguments)
         return self
 
-    def recalibrate(self, X: Any, y: Any = None, *, weights: Any = None, groups: Any = None) -> Self:
+    def recalibrate(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Set the distribution of the unknown score and the threshold anew, after a change of domain.
 
         Dictionary, tails and weights stay. The threshold is chosen as it was, by the same target for example.
@@ -179,15 +176,13 @@ class ChangingClassifier(DictionaryClassifier):
             since the model has not seen them, the target is guaranteed for samples like them.
         y : array-like (n_samples,), optional
             Their classes. Without them there are no p-values of classes and no prediction sets.
-        weights : array-like (n_samples,), optional
-            How much each sample counts. The guarantee is then approximate.
         groups : array-like (n_samples,), optional
             The groups of the samples: the target then holds for samples of a new group.
         """
         check_is_fitted(self, "calibration_")
         X = self._check_more_samples(X)
         target = find_target(self._threshold_arguments, self.threshold, self.target_rejection)
-        return self._recalibrate_to(X, y, weights, groups, target)
+        return self._recalibrate_to(X, y, groups, target)
 
     def add_class(self, X: Any, label: Any, *, recalibrate: str = "new", groups: Any = None) -> Self:
         """Learn one more class without fitting again.
@@ -490,25 +485,17 @@ class ChangingClassifier(DictionaryClassifier):
         if self._calibration_groups is not None:
             self._calibration_groups = self._calibration_groups[rows]
 
-    def _recalibrate_to(self, X: Array, y: Any, weights: Any, groups: Any, target: float | None) -> Self:
+    def _recalibrate_to(self, X: Array, y: Any, groups: Any, target: float | None) -> Self:
         """Calibrate by samples collected after the fit."""
         used = X.any(axis=1)
         labels = None if y is None else check_known_labels(to_numpy(y), self.classes_, len(X))[used]
         numbers = None if groups is None else np.unique(check_group_names(groups, len(X)), return_inverse=True)[1]
         numbers = None if numbers is None else numbers.reshape(-1)[used].astype(np.int64)
-        each = None if weights is None else check_weights(weights, len(X))[used]
-        if each is not None and numbers is not None:
-            raise ValueError("weights and groups exclude each other: a group counts as one.")
         X = X[used]
-        facts: dict[str, Any] = {"labeled": y is not None, "exact": each is None, "fresh": True}
+        facts: dict[str, Any] = {"labeled": y is not None, "exact": True, "fresh": True}
         if numbers is None and self._row_groups is not None:
             facts["exact"] = False  # samples of one group are not independent
-        if each is not None:
-            check_enough(int(count_effective(each)), target)
-            rows = resample(each)
-            facts["effective"] = count_effective(each)
-            X, labels, numbers = X[rows], *(None if part is None else part[rows] for part in (labels, numbers))
-        elif numbers is None:
+        if numbers is None:
             check_enough(len(X), target)
         else:
             check_enough(len(np.unique(numbers)), target, "groups")

@@ -185,33 +185,3 @@ def find_copies(dictionary: Dictionary, X: Array) -> AnyArray:
     assert seen is not None and dictionary.rows is not None
     atoms = {row.tobytes() for row in dictionary.rows}
     return np.array([row.tobytes() in atoms for row in seen.astype(dictionary.rows.dtype)])
-
-
-def check_weights(weights: Any, n: int) -> Array:
-    """Return the weights of samples, or raise a ValueError."""
-    values = np.asarray(weights)
-    if values.shape != (n,) or values.dtype.kind not in "iuf":
-        raise ValueError(f"weights must have one number for each of the {n} samples, got {weights!r}.")
-    values = values.astype(np.float64)
-    if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
-        raise ValueError("weights must be finite, not negative, and not all zero.")
-    return values
-
-
-def resample(weights: Array) -> IntArray:
-    """Return rows in proportion to their weights, evenly spaced (systematic resampling); nothing is random.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> resample(np.array([1.0, 2.0, 1.0]))
-    array([0, 1, 2])
-    """
-    n = len(weights)
-    ends = np.cumsum(weights) / np.sum(weights)
-    return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), len(weights) - 1).astype(np.int64)
-
-
-def count_effective(weights: Array) -> float:
-    """Return how many samples of equal weight would tell as much."""
-    return float(weights.sum() ** 2 / (weights**2).sum())

@@ -476,7 +476,7 @@ class SROSRClassifier(ChangingClassifier):
             self._split_scores = CalibrationSplit(
                 self._score_evidence(evidence), candidate, truth, own, self._calibration_groups, exact=facts["exact"],
                 labeled=facts["labeled"], fresh=is_fresh,
-                source=f"{source}, weighted" if "effective" in facts else source,
+                source=source,
             )  # fmt: skip
         return self._split_scores
 

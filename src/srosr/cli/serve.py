@@ -188,7 +188,16 @@ def _start_log(requests: bool) -> None:
     """Print the messages of the server, and a line for each request if asked, on standard error."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("srosr.server").setLevel(logging.INFO)
-    logging.getLogger("uvicorn.access").setLevel(logging.INFO if requests else logging.WARNING)
+    access = logging.getLogger("uvicorn.access")
+    access.setLevel(logging.INFO if requests else logging.WARNING)
+    access.addFilter(_hide_query)
+
+
+def _hide_query(record: logging.LogRecord) -> bool:
+    """Take the query out of the line of a request, which may have names of columns or a misplaced token."""
+    client, method, path, *rest = record.args  # type: ignore[misc]
+    record.args = (client, method, str(path).partition("?")[0], *rest)
+    return True
 
 
 def _format_address(host: str, bound: Any) -> str:

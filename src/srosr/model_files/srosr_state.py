@@ -302,10 +302,8 @@ def _restore_recalibration(facts: Any) -> dict[str, Any] | None:
     if facts is None:
         return None
     flags = ("labeled", "exact", "fresh")
-    check(isinstance(facts, dict) and set(facts) <= {*flags, "effective"}, "recalibration")
+    check(isinstance(facts, dict) and set(facts) <= {*flags}, "recalibration")
     check(all(type(facts.get(name)) is bool for name in flags) and facts["fresh"], "recalibration")
-    effective = facts.get("effective", 1.0)
-    check(isinstance(effective, float) and 0.0 <= effective < LARGEST, "recalibration")
     return facts
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from io import BytesIO
 from typing import Any
 
@@ -31,8 +30,7 @@ def describe_error(error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, InputError):
-        # Options of commands are parameters here.
-        return ApiError(422, re.sub(r"--[a-z][a-z-]+", lambda found: found[0][2:].replace("-", "_"), error.message))
+        return ApiError(422, error.message)
     if isinstance(error, DeviceError):
         return ApiError(503, "The device that codes samples failed: try again.")
     logger.error("a request failed", exc_info=error)

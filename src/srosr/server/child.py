@@ -1,8 +1,8 @@
 """A child process of the server: it does one job after the other.
 
-A *reader* turns an upload into rows. It trusts no byte of it: memory, processor time, files and descriptors are limited
-before anything is read, and a bug in a decoder costs one request. A *worker* explains, evaluates, discovers and changes
-models; it runs for long, so that the server can end it. Both end when the server does.
+A *reader* turns an upload into rows. It trusts no byte of it: memory, files and descriptors are limited before anything
+is read, the server limits the time, and a bug in a decoder costs one request. A *worker* explains, evaluates, discovers
+and changes models; it runs for long, so that the server can end it. Both end when the server does.
 
 A job is two frames, JSON and arrays; so is its answer, after frames of JSON that say how far it is.
 """
@@ -14,7 +14,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -24,15 +23,17 @@ from safetensors.numpy import load
 from .._support.array_types import AnyArray
 from .._support.child_process import send_frame, take_frames
 from ..operations.input_errors import InputError
+from ..tables.formats import open_rows
 from ..tables.row_source import ReadError
-from .samples import Job, Result, pack_arrays
+from .samples import Expected, Job, Reading, Result, pack_arrays
 from .schemas import ApiError
+from .uploads import read_samples, restrict_formats
 
 _MOST_FILES, _LARGEST_FILE = 256, 2**20
 
 
 def _limit_resources(memory: int | None) -> None:
-    """Limit what this process may use from now on, where the system has such limits. The server limits its time."""
+    """Limit what this process may use from now on, where the system has such limits."""
     try:
         import resource
 
@@ -63,20 +64,13 @@ def _find_jobs(kind: str) -> dict[str, Callable[[Job], Result]]:
         return {**WORK, **CHANGES}
     import pyarrow.parquet  # noqa: F401
 
-    from ..tables.formats import open_rows
-    from .uploads import restrict_formats
-
     open_rows("-", stdin=BytesIO(b"a,b\n1,2\n")).read()
-    with suppress(ImportError):  # without Pillow no picture is read
-        restrict_formats()
+    restrict_formats()
     return {"read": _read}
 
 
 def _read(job: Job) -> Result:
     """Read the samples of a request."""
-    from .samples import Expected, Reading
-    from .uploads import read_samples
-
     reading, expected = Reading(**job.header["reading"]), Expected(**job.header["expected"])
     parameters, samples = read_samples(reading, expected, job.arrays, job.report)
     values, arrays = samples.pack()
@@ -97,8 +91,6 @@ def _answer(run: Callable[[Job], Result], job: Job) -> tuple[dict[str, Any], dic
         if isinstance(error.__context__, MemoryError):
             return _describe_memory(job), {}
         return {"kind": "error", "status": 422, "error": str(error)}, {}
-    except ImportError as error:  # such as that of Pillow
-        return {"kind": "error", "status": 409, "error": str(error)}, {}
     except Exception:
         traceback.print_exc()
         return {"kind": "failure"}, {}
@@ -126,12 +118,7 @@ def run_jobs(kind: str, memory: int | None) -> None:
         asked, arrays = from_json(frames.get()), load(frames.get())
         job = Job(asked["header"], arrays, outbox)
         said, found = _answer(jobs[asked["job"]], job)
-        try:
-            text, content = to_json(said), pack_arrays(found)
-        except MemoryError:
-            said, content = _describe_memory(job), b""
-            text = to_json(said)
-        send_frame(outbox, text)
+        send_frame(outbox, to_json(said))
         if said["kind"] == "result":
-            send_frame(outbox, content)
-        del asked, arrays, job, said, found, text, content  # an idle process holds no samples
+            send_frame(outbox, pack_arrays(found))
+        del asked, arrays, job, said, found  # an idle process holds no samples

@@ -26,10 +26,8 @@ VERSION_DIGITS = 16
 MOST_KEPT = 20
 _LINES, _LOCK = "changes.jsonl", ".lock"
 _TEXT = (str, type(None))
-#: Seconds after which an unfinished file beside the model is taken for that of a killed process.
-_LEFT = 3600.0
 #: Seconds to wait for another process that changes the same model.
-_LONGEST_WAIT = 60.0
+_LONGEST_WAIT = 10.0
 
 
 def find_version(path: Path) -> str | None:
@@ -53,7 +51,6 @@ def commit_change(model: str, source: Path, new: Path, *, before: str | None, li
         make_folder(history)
         with FileLock(history / _LOCK, timeout=_LONGEST_WAIT):
             remove_leftovers(history)
-            remove_leftovers(target.parent, name=target.name, age=_LEFT)
             if find_version(target) != before:
                 raise ApiError(409, f"{model} was changed meanwhile: look at it again, then repeat the change.")
             after = find_version(new)
@@ -67,7 +64,7 @@ def commit_change(model: str, source: Path, new: Path, *, before: str | None, li
     except Timeout:
         raise _refuse(model, "another process changes it") from None
     except OSError as error:
-        raise _refuse(model, error.strerror or "it cannot be written") from None
+        raise _refuse(model, os.strerror(error.errno) if error.errno else "it cannot be written") from None
     return after
 
 
@@ -144,4 +141,4 @@ def _append(history: Path, line: dict[str, Any]) -> None:
     """Write a line; one before it that was cut short stays a line of its own."""
     time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with open(history / _LINES, "ab") as file:
-        file.write(b"\n" + json.dumps({"time": time, **line}).encode())
+        file.write((b"\n" if file.tell() else b"") + json.dumps({"time": time, **line}).encode())

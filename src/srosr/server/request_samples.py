@@ -13,6 +13,7 @@ from typing import Any
 
 from fastapi import Request
 from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 
 from ..features.picture_folder import is_picture
 from ..operations.input_errors import InputError, convert_errors, escape_unprintable
@@ -103,7 +104,12 @@ async def _take_form(
 ) -> Reading:
     """Write the files of a form, and gather its fields."""
     taken = kind.list_beside()
-    async with request.form(max_files=limits.files + 1, max_fields=_MOST_FIELDS, max_part_size=limits.body) as form:
+    too_many = ApiError(413, f"The request has more than {limits.files:,} files: send fewer at a time.")
+    try:
+        form = await request.form(max_files=limits.files, max_fields=_MOST_FIELDS, max_part_size=limits.body)
+    except HTTPException as error:  # Starlette gives no other sign
+        raise too_many if error.detail.startswith("Too many files") else error from None
+    try:
         uploads = [value for value in form.getlist("files") if isinstance(value, UploadFile)]
         fields = [(name, value) for name, value in form.multi_items() if name != "files" and isinstance(value, str)]
         beside = gather_parameters([pair for pair in fields if pair[0] in taken], kind)
@@ -111,10 +117,10 @@ async def _take_form(
         parameters = check_parameters(kind, given).model_dump(exclude_unset=True)
         if not uploads:
             raise InputError('The form has no files: send them as parts called "files".')
-        if len(uploads) > limits.files:
-            raise ApiError(413, f"The request has more than {limits.files:,} files: send fewer at a time.")
         paths = [place / str(number) for number in range(len(uploads))]
         await asyncio.to_thread(_write_files, uploads, paths)
+    finally:
+        await form.close()
     formats = [
         find_format(path, one.filename or "", one.content_type or "") for path, one in zip(paths, uploads, strict=True)
     ]

@@ -81,8 +81,10 @@ async def get_progress(service: Service, request: Request) -> Response:
 
 
 async def list_models(service: Service, request: Request) -> Response:
-    models = [_describe_model(service, service.store.get(name)) for name in service.store.names]
-    settings = service.settings
+    settings, store = service.settings, service.store
+    models = [
+        {**_describe_model(service, store.get(name)), "problem": store.find_problem(name)} for name in store.names
+    ]
     return answer_json({"models": models, "read_only": settings.read_only, "demo": service.demo is not None})
 
 
@@ -98,7 +100,6 @@ def _describe_model(service: Service, model: ServedModel) -> dict[str, Any]:
         **model.summary,
         "name": model.name,
         "version": model.version,
-        "problem": service.store.find_problem(model.name),
         "bytes": model.size,
         "loaded_at": model.loaded_at.isoformat(timespec="seconds"),
         "takes": "table" if model.expected.recipe is None else "pictures",

@@ -34,6 +34,8 @@ class ApiError(Exception):
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         sentence = escape_unprintable(message)
+        if status == 422:  # options of commands are parameters here
+            sentence = re.sub(r"--[a-z][a-z-]+", lambda found: found[0][2:].replace("-", "_"), sentence)
         if sentence.startswith("the "):  # what has no file name of its own begins many sentences
             sentence = "The " + sentence[4:]
         self.status, self.message, self.headers = status, sentence, headers
