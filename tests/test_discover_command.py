@@ -205,7 +205,7 @@ def test_too_few_rejected_rows_are_one_sentence(folder, tmp_path):
         (("-o", "{}/new.csv"), "an input of this command"),
         (("--picture-shape", "8x8"), "give --page"),
         (("--page", "{}/p.html", "--picture-shape", "8x9"), "72 pixels, and the model has 64 features"),
-        (("--page", "{}/p.html", "--picture-shape", "eight"), "as in 28x28"),
+        (("--page", "{}/p.html", "--picture-shape", "eight"), "as in 32x32"),
         (("--page", "{}/p.html", "-o", "{}/p.html"), "are the same file"),
         (("--min-size", "500"), "need 1000 different ones"),
         (("--device", "gpu"), "--device"),

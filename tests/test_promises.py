@@ -343,16 +343,6 @@ def test_a_file_keeps_p_values_and_sets(split, cross, digits, tmp_path):
         assert str(again.guarantees()) == str(clf.guarantees())
 
 
-def test_models_of_earlier_versions_say_that_they_have_no_p_values_of_classes(digits):
-    from test_saved_classifiers import SAVED
-
-    clf = srosr.load(SAVED / "version-4-split.safetensors")
-    X = np.random.default_rng(0).random((3, 16))
-    assert clf.p_value(X).shape == (3,)
-    with pytest.raises(ValueError, match="written by an earlier version: fit again"):
-        clf.prediction_set(X)
-
-
 def test_guarantees_of_unlabeled_samples_say_so():
     split = CalibrationSplit(np.arange(40.0), np.zeros(40, int), np.zeros(40, int), labeled=False, fresh=True)
     told = describe_guarantees(split, np.array(["a", "b"]), 0.05)

@@ -82,7 +82,6 @@ class ChangingClassifier(DictionaryClassifier):
     _recalibration: dict[str, Any] | None
     _split_scores: CalibrationSplit | None
     # What calibration came from; by rate the calibration samples of each class, and what they guarantee.
-    # None for those that an earlier version pickled.
     _kept_comparison: tuple[tuple[Any, ...], dict[float, tuple[ClassComparison, str]]] | None = None
     _class_scores: tuple[str, ...]
     _scorer: ClassScorer | LandmarkScorer | None

@@ -609,12 +609,10 @@ class SROSRClassifier(ChangingClassifier):
         if rate not in found:
             split = self._get_calibration()
             if split.class_scores is None:
-                reason = (
-                    "the samples it was recalibrated with had no labels: recalibrate with labels"
-                    if not split.labeled
-                    else "this model was written by an earlier version: fit again"
+                raise ValueError(
+                    "p-values of classes need calibration samples of known classes, and the samples that it was "
+                    "recalibrated with had no labels: recalibrate with labels."
                 )
-                raise ValueError(f"p-values of classes need calibration samples of known classes, and {reason}.")
             comparison = ClassComparison(split, len(self.classes_), count_needed(rate))
             latest = dict([*found.items()][1 - MOST_RATES :])  # a new one: other threads use the old one
             found = latest | {rate: (comparison, describe_guarantees(split, self.classes_, rate).by_class)}

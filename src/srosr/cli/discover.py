@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from .console import (
     show_warnings,
 )
 from .console import out as stdout
-from .input_data import data_options
+from .input_data import data_options, parse_shape
 from .models import load_model
 from .output_paths import check_output_path, make_write_error
 
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 _WIDE = 240
 # Typical samples of each group, in the file and on the page.
 _TYPICAL = 12
-_LONGEST_SIDE = 512
 
 
 @click.command()
@@ -164,12 +162,7 @@ def _parse_shape(text: str | None, clf: OpenSetClassifier, data: str) -> tuple[i
         return None
     if is_picture_data(data):
         raise InputError(f"--picture-shape is for tables, and {data} holds pictures: leave it out.")
-    sides = re.fullmatch(r"([0-9]{1,4})[xX]([0-9]{1,4})", text, re.ASCII)
-    shape = (int(sides.group(1)), int(sides.group(2))) if sides else (0, 0)
-    if not all(1 <= side <= _LONGEST_SIDE for side in shape):
-        raise InputError(
-            f"--picture-shape {text}: write height and width in pixels, as in 28x28, each at most {_LONGEST_SIDE}."
-        )
+    shape = parse_shape("--picture-shape", text)
     if shape[0] * shape[1] != clf.n_features_in_:
         raise InputError(
             f"--picture-shape {text} has {shape[0] * shape[1]:,} pixels, and the model has {clf.n_features_in_:,} "

@@ -54,12 +54,17 @@ class FeatureOptions:
             return None
         if self.kind == "pyramid":
             raise InputError("--size is for --features pixels: pyramids take pictures of any size.")
-        sides = self.size.lower().split("x")
-        if len(sides) != 2 or not all(s.isascii() and s.isdigit() and 1 <= int(s) <= _LARGEST_SIDE for s in sides):
-            raise InputError(
-                f"--size {self.size}: write height and width in pixels, as in 32x32, each at most {_LARGEST_SIDE}."
-            )
-        return int(sides[0]), int(sides[1])
+        return parse_shape("--size", self.size, _LARGEST_SIDE)
+
+
+def parse_shape(option: str, text: str, most: int = 4096) -> tuple[int, int]:
+    """Return the height and width that an option gives, as in ``28x28``."""
+    sides = [
+        int(side) if side.isascii() and side.isdigit() and len(side) < 5 else 0 for side in text.lower().split("x")
+    ]
+    if len(sides) != 2 or not all(1 <= side <= most for side in sides):
+        raise InputError(f"{option} {text}: write height and width in pixels, as in 32x32, each at most {most}.")
+    return sides[0], sides[1]
 
 
 _LABELS = (

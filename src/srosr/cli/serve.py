@@ -17,11 +17,11 @@ import click
 
 from ..operations.input_errors import InputError
 from .console import device_option, err, jobs_option
+from .input_data import parse_shape
 
 if TYPE_CHECKING:
     from ..server.settings import ServerSettings
 
-_LONGEST_SIDE = 4096
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _BACKLOG = 512
 #: Characters of a token at least.
@@ -124,7 +124,7 @@ def serve(
         token=token,
         read_only=read_only,
         allowed_hosts=allowed_hosts,
-        picture_shape=None if picture_shape is None else _parse_shape(picture_shape),
+        picture_shape=None if picture_shape is None else parse_shape("--picture-shape", picture_shape),
         longest_wait=longest_wait / 1000,
         jobs=jobs,
         device=device,
@@ -204,15 +204,6 @@ def _format_address(host: str, bound: Any) -> str:
     port = bound.getsockname()[1]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}/"
-
-
-def _parse_shape(text: str) -> tuple[int, int]:
-    """Return the height and width in ``28x28``."""
-    found = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})", text.lower(), re.ASCII)
-    shape = (0, 0) if found is None else (int(found[1]), int(found[2]))
-    if not all(1 <= side <= _LONGEST_SIDE for side in shape):
-        raise InputError(f"--picture-shape {text}: write height and width in pixels, as in 28x28.")
-    return shape
 
 
 def name_models(arguments: Iterable[str]) -> dict[str, Path]:

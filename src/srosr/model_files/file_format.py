@@ -106,49 +106,9 @@ class ModelState:
     written_by: str = __version__
 
 
-def _upgrade_2(state: ModelState) -> ModelState:
-    """Name the evidence, which was the same in all models, and the way to the candidate, the smallest residual."""
-    if state.kind != "SROSRClassifier":
-        return state
-    of_codes = ["matched", "nonmatched", "concentration", "ratio", "surplus"]
-    evidence = [*of_codes, "collaborative", "margin", "subspace"]
-    settings, arrays = dict(state.settings), dict(state.arrays)
-    settings["parameters"] = settings["parameters"] | {"label_by": "residual", "evidence_kinds": evidence}
-    settings |= {"evidence": evidence, "class_scores": ["residual", "collaborative", "subspace"], "class_fusion": None}
-    for name in ("known", "simulated", "held_out"):
-        arrays[f"{name}/residual_candidate"] = arrays[f"{name}/candidate"]
-        if name == "known" or not settings["calibrated"]:
-            arrays[f"{name}/values"] = arrays[f"{name}/values"][:, : len(of_codes)]
-    return replace(state, settings=settings, arrays=arrays)
-
-
-def _upgrade_3(state: ModelState) -> ModelState:
-    """Say that class scores are exact and all samples atoms: there were neither landmarks nor small dictionaries."""
-    if state.kind != "SROSRClassifier":
-        return state
-    return replace(state, settings=state.settings | {
-        "landmarks": False, "n_samples": None, "learned_atoms": False, "tails_from": "known",
-    })  # fmt: skip
-
-
-def _upgrade_4(state: ModelState) -> ModelState:
-    """Say that margins of held-out samples were not recorded; there were neither groups nor recalibrated models."""
-    if state.kind != "SROSRClassifier":
-        return state
-    arrays = dict(state.arrays)
-    for name in ("known", "simulated", "held_out"):
-        if f"{name}/sample" in arrays:
-            arrays[f"{name}/margin"] = np.full(len(arrays[f"{name}/sample"]), np.nan)
-    return replace(state, settings=state.settings | {"recalibration": None}, arrays=arrays)
-
-
-#: From a version of the format to the next: ``UPGRADES[v]`` turns a state of version v into one of version v + 1.
-UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {
-    1: lambda state: state,  # Version 2 can hold a feature recipe; models of version 1 were fitted to arrays.
-    2: _upgrade_2,
-    3: _upgrade_3,
-    4: _upgrade_4,
-}
+#: From a version of the format to the next: ``UPGRADES[v]`` turns a state of version v into one of version v + 1. No
+#: older version was released.
+UPGRADES: dict[int, Callable[[ModelState], ModelState]] = {}
 
 
 # -- to and from files ---------------------------------------------------------------------------------------
@@ -217,7 +177,7 @@ def read_model(path: PathLike, *, mapped: bool = False) -> ModelState:
         upgrade = UPGRADES.get(state.version)
         if upgrade is None:
             raise ModelFileError(
-                f"{name} has format version {state.version}, which no released srosr wrote; save the model again."
+                f"{name} has format version {state.version}, which no released srosr wrote; fit the model again."
             )
         with raise_as_model_file_error(path):
             state = replace(upgrade(state), version=state.version + 1)

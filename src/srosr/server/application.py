@@ -111,12 +111,7 @@ ROUTES = (
 )  # fmt: skip
 
 
-def make_app(
-    settings: ServerSettings,
-    store: ModelStore,
-    folder: Path,
-    demo: DigitSamples | None = None,
-) -> FastAPI:
+def make_app(settings: ServerSettings, store: ModelStore, folder: Path, demo: DigitSamples | None) -> FastAPI:
     """Return the application, whose models are loaded; ``folder`` is private, and removed at the end."""
 
     @asynccontextmanager
@@ -194,11 +189,7 @@ def make_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
 
 
 def run_server(
-    settings: ServerSettings,
-    store: ModelStore,
-    folder: Path,
-    bound: socket.socket,
-    demo: DigitSamples | None = None,
+    settings: ServerSettings, store: ModelStore, folder: Path, bound: socket.socket, demo: DigitSamples | None = None
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; requests in flight are finished then."""
     app = make_app(settings, store, folder, demo)
