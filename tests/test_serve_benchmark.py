@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:  # the benchmarks are run from the repository and are not installed
-    sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT))  # the benchmarks are run from the repository and are not installed
 
 from benchmarks import serve, serve_case, serve_load  # noqa: E402
 

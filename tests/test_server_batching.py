@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from threading import Barrier
+from threading import Barrier, Event
 from types import SimpleNamespace
 
 import numpy as np
@@ -74,14 +74,13 @@ def send(model, *requests, coverages=None, **options):
 
     async def test(batcher):
         asked = zip(requests, coverages or [None] * len(requests), strict=True)
-        return await asyncio.gather(
-            *(ask(batcher, model, X, coverage=coverage) for X, coverage in asked), return_exceptions=True
-        )
+        tasks = [ask(batcher, model, X, coverage=coverage) for X, coverage in asked]
+        return await asyncio.gather(*tasks, return_exceptions=True)
 
     return run(test, **options)
 
 
-def test_requests_that_wait_are_decided_together_those_without_sets_apart_and_all_as_alone(model, X):
+def test_requests_that_wait_are_decided_together_as_alone_with_and_without_sets(model, X):
     pieces = np.split(np.random.default_rng(0).permutation(len(X)), [1, 4, 9, 40])
     found, sizes = send(model, *(X[piece] for piece in pieces), coverages=(asked := [None, 0.9, None, 0.9, 0.9]))
     assert sizes == [1, 94, 5]  # the first goes at once, the others while it is decided
@@ -119,17 +118,16 @@ def test_the_parts_of_decisions_put_together_are_the_decisions(model, X, asked):
 @pytest.mark.parametrize(("comes", "rows", "wait", "sizes"), [
     (True, 1, 600, [2]), (False, 1, 0.2, [1]), (False, MOST_ROWS, 600, [MOST_ROWS]),
 ])  # fmt: skip
-def test_a_sample_waits_for_others_that_arrive_no_longer_than_stated_and_many_not_at_all(
-    slow, comes, rows, wait, sizes
-):
+def test_few_samples_wait_for_others_that_arrive_but_not_too_long(slow, comes, rows, wait, sizes):
     async def test(batcher):
         async def arrive():
             with batcher.announce():
-                await asyncio.sleep(0.05 if comes else 300)
+                while not comes or not batcher.waiting:
+                    await asyncio.sleep(0.01)
             await ask(batcher, slow, 1)
 
         other, started = asyncio.create_task(arrive()), time.monotonic()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         await ask(batcher, slow, rows)
         other.cancel()
         return time.monotonic() - started
@@ -139,7 +137,7 @@ def test_a_sample_waits_for_others_that_arrive_no_longer_than_stated_and_many_no
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_large_request_is_cut_and_takes_turns_with_small_ones_that_come_without_end(slow, threads):
+def test_a_large_request_is_cut_and_takes_turns_with_endless_small_ones(slow, threads):
     order = []
 
     async def test(batcher):
@@ -164,11 +162,14 @@ def test_a_large_request_alone_keeps_all_coders_busy(slow):
 
 
 def test_a_cancelled_request_leaves_the_queue(slow):
+    released = Event()
+    slow.work = lambda X: released.wait(30)
+
     async def test(batcher):
         running, waiting = (asyncio.create_task(ask(batcher, slow, n)) for n in (100, 7))
-        await asyncio.sleep(0.001)
-        assert batcher.waiting == 1
-        waiting.cancel()
+        await asyncio.sleep(0)
+        assert batcher.waiting == 1 and waiting.cancel()
+        released.set()
         await asyncio.gather(running, ask(batcher, slow, 1))
         assert batcher.waiting == 0
 

@@ -1,9 +1,9 @@
 """Child processes: new interpreters that are sent frames on standard input and answer with frames on standard output.
 
-A frame is eight bytes of length (big-endian) and as many bytes. A child whose input ends exits at once, even in the
-middle of a task, so that none outlives its parent. A script that starts children needs no ``if __name__ ==
-"__main__"``, which those of :mod:`multiprocessing` do, and what is in the frames is up to the caller: the server reads
-uploads in children that it does not trust, so that no pickle may come back from them.
+A frame is eight bytes of length (big-endian) and as many bytes. A child whose input ends exits, even in the middle of
+a task, as soon as the task lets another thread run. A script that starts children needs no ``if __name__ ==
+"__main__"``, which those of :mod:`multiprocessing` need. The caller says what is in a frame: the server does not trust
+the children in which it reads uploads, so that they send no pickle.
 """
 
 from __future__ import annotations

@@ -160,9 +160,9 @@ class Pool:
                     self._idle.insert(0, self._make())
 
     def _take(self, version: str) -> _Worker:
-        """Return a process: one that has used this version of a model, or else the one that was used last."""
+        """Return a process: one that has used this version of a model, or else the one that was used longest ago."""
         found = [worker for worker in self._idle if worker.version == version]
-        worker = (found or self._idle or [self._make()])[-1]
+        worker = (found or self._idle[:1] or [self._make()])[-1]
         if worker in self._idle:
             self._idle.remove(worker)
         if worker.child.has_ended:  # while it had no job: no reason to refuse this one

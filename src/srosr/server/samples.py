@@ -216,6 +216,10 @@ def parse_json(content: bytes, what: str = "The body") -> Any:
         return from_json(content, allow_inf_nan=False)
     except ValueError as error:
         raise ApiError(400, f"{what} is not JSON: {error}.") from None
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # what Rust raises where memory ends
+            raise MemoryError from None
+        raise
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

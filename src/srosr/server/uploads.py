@@ -71,6 +71,11 @@ def _read_table(reading: Reading, parameters: SampleParameters, expected: Expect
         raise InputError(
             f"{name} is not a folder of pictures, and the model was fitted to pictures: give a folder or a picture."
         )
+    if reading.format == "csv":
+        with open(path, "rb") as file:
+            line = file.readline()
+        if max(map(line.count, (b",", b";", b"\t", b"|"))) >= expected.most_columns:
+            raise ApiError(413, f"{name} has more than {expected.most_columns:,} columns: send a table with fewer.")
     beside = {what: parse_json(text.encode(), what) for what, text in reading.beside.items()}
     group = getattr(parameters, "group", None)
     if group is None and parameters.groups and "groups" not in beside:
@@ -87,8 +92,6 @@ def _read_table(reading: Reading, parameters: SampleParameters, expected: Expect
                 f"{path} has no column {group!r} of groups, and the model was fitted with groups: add the column."
             ) from None
         source, group = open_rows(path, replace(options, group=None)), None
-    if source.n_features > expected.most_columns:
-        raise ApiError(413, f"{name} has more than {expected.most_columns:,} columns: send a table with fewer.")
     source.name = name
     return take_rows(source, parameters, expected, group=group, beside=beside)
 
