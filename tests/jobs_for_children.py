@@ -77,3 +77,8 @@ def is_gone(pid):
             return True
 
     return wait_until(has_ended, 20, 0.02)
+
+
+def list_pids(pool):
+    """Return the numbers of the processes of a pool."""
+    return [worker.child.pid for worker in (*pool._idle, *pool._busy)]

@@ -1,6 +1,6 @@
 """nginx in front of the server, as ``deploy/nginx.conf`` sets it up: what attacks get, and that others are served.
 
-Each attack comes from an address of its own, 127.0.1.N, everybody else from 127.0.0.1. ``-rP`` prints what it got.
+Each attack comes from an address of its own, 127.0.1.N, everybody else from 127.0.0.1.
 """
 
 import http.client
@@ -21,8 +21,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_runs import QUICK, right
-from server_runs import Server, draw_shapes, make_samples, save_model, serve, server_required, wait_until
+from server_runs import Server, fit_shapes, make_form, make_samples, save_model, serve, server_required, wait_until
 
 server_required()
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -87,11 +86,8 @@ def run_nginx(folder, port_of_server, certificate=None):
 def front(tmp_path_factory):
     """Return a server of a table and of pictures, and nginx in front of it."""
     folder = tmp_path_factory.mktemp("nginx")
-    models = [folder / "model.srosr"]
-    save_model(models[0])
-    if draw_shapes(folder / "shapes"):
-        models.append(folder / "shapes.srosr")
-        right("fit", folder / "shapes", "--features", "pixels", "-o", models[1], *QUICK, "-q")
+    save_model(folder / "model.srosr")
+    models = folder / "model.srosr", *fit_shapes(folder)
     with serve(*models, "--allow-host", NAME, "--jobs", "1") as server, run_nginx(folder, server.port) as nginx:
         yield SimpleNamespace(port=nginx.port, nginx=nginx, server=server, folder=folder)
 
@@ -172,11 +168,9 @@ def test_json_tables_and_pictures_are_decided_on(front):
     status, _, body = front.nginx.request("POST", PATH, TABLE, kind)
     assert status == 200 and body.count(b"\n") == TABLE.count(b"\n") + 1
     if pictures := sorted(front.folder.glob("shapes/dot/*.png")):
-        head = '--x\r\nContent-Disposition: form-data; name="files"; filename="{}"\r\n\r\n'
-        form = b"\r\n".join([head.format(path.name).encode() + path.read_bytes() for path in pictures] + [b"--x--\r\n"])
-        kind = "multipart/form-data; boundary=x"
-        status, answer = front.nginx.post("/v1/models/shapes/decide", body=form, media_type=kind)
-        assert status == 200 and answer["rows"] == len(pictures)
+        form = make_form([(path.name, path.read_bytes()) for path in pictures])
+        status, _, body = front.nginx.request("POST", "/v1/models/shapes/decide", *form)
+        assert status == 200 and json.loads(body)["rows"] == len(pictures)
 
 
 def test_the_page_loads_with_each_security_header_once(front):
@@ -215,23 +209,16 @@ def test_a_server_that_does_not_run_is_an_error_in_one_sentence(tmp_path):
         check_sentence(exchange(nginx.port, GET + CLOSE), 502)
 
 
-def test_heads_that_drip_are_cut_off(front):
-    taking, got = hold(front.port, 400, GET, b"X", lambda: check_others(front))
-    print(f"400 heads that drip | {dict(got)}")
-    assert not taking and got == {"closed": 400}
-
-
-def test_connections_that_say_nothing_are_closed(front):
-    _, got = hold(front.port, 600, b"", b"", lambda: check_others(front))
-    print(f"600 connections that say nothing | {dict(got)}")
-    assert got == {"closed": 600}
+@pytest.mark.parametrize(("count", "begin", "drip"), [(400, GET, b"X"), (600, b"", b"")], ids=["drip", "say nothing"])
+def test_heads_that_do_not_end_are_cut_off(front, count, begin, drip):
+    taking, got = hold(front.port, count, begin, drip, lambda: check_others(front))
+    assert got == {"closed": count} and not (drip and taking)
 
 
 @pytest.mark.parametrize("drip", [b"", b"1"], ids=["stand still", "drip"])
 def test_an_address_has_few_bodies_that_do_not_end_and_the_server_none(front, drip):
     begin = POST + b"Content-Length: 100000\r\n\r\n1"
     _, got = hold(front.port, 100, begin, drip, lambda: check_others(front))
-    print(f"100 bodies that {'drip' if drip else 'stand still'} | {dict(got)}")
     assert got["429"] >= 50 and got["429"] + got["closed"] == 100 and count_connections(front.server) < 4
 
 
@@ -250,7 +237,6 @@ def test_answers_that_nobody_reads_are_given_up(front):
     wait_until(lambda: count_connections(front.server) == 0)
     time.sleep(6)
     sizes = [len(receive(connection)) for connection in held]
-    print(f"16 readers of 4 MB that stand still | 200, and at most {max(sizes)} bytes later")
     assert max(sizes) < 3_000_000
 
 
@@ -264,7 +250,6 @@ def test_work_for_clients_that_left_is_given_up(front):
 def test_an_address_that_asks_too_often_gets_429(front):
     answers = b"".join(map(receive, connect(front.port, 10, (GET + b"\r\n") * 99 + GET + CLOSE)))
     got = Counter(list_statuses(answers).split())
-    print(f"1000 requests at once | {dict(got)}")
     assert got["200"] >= 200 and got["429"] >= 100
     check_sentence(answers[answers.rindex(b"HTTP/1.1 429") :], 429)
     check_others(front)
@@ -296,7 +281,6 @@ PATHS = (
 @pytest.mark.parametrize("attack", TOO_LARGE)
 def test_a_request_that_is_too_large_is_an_error_in_one_sentence(front, attack):
     answer = exchange(front.port, TOO_LARGE[attack][0])
-    print(f"{attack} | {list_statuses(answer)}")
     check_sentence(answer, TOO_LARGE[attack][1])
     check_others(front)
 
@@ -305,7 +289,6 @@ def test_a_request_that_is_too_large_is_an_error_in_one_sentence(front, attack):
 def test_a_request_with_two_meanings_hides_no_other(front, framing):
     hidden = b"0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = exchange(front.port, POST + framing + b"\r\n\r\n" + hidden)
-    print(f"{framing} | {list_statuses(answer)}")
     check_sentence(answer, 400, 501)
     assert "/hidden" not in (front.folder / "access.log").read_text(encoding="utf-8")
 
@@ -313,6 +296,5 @@ def test_a_request_with_two_meanings_hides_no_other(front, framing):
 @pytest.mark.parametrize("path", PATHS)
 def test_a_path_leads_to_no_file_and_to_no_metrics(front, path):
     answer = exchange(front.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n".encode() + CLOSE)
-    print(f"{path!r} | {list_statuses(answer)}")
     check_sentence(answer, 400, 403, 404)
     assert b"\r\nX-Injected" not in answer

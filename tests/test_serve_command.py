@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runs import error_of, right, run
+from command_runs import error_of, run
 from server_runs import save_model, serve, server_required
 
 server_required()
@@ -79,11 +79,6 @@ def test_neither_the_package_nor_the_help_imports_the_libraries_of_the_server():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_help_shows_how_to_begin():
-    text = " ".join(right("serve", "--help").split())
-    assert "srosr serve --demo --open" in text and "--token-file" in text and "exit status is 0" in text
-
-
 @pytest.fixture(scope="module")
 def demo():
     with serve("--demo", "--jobs", "1", "--log-requests") as server:
@@ -91,12 +86,9 @@ def demo():
         assert server.stop() == 0
 
 
-def test_the_log_has_lines_for_requests_and_no_secrets(demo):
+def test_it_listens_on_loopback_and_logs_requests_without_secrets(demo):
     demo.request("GET", "/v1/models?token=secret", headers={"Authorization": "Bearer secret"})
     assert "GET /v1/models" in demo.read_log() and "secret" not in demo.read_log()
-
-
-def test_it_listens_on_loopback_unless_told_otherwise(demo):
     listening, port = "0A", f":{demo.port:04X}"
     rows = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()]
     found = {row[1] for row in rows if row[1].endswith(port) and row[3] == listening}

@@ -15,8 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 import server_runs
+from jobs_for_children import is_gone
+from pyarrow import parquet
 from server_runs import check_error, check_tells_nothing, make_form, save_model, serve, server_required, share_strict
 
 server_required()
@@ -31,8 +34,9 @@ GOOD = json.dumps({"samples": [SAMPLE]}).encode()
 CSV = {"Content-Type": "text/csv"}
 TABLE = b"a,b,c,d,e,f\n1,2,3,4,5,6\n"
 PARQUET = "application/vnd.apache.parquet"
+MANY = pyarrow.table(dict.fromkeys("abcdef", np.zeros(3_000_000)))
+HEAD = b"IHDR" + struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0)
 WIDE = "more than 2,000 columns|100,?000 features"
-ROUTES = ("decide", "explain", "evaluate", "discover", "update", "add-class?name=x", "recalibrate", "set-threshold")
 
 
 def save(function, *arrays, **named):
@@ -49,9 +53,6 @@ def server(request):
     assert "Traceback" not in server.read_log(), server.read_log()[-3000:]
 
 
-# -- paths and names ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", [
     "/v1/models/../../etc/passwd", "/v1/models/..%2f..%2f..%2fetc%2fpasswd", "/v1/models/%2e%2e/%2e%2e/decide",
     "/v1/models/..%5c..%5cwindows", "/v1/models/plain.srosr", "/v1/models/plain%00", "/v1/models/%2fetc%2fpasswd",
@@ -65,25 +66,12 @@ def test_no_path_of_a_request_reaches_the_file_system(server, path):
     assert "x-injected" not in answer[1]
 
 
-@pytest.mark.parametrize(
-    "name", ["../../../tmp/escaped.csv", "/tmp/escaped.csv", "..\\escaped.csv", "escaped.csv\0.png"]
-)
+@pytest.mark.parametrize("name", ["../../../tmp/escaped.csv", "/tmp/escaped.csv", "escaped.csv\0.png"])
 def test_the_name_of_an_uploaded_file_is_no_path(server, name):
     status, _, body = server.request("POST", DECIDE, *make_form([(name, TABLE)]))
     assert status in (200, 422)
     check_tells_nothing(body)
     assert not Path("/tmp/escaped.csv").exists()
-
-
-def test_markup_in_names_is_answered_as_text_that_no_browser_runs(server):
-    name = "<script>alert(1)</script>"
-    wrong = server.request("POST", DECIDE, *make_form([(f"{name[:-9]}.csv", b"a,b\n1,x\n")]))
-    check_error(wrong, 422)
-    body = json.dumps({"name": name, "samples": [[9, 9, 9, 9, 9, i] for i in range(8)]})
-    right = server.request("POST", "/v1/models/changed/add-class", body, JSON)
-    assert right[0] == 200 and name in json.loads(right[2])["classes"]
-    for _, headers, _ in (wrong, right):
-        assert headers["content-type"] == "application/json" and headers["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize("name", [
@@ -93,9 +81,6 @@ def test_a_class_needs_a_name_that_one_can_see(server, name):
     body = json.dumps({"name": name, "samples": [SAMPLE] * 3})
     answer = server.request("POST", "/v1/models/changed/add-class", body, JSON)
     assert "name" in check_error(answer, 422) and "set-cookie" not in answer[1]
-
-
-# -- bodies ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", [
@@ -125,9 +110,7 @@ def test_rows_and_columns_over_the_limits_are_refused(server, body, kind, what):
     assert re.search(what, check_error(answer, 413, *([422] if what == WIDE else [])))
 
 
-@pytest.mark.parametrize(
-    "kind", ["", "text/plain", "application/x-python-pickle", "application/zip", "a" * 3000, "json"]
-)
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-python-pickle", "application/zip", "a" * 3000])
 def test_a_body_of_another_media_type_is_refused(server, kind):
     check_error(server.request("POST", DECIDE, GOOD, {"Content-Type": kind}), 415)
 
@@ -137,21 +120,6 @@ def test_a_compressed_body_is_not_inflated(server):
     for encoding in ("gzip", "br", "deflate, gzip"):
         check_error(server.request("POST", DECIDE, bomb, JSON | {"Content-Encoding": encoding}), 415)
     check_error(server.request("POST", DECIDE, bomb, CSV), 413, 422)
-
-
-@pytest.mark.parametrize("kind", [
-    "application/json", "text/csv", "application/x-npy", "application/x-npz", PARQUET, "image/png",
-    "application/octet-stream", "multipart/form-data; boundary=x", "multipart/form-data", "text/plain", "",
-])  # fmt: skip
-def test_no_error_has_a_path_or_a_traceback(server, kind):
-    bodies = [b"", b"{}", b"[]", b'{"samples": [[1]]}', b"a,b\n1", b"\x93NUMPY", b"PK\x03\x04", b"PAR1", b"\0" * 99]
-    for body in bodies:
-        for route in ROUTES if kind == "text/csv" else ROUTES[:1]:
-            answer = server.request("POST", f"/v1/models/plain/{route}", body, {"Content-Type": kind})
-            check_error(answer, 400, 413, 415, 422)
-
-
-# -- files that harm their readers -------------------------------------------------------------------------
 
 
 class Evil:
@@ -171,9 +139,9 @@ def make_npy_head(shape, kind="'<f8'"):
     make_npy_head("(-1, 6)"), make_npy_head("(1, 6)", "'|O'"), make_npy_head("__import__('os').getpid()"),
     save(np.savez_compressed, X=np.zeros((40_000_000,))),
     save(np.savez_compressed, X=np.zeros((7_000_000, 6), dtype=np.int8)),
-    b"PAR1" + bytes(100) + b"\xff\xff\xff\x7fPAR1",
+    b"PAR1" + bytes(100) + b"\xff\xff\xff\x7fPAR1", save(lambda file: parquet.write_table(MANY, file)),
 ], ids=["pickle in npy", "pickle in npz", "claims 48 TB", "claims 16 TB", "cut short", "negative", "objects", "code",
-        "zip bomb", "zip bomb of rows", "broken parquet"])  # fmt: skip
+        "zip bomb", "zip bomb of rows", "broken parquet", "parquet of many rows"])  # fmt: skip
 def test_a_file_that_would_run_code_or_fill_the_memory_is_refused(server, body):
     Path("/tmp/srosr-was-here").unlink(missing_ok=True)
     kinds = {b"\x93N": "application/x-npy", b"PK": "application/x-npz", b"PA": PARQUET}
@@ -182,30 +150,17 @@ def test_a_file_that_would_run_code_or_fill_the_memory_is_refused(server, body):
     assert not Path("/tmp/srosr-was-here").exists()
 
 
-def test_a_parquet_file_of_few_bytes_and_many_rows_is_cut_off(server):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    stream = io.BytesIO()
-    parquet.write_table(pyarrow.table({f"c{i}": np.zeros(20_000_000) for i in range(6)}), stream, compression="zstd")
-    check_error(server.request("POST", DECIDE, stream.getvalue(), {"Content-Type": PARQUET}), 413)
-
-
-def test_a_picture_over_the_limit_of_pixels_is_refused_before_it_is_decoded(server):
-    head = b"IHDR" + struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0)
-    picture = b"\x89PNG\r\n\x1a\n\0\0\0\r" + head + struct.pack(">I", zlib.crc32(head)) + b"\0\0\0\x09IDAT" + bytes(13)
-    answer = server.request("POST", PICTURES, picture, {"Content-Type": "image/png"})
-    assert "100,000 pixels" in check_error(answer, 413)
-
-
-@pytest.mark.parametrize("body", [
-    b"\x89PNG\r\n\x1a\n" + bytes(100),
-    b"<svg xmlns='http://www.w3.org/2000/svg'><image href='file:///etc/passwd'/></svg>",
-    b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 1 1\n(/etc/passwd) (r) file",
-    b"GIF89a\xff\xff\xff\xff\x00\x00\x00",
-], ids=["broken", "svg", "postscript", "gif"])  # fmt: skip
-def test_something_that_is_no_picture_is_not_opened_as_one(server, body):
-    check_error(server.request("POST", PICTURES, body, {"Content-Type": "image/png"}), 422)
+@pytest.mark.parametrize(("body", "status", "sentence"), [
+    (b"\x89PNG\r\n\x1a\n\0\0\0\r%s%s\0\0\0\x09IDAT" % (HEAD, struct.pack(">I", zlib.crc32(HEAD))) + bytes(13), 413,
+     "100,000 pixels"),
+    (b"\x89PNG\r\n\x1a\n" + bytes(100), 422, "."),
+    (b"<svg xmlns='http://www.w3.org/2000/svg'><image href='file:///etc/passwd'/></svg>", 422, "."),
+    (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 1 1\n(/etc/passwd) (r) file", 422, "its format is unknown"),
+    (b"GIF89a\xff\xff\xff\xff\x00\x00\x00", 422, "."),
+], ids=["2,500 million pixels", "broken", "svg", "postscript", "gif"])  # fmt: skip
+def test_what_is_no_picture_or_too_large_a_picture_is_not_opened_as_one(server, body, status, sentence):
+    answer = server.request("POST", PICTURES, body, {"Content-Type": "image/png"})
+    assert sentence in check_error(answer, status)
 
 
 def test_files_over_the_limit_are_refused(server):
@@ -225,9 +180,6 @@ PART = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n'
 ], ids=["cut", "unfinished", "no boundary", "many headers", "many fields", "no text"])  # fmt: skip
 def test_a_broken_form_is_an_error_in_one_sentence(server, body):
     check_error(server.request("POST", DECIDE, body, {"Content-Type": "multipart/form-data; boundary=x"}), 400, 422)
-
-
-# -- HTTP itself -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("extra", [
@@ -263,9 +215,6 @@ def test_other_methods_are_refused_and_not_overridden(server, method):
     assert server.get("/v1/models/changed")[1]["version"] == version
 
 
-# -- clients that leave, and processes that die ------------------------------------------------------------
-
-
 def test_clients_that_leave_do_not_stop_the_others(server):
     body = json.dumps({"samples": [SAMPLE] * 1000}).encode()
     for sent in (0, 100, len(body)) * 8:
@@ -274,18 +223,35 @@ def test_clients_that_leave_do_not_stop_the_others(server):
     server_runs.wait_until(lambda: server.read_metric("srosr_requests_in_flight") == 1)
 
 
+def find_children(server):
+    tasks = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    return [int(child) for path in tasks for child in path.read_text().split()]
+
+
 def test_a_child_that_is_killed_costs_at_most_its_own_request(server):
     body = TABLE + b"1,2,3,4,5,6\n" * 900
     for pause in (0.0, 0.05):
         with ThreadPoolExecutor(1) as threads:
             asked = threads.submit(server.request, "POST", DECIDE, body, CSV)
             time.sleep(pause)
-            for path in Path(f"/proc/{server.process.pid}/task").glob("*/children"):
-                for child in path.read_text().split():
-                    os.kill(int(child), signal.SIGKILL)
+            for child in find_children(server):
+                os.kill(child, signal.SIGKILL)
             assert server.post(DECIDE, {"samples": [SAMPLE]})[0] == 200  # JSON needs no child
             assert asked.result()[0] == 200 or check_error(asked.result(), 503)
     assert server.request("POST", DECIDE, body, CSV)[0] == 200
+
+
+def test_children_end_with_a_server_that_is_killed_even_those_at_work(tmp_path):
+    save_model(tmp_path / "model.srosr")
+    X, y, _ = server_runs.make_samples(n=600)
+    body, key = json.dumps({"samples": X.tolist(), "labels": y.tolist()}).encode(), "a" * 16
+    with serve(tmp_path / "model.srosr", settings={}) as server:
+        asked = server.begin("/v1/models/model/update", body, len(body), Progress_Key=key)
+        server_runs.wait_until(lambda: server.get(f"/v1/progress/{key}")[1]["stage"] == "Changing", pause=0.01)
+        children = find_children(server)
+        server.process.kill()
+    asked.close()
+    assert len(children) >= 2 and all(map(is_gone, children))
 
 
 def test_killed_while_a_model_changes_the_file_is_the_old_or_the_new_one(tmp_path):

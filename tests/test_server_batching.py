@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from threading import Barrier, Event
+from threading import Barrier
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from same import check_same, check_same_decisions
+from same import check_same_decisions
 from server_runs import make_samples, save_model, server_required
 
 server_required()
@@ -107,14 +107,6 @@ def test_pieces_are_recorded_in_order_and_together_are_the_decisions_on_all(mode
         check_same_decisions(decisions, model.clf.decide(large), model.clf.threshold_)
 
 
-@pytest.mark.parametrize("asked", [{}, {"coverage": 0.9}, {"fdr": 0.2}])
-def test_the_parts_of_decisions_put_together_are_the_decisions(model, X, asked):
-    whole = model.clf.decide(X, **asked)
-    parts = [whole[start : start + 23] for start in range(0, len(whole), 23)]
-    assert list(map(len, parts)) == [23, 23, 23, 23, 8] and (parts[1].label == whole.label[23:46]).all()
-    check_same(Decisions.concatenate(parts), whole, 0)
-
-
 @pytest.mark.parametrize(("comes", "rows", "wait", "sizes"), [
     (True, 1, 600, [2]), (False, 1, 0.2, [1]), (False, MOST_ROWS, 600, [MOST_ROWS]),
 ])  # fmt: skip
@@ -161,21 +153,6 @@ def test_a_large_request_alone_keeps_all_coders_busy(slow):
     assert len(found) == 8 * MOST_ROWS and sizes == [MOST_ROWS] * 8
 
 
-def test_a_cancelled_request_leaves_the_queue(slow):
-    released = Event()
-    slow.work = lambda X: released.wait(30)
-
-    async def test(batcher):
-        running, waiting = (asyncio.create_task(ask(batcher, slow, n)) for n in (100, 7))
-        await asyncio.sleep(0)
-        assert batcher.waiting == 1 and waiting.cancel()
-        released.set()
-        await asyncio.gather(running, ask(batcher, slow, 1))
-        assert batcher.waiting == 0
-
-    assert run(test)[1] == [100, 1]
-
-
 def test_too_many_waiting_requests_are_refused_and_those_that_have_begun_are_not(slow):
     (large, small, *errors), _ = send(slow, 1000, 1, 1, 1, waiting=2)
     assert (len(large), len(small)) == (1000, 1)
@@ -201,21 +178,3 @@ def test_a_private_copy_is_removed_when_nobody_uses_the_snapshot(tmp_path):
     assert path.exists() and swapped.path.exists() and path != swapped.path
     del used
     assert not path.exists() and swapped.path.exists()
-
-
-@pytest.mark.parametrize("failure", ["a bug", "no model", "no file"])
-def test_any_failure_to_load_leaves_the_old_model_serving_and_is_a_problem(tmp_path, monkeypatch, failure):
-    store, path, failed = open_store(tmp_path), tmp_path / "model.srosr", []
-    store.on_failure, before, content = failed.append, store.get("model"), path.read_bytes()
-    path.write_bytes(content if failure == "a bug" else content[:1000])
-    monkeypatch.setattr(stores, "load", (lambda path: {}[str(path)]) if failure == "a bug" else stores.load)
-    if failure == "no file":
-        path.unlink()
-    assert asyncio.run(store.refresh("model", certain=True)) is before and failed == ["model"]
-    problem = store.find_problem("model")
-    assert problem.startswith("The file of model") and problem.endswith(".") and str(tmp_path) not in problem
-    assert list((tmp_path / "private").iterdir()) == [before.path]
-    monkeypatch.undo()
-    path.write_bytes(content)
-    asyncio.run(store.refresh("model", certain=True))
-    assert store.get("model").version == before.version and store.find_problem("model") is None

@@ -51,10 +51,7 @@ def name_columns(X):
     return [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
 
 
-# --- what comes back ---
-
-
-def test_json_samples_get_the_decisions_of_the_model(server, plain):
+def test_json_samples_and_arrays_get_the_decisions_of_the_model(server, plain):
     status, answer = server.post(DECIDE, {"samples": SAMPLES.tolist()})
     assert status == 200
     check_decisions(answer, plain.decide(SAMPLES, coverage=0.95))
@@ -66,6 +63,10 @@ def test_json_samples_get_the_decisions_of_the_model(server, plain):
     check_same(one["decisions"], answer["decisions"][:1])
     _, two = server.post(f"{DECIDE}?rows=2&rows=0", {"samples": SAMPLES.tolist()})  # lists may be repeated
     check_same(two["decisions"], [answer["decisions"][row] for row in (2, 0)])
+    np.save(body := io.BytesIO(), SAMPLES)
+    for media_type in ("application/x-npy", "application/octet-stream"):
+        _, same = server.post(DECIDE, body=body.getvalue(), media_type=media_type)
+        check_same(same["decisions"], answer["decisions"])
 
 
 @pytest.mark.parametrize("times", [10, 150], ids=["in the server", "in a child"])
@@ -134,14 +135,6 @@ def test_progress_is_told_by_the_key_of_a_request(server):
     assert server.get(f"/v1/progress/{key}") == nothing
 
 
-@pytest.mark.parametrize("media_type", ["application/x-npy", "application/octet-stream"])
-def test_arrays_get_the_decisions_of_the_model(server, plain, media_type):
-    np.save(body := io.BytesIO(), SAMPLES)
-    status, answer = server.post(DECIDE, body=body.getvalue(), media_type=media_type)
-    assert status == 200
-    check_decisions(answer, plain.decide(SAMPLES, coverage=0.95))
-
-
 def test_a_form_has_files_and_parameters(server, plain):
     text = pd.DataFrame(SAMPLES, columns=NAMES).to_csv(index=False)
     form = make_form([("../../new.csv", text.encode())], coverage="null", rows="[3, 1]")
@@ -181,17 +174,14 @@ def test_pictures_are_decided_explained_and_named(server):
     ({"last": [1, 2, 3, 4, 5, True]}, "The request has true or false in row 3, feature 5, which is"),
     ({"last": [1, 2, 3, 4, 5, "6"]}, "The request has '6' in row 3, feature 5, which is not a number."),
     ({"last": [1, 2, 3, 4, 5, [6]]}, "The request has a list in row 3, feature 5, which is not a number."),
-    ({"last": [1, 2, 3, 4, 5, {}]}, "The request has an object in row 3, feature 5, which is not a number."),
     ({"last": [1, 2, 3, 4, 5, 10**400]}, "The request has a"),
     ({"last": [1, 2, 3, 4, 5, None]}, "The request has no value in row 3, feature 5"),
     ({"last": [1]}, "The request has 1 features in row 3, but the model was fitted with 6"),
     ({"last": "x"}, "The request must have a list of numbers for each sample, but row 3 is not a list."),
     ({"samples": []}, "at least one sample"),
-    ({"samples": "1,2"}, "at least one sample"),
     ({"samples": [{"f0": 1}]}, "The request has named columns, and the model was fitted to features"),
     ({"covrage": 0.9}, "There is no parameter 'covrage' (did you mean 'coverage'?)"),
     ({"coverage": 1.0}, "coverage: input should be less than or equal to 0.99"),
-    ({"coverage": True}, "coverage: "),
     ({"rows": [4]}, "The request has no row 4: rows are counted from 0."),
     ({"labels": ["a"]}, "There is no parameter 'labels'"),
 ])  # fmt: skip
@@ -247,9 +237,6 @@ def test_others_are_served_while_large_json_is_parsed(server):
             served += 1
     status, answer = posted.result()
     assert status == 413 and answer["error"].startswith("The request has more than 100,000 rows") and served > 3
-
-
-# --- explanations, evaluations, groups ---
 
 
 def test_an_explanation_has_text_numbers_training_samples_and_the_figure(server, plain):

@@ -44,11 +44,9 @@ def folder(tmp_path_factory):
             Image.fromarray((X[row].reshape(8, 8) * 15.9).astype(np.uint8)).save(own / f"{i}.png")
         (folder / "new").mkdir(exist_ok=True)
         shutil.copyfile(own / "0.png", folder / "new" / f"{new}.png")
-    for data, name, more in (
-        ("iris.csv", "flowers", "--label species"),
-        ("photos", "photos", "--features pixels --size 8x8"),
-    ):
-        right("fit", folder / data, *more.split(), "-o", folder / f"{name}.srosr", "--seed", "0")
+    common = ("--seed", "0", "-o")
+    right("fit", folder / "iris.csv", "--label", "species", *common, folder / "flowers.srosr")
+    right("fit", folder / "photos", "--features", "pixels", "--size", "8x8", *common, folder / "photos.srosr")
     return folder
 
 
@@ -124,7 +122,6 @@ def test_every_metric_and_option_on_the_page_exists(server, help_text):
 
 @pytest.fixture(scope="module")
 def instructions():
-    """The instructions of the Dockerfile."""
     text = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
     text = re.sub(r"^#.*\n", "", text, flags=re.M).replace("\\\n", " ")
     return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]

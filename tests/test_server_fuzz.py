@@ -153,12 +153,7 @@ def test_headers_of_any_content_are_answered(server, headers):
     check_tells_nothing(body)
 
 
-def test_the_document_is_whole_and_has_examples(document):
-    assert document["openapi"].startswith("3.")
-    for reference in re.findall(r'"\$ref": "#/([^"]*)"', json.dumps(document)):
-        place = document
-        for part in reference.split("/"):
-            place = place[part]
+def test_the_document_has_examples(document):
     for action in READING + CHANGING:
         operation = document["paths"][f"/v1/models/{{model}}/{action}"]["post"]
         assert operation["summary"] and {"200", "4XX"} <= set(operation["responses"])

@@ -50,9 +50,6 @@ def read(connection):
     return found
 
 
-# --- who ---
-
-
 @pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/openapi.json", "/v1/models/plain/history", "/nothing"])
 @pytest.mark.parametrize("given", [
     None, "", "Bearer", "Bearer ", "Bearer x", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN,
@@ -155,9 +152,6 @@ def test_what_answers_get_answers_head_without_a_body(strict):
     connection.close()
 
 
-# --- how much, how slowly ---
-
-
 def test_a_body_over_the_limit_is_refused_with_and_without_a_length(strict):
     large = b'{"samples": [[' + b"1, " * 700_000 + b"1]]}"
     sentence = "The body has more than 2 MB: send fewer samples at a time."
@@ -212,9 +206,6 @@ def test_a_progress_key_in_use_or_of_another_form_is_refused(strict):
     held.send(GOOD[10:])
     assert read(held)[0] == 200
     assert strict.post(DECIDE, json.loads(GOOD), {"Progress-Key": "a" * 16})[0] == 200
-
-
-# --- the end ---
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

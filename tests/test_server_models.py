@@ -48,7 +48,7 @@ def replace_file(path, content):
     os.replace(path.with_name("next"), path)
 
 
-def test_the_list_and_the_info_are_what_info_shows(server):
+def test_the_list_info_and_held_out_scores_are_those_of_the_models(server):
     status, answer = server.get("/v1/models")
     assert status == 200 and not answer["read_only"] and not answer["demo"]
     first, other = ({one["name"]: one for one in answer["models"]}[name] for name in ("model", "other"))
@@ -61,16 +61,10 @@ def test_the_list_and_the_info_are_what_info_shows(server):
     assert headers["etag"] == f'"{info["version"]}"' and info["bytes"] == os.path.getsize(server.place / "model.srosr")
     assert info["score_range"] == [0, 1] and info["limits"]["rows"] == 100_000
     assert str(server.place) not in content.decode()
-
-
-def test_held_out_scores_let_a_page_judge_a_threshold(server):
-    clf, (_, answer) = srosr.load(server.place / "model.srosr"), server.get("/v1/models/model/scores")
-    held = clf._held_out_scores()
-    check_same(answer["known"], sorted(held.scores.tolist()))
-    check_same(answer["simulated"], sorted(held.simulated[held.unknown].tolist()))
-    assert answer["threshold"] == clf.threshold_ and len(answer["known_right"]) == len(answer["known"])
-    rejected = np.mean(np.array(answer["known"]) > answer["threshold"])
-    assert rejected == pytest.approx(summarize_model(clf).held_out.rejected)
+    held = srosr.load(server.place / "model.srosr")._held_out_scores()
+    _, scores = server.get("/v1/models/model/scores")
+    check_same(scores["known"], sorted(held.scores.tolist()))
+    check_same(scores["simulated"], sorted(held.simulated[held.unknown].tolist()))
 
 
 def test_probes_and_metrics(server):
@@ -84,9 +78,6 @@ def test_probes_and_metrics(server):
     for metric in ('samples_total{model="model",verdict="recognized"}', 'batch_rows_bucket{le="8.0",model="model"}'):
         assert server.read_metric(f"srosr_{metric}") > 0
     assert b'srosr_requests_total{method="POST",route="/v1/models/{model}/decide",status="200"}' in content
-
-
-# --- files that change ---
 
 
 def test_a_model_swapped_under_load_drops_no_request_and_mixes_no_versions(server):
@@ -150,9 +141,6 @@ def test_a_broken_file_can_be_replaced_by_a_version_and_not_be_changed(server):
         assert find_problem(server, "mended") is None and srosr.load(path).classes_.tolist() == ["a", "b", "c"]
 
 
-# --- changes ---
-
-
 def test_changes_are_those_of_the_commands_and_can_be_undone(server):
     before = version_of(server)
     expected = srosr.load(server.place / "model.srosr").set_threshold(target_rejection=0.2)
@@ -202,6 +190,7 @@ def test_if_match_protects_against_a_change_that_one_has_not_seen(server):
     ("../other/remove-class", {"label": "a"}, 409, "other holds "),  # of another method, which has a threshold only
     ("../barred/set-threshold", {"target_rejection": 0.1}, 503, "barred cannot be changed on the disk of the server: "),
     ("set-threshold", {"threshold": "nan"}, 422, "threshold nan: "),
+    ("set-threshold", {"threshold": True}, 422, "threshold: "),
     ("set-threshold", {"threshold": "-inf"}, 422, "threshold -inf: "),
     ("set-threshold", {"target_rejection": 1e-320}, 422, "target_rejection: "),
     ("set-threshold", {}, 422, "give either target_rejection SHARE or threshold VALUE."),
@@ -263,7 +252,7 @@ def test_a_change_that_is_being_written_is_made_though_its_client_leaves(server)
         assert next_one.result()[0] == 200 and next_one.result()[1]["previous_version"] == before
 
 
-def test_a_class_is_made_of_chosen_rows_whatever_they_are_labeled(server):
+def test_a_class_is_made_of_chosen_rows_or_else_of_those_with_its_label(server):
     *_, unknown = make_samples()
     body = pd.DataFrame(unknown).add_prefix("f").assign(kind="other").to_csv(index=False).encode()
     path = "/v1/models/grouped/add-class?name=new"
@@ -271,6 +260,10 @@ def test_a_class_is_made_of_chosen_rows_whatever_they_are_labeled(server):
     assert status == 422 and "has no sample of the class new (it has other)" in answer["error"]
     status, answer = server.post(f"{path}&rows=[2,4,6,8,10]", body=body, media_type="text/csv")
     assert status == 200 and answer["class_sizes"]["new"] == 5, answer
+    both = pd.DataFrame(unknown + 0.1).add_prefix("f").assign(kind=["other"] * 20 + ["more"] * 5, person="p")
+    path, body = "/v1/models/grouped/add-class?name=more", both.to_csv(index=False).encode()
+    status, answer = server.post(path, body=body, media_type="text/csv")
+    assert status == 200 and answer["class_sizes"]["more"] == 5, answer
 
 
 def test_decisions_end_when_their_client_leaves(server):

@@ -3,14 +3,13 @@
 import base64
 import io
 import json
-import re
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from command_runs import error_of, right
+from command_runs import right
 from jobs_for_children import open_pool
 from same import check_same, check_same_model, check_same_text
 from sklearn.datasets import load_digits
@@ -84,12 +83,6 @@ def work(folder):
         yield do
 
 
-def refused(folder, *arguments):
-    """Return the sentence of a command that must fail, with names in the place of paths and options."""
-    said = error_of(*arguments).replace(f"{folder}/", "").replace(".srosr", "")
-    return re.sub("--([a-z-]+)", lambda found: found[1].replace("-", "_"), said)
-
-
 def read_png(uri):
     assert uri.startswith("data:image/png;base64,")
     Image = pytest.importorskip("PIL.Image")
@@ -124,83 +117,30 @@ def test_a_sample_that_cannot_be_predicted_is_named(work, job):
     assert status == 422 and message.startswith("labeled.csv has a sample in row 1 that cannot be predicted:")
 
 
-def test_an_evaluation_is_that_of_the_command(work, folder):
-    given = ("evaluate", folder / "model.srosr", path := folder / "labeled.csv", "--label", "digit")
-    said = json.loads(right(*given, "--seed", 3, "--json"))
-    found = work("evaluate", samples=get_samples("labeled", str(path)), seed=3)
-    check_same(found, {name: said[name] for name in found} | {"labels": "digit"})
-    assert found.keys() >= said.keys() - {"model", "files"}
-    assert work("evaluate", samples="labeled", unknown=["77"]) == (422, refused(folder, *given, "--unknown", "77"))
-
-
-def test_a_discovery_is_that_of_the_command(work, folder):
-    command, progress = ("discover", folder / "model.srosr", folder / "new.csv", "--seed", 1, "--json"), []
-    said = json.loads(right(*command))
-    found = work("discover", samples=get_samples("new", said["data"]), shape=(8, 8), seed=1, tell=progress.append)
-    assert [line["stage"] for line in progress] == ["Deciding", "Grouping"]
-    for group, expected in zip(found["groups"], said["groups"], strict=True):
-        assert group.pop("distinctive")[0]["feature"].startswith("p")
-        for near in expected["nearest"]:
-            near["label"] = str(near["label"])
-    check_same({name: found[name] for name in said if name != "files"}, {x: said[x] for x in said if x != "files"})
-    assert set(found["pictures"]) == {str(row) for group in said["groups"] for row in group["typical"]}
-
-
-def check_same_file(path, expected):
-    """Both files hold the same model."""
-    one, other = srosr.load(path), srosr.load(expected)
+@pytest.mark.parametrize(("job", "model", "samples", "given", "options"), [
+    ("set_threshold", "model", None, {"target_rejection": 0.1}, "--target-rejection 0.1"),
+    ("set_threshold", "rival", None, {"threshold": 0.5}, "--threshold 0.5"),
+    ("set_threshold", "rival", None, {"target_rejection": 0.1, "per_class": True},
+     "--target-rejection 0.1 --per-class"),
+    ("set_threshold", "model", None, {"threshold": "risk", "risk_weight": 3}, "--threshold risk --risk-weight 3"),
+    ("add_class", "model", "eights", {"name": "8"}, "--name 8"),
+    ("add_class", "scaled", "eights", {"name": "8", "recalibrate": True}, "--name 8 --recalibrate"),
+    ("remove_class", "model", None, {"label": "3"}, "3"),
+    ("remove_class", "scaled", None, {"label": "3", "recalibrate": True}, "3 --recalibrate"),
+    ("update", "model", "known", {}, ""), ("update", "model", "known", {"keep": 5}, "--keep 5"),
+    ("update", "grouped", "groups", {}, ""),
+    ("recalibrate", "model", "known", {}, ""), ("recalibrate", "model", "unlabeled", {}, ""),
+])  # fmt: skip
+def test_a_model_is_changed_as_by_the_command(work, folder, tmp_path, job, model, samples, given, options):
+    paths, out, expected = [folder / f"{model}.srosr"], tmp_path / "out", tmp_path / "expected"
+    if samples is not None:
+        paths.append(folder / f"{samples}.csv")
+    found = work(job, model, samples, out=out, **given)
+    right(job.replace("_", "-"), *paths, *options.split(), "-o", expected)
+    one, other = srosr.load(out), srosr.load(expected)
     check_same_model(one, other, pd.DataFrame(X[900:1000], columns=NAMES))
     check_same(*(summarize_model(model).to_dict() for model in (one, other)))
-    assert repr(one) == repr(other)
-
-
-@pytest.mark.parametrize(("job", "model", "samples", "given", "options", "status"), [
-    ("set_threshold", "model", None, {"target_rejection": 0.1}, "--target-rejection 0.1", 200),
-    ("set_threshold", "rival", None, {"target_rejection": 0.1, "per_class": True},
-     "--target-rejection 0.1 --per-class", 200),
-    ("set_threshold", "rival", None, {"threshold": 0.5}, "--threshold 0.5", 200),
-    ("set_threshold", "model", None, {"threshold": "risk", "risk_weight": 3}, "--threshold risk --risk-weight 3", 200),
-    ("set_threshold", "model", None, {"threshold": "maximal"}, "--threshold maximal", 422),
-    ("set_threshold", "model", None, {"threshold": 7}, "--threshold 7", 422),
-    ("set_threshold", "model", None, {}, "", 422),
-    ("add_class", "model", "eights", {"name": "8"}, "--name 8", 200),
-    ("add_class", "scaled", "eights", {"name": "8", "recalibrate": True}, "--name 8 --recalibrate", 200),
-    ("add_class", "model", "eights", {"name": "3"}, "--name 3", 422),
-    ("add_class", "grouped", "eights", {"name": "8"}, "--name 8", 422),
-    ("remove_class", "model", None, {"label": "3"}, "3", 200),
-    ("remove_class", "scaled", None, {"label": "3", "recalibrate": True}, "3 --recalibrate", 200),
-    ("remove_class", "model", None, {"label": "77"}, "77", 422),
-    ("remove_class", "rival", None, {"label": "3"}, "3", 409),
-    ("update", "model", "known", {}, "", 200), ("update", "model", "known", {"keep": 5}, "--keep 5", 200),
-    ("update", "grouped", "groups", {}, "", 200), ("update", "grouped", "known", {}, "", 422),
-    ("update", "model", "labeled", {}, "", 422),
-    ("recalibrate", "model", "known", {}, "", 200), ("recalibrate", "model", "unlabeled", {}, "", 200),
-])  # fmt: skip
-def test_a_model_is_changed_as_by_the_command(work, folder, tmp_path, job, model, samples, given, options, status):
-    out, expected, paths = (
-        tmp_path / "out",
-        tmp_path / "expected",
-        [folder / f"{model}.srosr", folder / f"{samples}.csv"],
-    )
-    command = (job.replace("_", "-"), *paths[: 1 + (samples is not None)], *options.split(), "-o", expected)
-    found = work(job, model, samples, out=out, **given)
-    if status == 200:
-        right(*command)
-        check_same_file(out, expected)
-        assert all(note.endswith(".") for note in found["notes"])
-    else:
-        assert found == (status, refused(folder, *command)) and not out.exists()
-
-
-def test_labels_choose_the_samples_of_a_class_unless_rows_did(work, folder):
-    labeled = get_samples("labeled")
-    rows = [row for row, label in enumerate(labeled.labels) if label == "8"]
-    work("add_class", samples=labeled, name="8", out=folder / "by_label.srosr")
-    work("add_class", samples=labeled.take(rows), name="8", rows=rows)
-    check_same_file(folder / "changed.srosr", folder / "by_label.srosr")
-    assert "has no sample of the class 11 (it has" in work("add_class", samples=labeled, name="11")[1]
-    work("add_class", "grouped", samples=labeled.take(rows), name="8", rows=rows)  # each is a group of its own
-    assert "8" in srosr.load(folder / "changed.srosr").classes_
+    assert repr(one) == repr(other) and all(note.endswith(".") for note in found["notes"])
 
 
 def test_a_change_does_not_touch_the_model_that_is_kept_and_warnings_are_notes(work):
@@ -253,10 +193,8 @@ def commit(tmp_path):
         before = before or find_version(change.source)
         return commit_change("model", change.source, tmp_path / "new", before=before, line=change.line)
 
-    change.source, change.line = (
-        tmp_path / "model.srosr",
-        {"change": "update", "details": {"keep": 3}, "by": "127.0.0.1"},
-    )
+    change.source = tmp_path / "model.srosr"
+    change.line = {"change": "update", "details": {"keep": 3}, "by": "127.0.0.1"}
     change.source.write_bytes(b"0")
     return change
 

@@ -28,20 +28,7 @@ class FrameTooLarge(Exception):
 class Child:
     """A new interpreter that runs a function of a module, which calls :func:`take_frames`.
 
-    Parameters
-    ----------
-    module, function : str
-    arguments : tuple of str, int, float or None
-        Arguments of the function.
-    environment : mapping
-        The environment of the child, to which the import path of this process is added.
-    folder : path, optional
-        The working directory.
-
-    Raises
-    ------
-    OSError
-        If the system cannot start a process.
+    The child has this ``environment`` and the import path of this process. OSError says that none can be started.
     """
 
     def __init__(
@@ -95,7 +82,7 @@ class Child:
                 stream.close()
 
     def end(self, patience: float = 0.0) -> str:
-        """End the process, at once or after so many seconds; return its exit status as text."""
+        """End the process, at once or after ``patience`` seconds; return its exit status as text."""
         if patience:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience)

@@ -194,7 +194,7 @@ def _start_log(requests: bool) -> None:
 
 
 def _hide_query(record: logging.LogRecord) -> bool:
-    """Take the query out of the line of a request, which may have names of columns or a misplaced token."""
+    """Remove the query from the line of a request: it may contain names of columns or a misplaced token."""
     client, method, path, *rest = record.args  # type: ignore[misc]
     record.args = (client, method, str(path).partition("?")[0], *rest)
     return True

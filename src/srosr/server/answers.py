@@ -18,8 +18,6 @@ from .samples import Samples
 from .schemas import JSON, ApiError
 from .store import ServedModel
 
-#: What is said to those whose requests are not finished when the server ends.
-ENDING = "The server is ending: try again."
 #: Decisions that are written at a time: to write holds the interpreter, and others wait meanwhile.
 _PIECE = 500
 logger = logging.getLogger("srosr.server")

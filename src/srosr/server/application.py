@@ -35,11 +35,10 @@ _DESCRIPTION = """Open set recognition: a class of the model for each sample, or
 
 Samples are sent as JSON, CSV, NPY, Parquet, pictures or a form with files; parameters in the query string, or in the
 JSON or the form. An error is `{"error": "One sentence."}`. While a request with a `Progress-Key` in its head is worked
-on, `/v1/progress/{key}` says how far that is. Where the server has a token, requests carry it in their head:
-`Authorization: Bearer TOKEN`."""
+on, `/v1/progress/{key}` says how far that is. With `If-Match: "VERSION"` only this version of a model is changed. A
+token, if the server has one, is in the head: `Authorization: Bearer TOKEN`."""
 #: Seconds that a thread may hold the interpreter: the event loop must not wait longer for the Python of a coder.
 _SWITCH_INTERVAL = 0.0005
-_KEEP_ALIVE = 75
 _SENTENCES = {404: "There is no such page.", 405: "This address does not take the method of the request."}
 
 
@@ -153,14 +152,14 @@ def _add_route(app: FastAPI, route: Route) -> None:
     async def answer(request: Request) -> Response:
         return await route.answer(request.app.state.service, request)
 
-    if route.method == "GET":  # what answers GET answers HEAD; the server sends no body then
-        app.add_api_route(route.path, answer, methods=["HEAD"], include_in_schema=False)
     app.add_api_route(
         route.path, answer, methods=[route.method], summary=route.summary, include_in_schema=bool(route.summary),
         operation_id=re.sub(r"[^a-z0-9]+", "_", f"{route.method} {route.path}".lower()).strip("_"),
         responses=describe_answers(route.shape, route.more),
         openapi_extra=describe_request(route.method, route.path, route.parameters, route.example),
     )  # fmt: skip
+    if route.method == "GET":  # what answers GET answers HEAD; the server sends no body then
+        app.add_api_route(route.path, answer, methods=["HEAD"], include_in_schema=False)
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -169,12 +168,14 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     return answer_error(ApiError(error.status_code, message, dict(error.headers or {})))
 
 
-def make_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
-    """Return how uvicorn serves the application."""
+def run_server(
+    settings: ServerSettings, store: ModelStore, folder: Path, bound: socket.socket, demo: DigitSamples | None = None
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; requests in flight are finished then."""
     limits = settings.limits
-    return uvicorn.Config(
-        app,
-        http="h11",  # it limits heads, which httptools does not
+    config = uvicorn.Config(
+        make_app(settings, store, folder, demo),
+        http="h11",  # it limits heads; httptools does not
         ws="none",
         lifespan="on",
         log_config=None,
@@ -183,23 +184,16 @@ def make_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         proxy_headers=False,
         limit_concurrency=limits.connections,
         h11_max_incomplete_event_size=limits.head,
-        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=limits.drain_seconds,
     )
-
-
-def run_server(
-    settings: ServerSettings, store: ModelStore, folder: Path, bound: socket.socket, demo: DigitSamples | None = None
-) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests in flight are finished then."""
-    app = make_app(settings, store, folder, demo)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     # uvicorn raises the signal that ended it again, once it has: to have been asked to end is no failure.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with threadpool_limits(1):  # several coders decide at a time, each in one thread
-            uvicorn.Server(make_config(app, settings)).run(sockets=[bound])
+            uvicorn.Server(config).run(sockets=[bound])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -44,11 +44,6 @@ class _Piece:
     def __len__(self) -> int:
         return self.part.stop - self.part.start
 
-    @property
-    def key(self) -> tuple[int, float | None]:
-        """What pieces of a batch have in common."""
-        return id(self.model), self.coverage
-
     def decide(self) -> Decisions:
         """Decide on these rows alone."""
         X = name_features(self.model.clf, self.samples.X[self.part])
@@ -69,8 +64,8 @@ class Batcher:
         most_waiting: int,
         *,
         threads: int = 1,
-        on_decisions: Callable[[ServedModel, Decisions], None] | None = None,
-        on_batch: Callable[[int], None] | None = None,
+        on_decisions: Callable[[ServedModel, Decisions], None] = lambda model, decisions: None,
+        on_batch: Callable[[int], None] = lambda rows: None,
     ) -> None:
         self._longest_wait, self._most_waiting, self._n_threads = longest_wait, most_waiting, threads
         self._on_decisions, self._on_batch = on_decisions, on_batch
@@ -99,7 +94,7 @@ class Batcher:
 
     async def decide(
         self, model: ServedModel, samples: Samples, *, coverage: float | None = None, record: bool = True,
-        on_progress: Callable[[dict[str, Any]], None] | None = None,
+        on_progress: Callable[[dict[str, Any]], None] = lambda said: None,
     ) -> Decisions:  # fmt: skip
         """Return the decisions on samples; an error of a sample has the number of its row."""
         if self._n_requests >= self._most_waiting:
@@ -119,10 +114,9 @@ class Batcher:
                 self._start()
                 done.append(await pieces[0].answer)
                 pieces.popleft()
-                if record and self._on_decisions is not None:
+                if record:
                     self._on_decisions(model, done[-1])
-                if on_progress is not None:
-                    on_progress({"stage": "Deciding", "done": min(len(done) * MOST_ROWS, n), "of": n})
+                on_progress({"stage": "Deciding", "done": min(len(done) * MOST_ROWS, n), "of": n})
         finally:
             self._n_requests -= 1
             for piece in pieces:  # of a request that has failed, or was given up
@@ -146,10 +140,11 @@ class Batcher:
             self._pieces.popleft()
         if not self._pieces or self._waits():
             return []
-        n_rows, left = 0, deque[_Piece]()
+        n_rows, first, left = 0, self._pieces[0], deque[_Piece]()
         batch: list[_Piece] = []
         for piece in self._pieces:
-            if batch and (piece.key != batch[0].key or n_rows + len(piece) > MOST_ROWS):
+            alike = piece.model is first.model and piece.coverage == first.coverage
+            if batch and not (alike and n_rows + len(piece) <= MOST_ROWS):
                 left.append(piece)
             elif not piece.answer.done():
                 batch.append(piece)
@@ -179,8 +174,7 @@ class Batcher:
                 piece.answer.set_exception(answer)
             else:
                 piece.answer.set_result(answer)
-        if self._on_batch is not None:
-            self._on_batch(sum(map(len, batch)))
+        self._on_batch(sum(map(len, batch)))
         self._start()
 
 

@@ -32,23 +32,19 @@ from .uploads import read_samples, restrict_formats
 _MOST_FILES, _LARGEST_FILE = 256, 2**20
 
 
-def _limit_resources(memory: int | None) -> None:
-    """Limit what this process may use from now on, where the system has such limits."""
+def _limit_resources(memory: int) -> None:
+    """Limit what a reader may use from now on, where the system has such limits."""
     try:
         import resource
-
+    except ImportError:  # Windows
+        return
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _LARGEST_FILE), (resource.RLIMIT_NOFILE, _MOST_FILES)]
+    try:
         with open("/proc/self/statm", "rb") as file:
             in_use = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except (ImportError, OSError, ValueError):
+        limits.append((resource.RLIMIT_AS, in_use + memory))
+    except OSError:
         print("memory is not limited: the system does not say how much is in use", file=sys.stderr)
-        return
-    limits = [(resource.RLIMIT_CORE, 0)]
-    if memory is not None:
-        limits += [
-            (resource.RLIMIT_AS, in_use + memory),
-            (resource.RLIMIT_FSIZE, _LARGEST_FILE),
-            (resource.RLIMIT_NOFILE, _MOST_FILES),
-        ]
     for number, most in limits:
         hard = resource.getrlimit(number)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -112,7 +108,8 @@ def run_jobs(kind: str, memory: int | None) -> None:
     jobs = _find_jobs(kind)
     if kind == "worker" and hasattr(os, "nice"):
         os.nice(5)
-    _limit_resources(memory)
+    if memory is not None:
+        _limit_resources(memory)
     send_frame(outbox, to_json({"kind": "ready"}))
     while True:
         asked, arrays = from_json(frames.get()), load(frames.get())

@@ -61,15 +61,12 @@ def commit_change(model: str, source: Path, new: Path, *, before: str | None, li
             _append(history, {**line, "before": before, "after": after})
             for path in _list_kept(history)[:-MOST_KEPT]:
                 path.unlink()
-    except Timeout:
-        raise _refuse(model, "another process changes it") from None
     except OSError as error:
-        raise _refuse(model, os.strerror(error.errno) if error.errno else "it cannot be written") from None
+        reason = os.strerror(error.errno) if error.errno else "it cannot be written"
+        reason = "another process changes it" if isinstance(error, Timeout) else reason
+        message = f"{model} cannot be changed on the disk of the server: {reason}."
+        raise ApiError(503, message, {"Retry-After": "1"}) from None
     return after
-
-
-def _refuse(model: str, reason: str) -> ApiError:
-    return ApiError(503, f"{model} cannot be changed on the disk of the server: {reason}.", {"Retry-After": "1"})
 
 
 def list_versions(source: Path, served: str | None = None) -> list[dict[str, Any]]:
@@ -113,7 +110,8 @@ def _find_history(target: Path) -> Path:
 
 def _list_kept(history: Path) -> list[Path]:
     """Return the kept files, oldest first."""
-    return sorted(history.glob("?" * VERSION_DIGITS + ".srosr"), key=lambda path: path.stat().st_mtime_ns)
+    paths = history.glob("?" * VERSION_DIGITS + ".srosr")
+    return sorted(paths, key=lambda path: path.stat().st_mtime_ns if path.exists() else 0)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -140,5 +138,7 @@ def _read_lines(history: Path) -> list[dict[str, Any]]:
 def _append(history: Path, line: dict[str, Any]) -> None:
     """Write a line; one before it that was cut short stays a line of its own."""
     time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    with open(history / _LINES, "ab") as file:
-        file.write((b"\n" if file.tell() else b"") + json.dumps({"time": time, **line}).encode())
+    with open(history / _LINES, "a+b") as file:
+        file.seek(max(file.tell() - 1, 0))
+        start = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        file.write(start + json.dumps({"time": time, **line}).encode() + b"\n")

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .answers import ENDING, answer_error
+from .answers import answer_error
 from .monitoring import ServerMetrics
 from .schemas import ApiError
-from .settings import SMALL_BODY, Limits, ServerSettings, is_address, is_loopback
+from .settings import Limits, ServerSettings, is_address, is_loopback
 
 #: Addresses that need no token: probes, and the page, which asks for it.
 _OPEN = frozenset({"/healthz", "/readyz", "/", "/favicon.ico"})
@@ -111,7 +111,7 @@ class Errors(Middleware):
             if has_begun:
                 raise
             if isinstance(error, asyncio.CancelledError):
-                error = ApiError(503, ENDING, {"Connection": "close", "Retry-After": "1"})
+                error = ApiError(503, "The server is ending: try again.", {"Connection": "close", "Retry-After": "1"})
             await answer_error(error)(scope, receive, send)
 
 
@@ -173,14 +173,11 @@ def check_token(token: str | None) -> Check:
 
 
 class Receiving(Middleware):
-    """Refuses bodies that are too large, too slow or compressed, and ends the work on a request when its client leaves.
-
-    Few requests with large bodies are served at a time.
-    """
+    """Refuses bodies that are too large, too slow or compressed, and ends the work when the client leaves."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
         super().__init__(app)
-        self._limits, self._large = limits, asyncio.Semaphore(limits.large_bodies)
+        self._limits = limits
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -193,25 +190,19 @@ class Receiving(Middleware):
             if "expect" not in headers:  # a client that asks before sending has not sent anything
                 await self._throw_away(receive)
             raise self._refuse()
-        if size <= SMALL_BODY and "transfer-encoding" not in headers:
-            await self._serve(scope, receive, send)
-        else:
-            async with self._large:
-                await self._serve(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size, is_answered, has_left = 0, False, False
-        work, end = asyncio.current_task(), asyncio.get_running_loop().time() + self._limits.body_seconds
+        size, is_answered, has_left, end = 0, False, False, 0.0
+        work, loop = asyncio.current_task(), asyncio.get_running_loop()
         leaving: asyncio.Future[Message] | None = None
 
         def leave(_: asyncio.Future[Message]) -> None:
             nonlocal has_left
-            if not is_answered and work is not None:
+            if not is_answered and work is not None and not work.cancelling():  # by the end of the server
                 has_left = True
                 work.cancel()
 
         async def receive_part() -> Message:
-            nonlocal size, leaving
+            nonlocal size, leaving, end
+            end = end or loop.time() + self._limits.body_seconds
             if leaving is not None:
                 return await asyncio.shield(leaving)
             try:

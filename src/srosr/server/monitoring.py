@@ -54,9 +54,8 @@ class ServerMetrics:
     def count_samples(self, model: str, decisions: Decisions) -> None:
         """Count decisions."""
         rejected = int(decisions.rejected.sum())
-        for verdict, n in (("rejected", rejected), ("recognized", len(decisions) - rejected)):
-            if n:
-                self.samples.labels(model, verdict).inc(n)
+        self.samples.labels(model, "rejected").inc(rejected)
+        self.samples.labels(model, "recognized").inc(len(decisions) - rejected)
 
     def render(self) -> bytes:
         """Return all numbers as text."""

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,8 +26,10 @@ from .schemas import ApiError
 #: A function that takes how far a piece of work is: its stage, and how many of how many are done.
 OnProgress = Callable[[dict[str, Any]], None]
 
-#: A child that has done so many jobs is replaced.
-_MOST_JOBS = 1000
+#: Jobs after which a child is replaced, and jobs of a pool at a time; those without a process wait.
+_MOST_JOBS, _MOST_WAITING = 1000, 64
+#: Seconds in which a process must take jobs.
+_START = 120.0
 #: Jobs that take long: they leave one process to the others, and wait for each other apart from them.
 _LONG_JOBS = frozenset({"evaluate", "discover", "add_class", "remove_class", "update", "recalibrate"})
 #: Bytes of the JSON of an answer.
@@ -48,6 +50,10 @@ def crash() -> ApiError:
     return ApiError(503, "The process that worked on this ended unexpectedly: try again.", _RETRY)
 
 
+def _pack(job: str, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> list[bytes]:
+    return [to_json({"job": job, "header": header}), pack_arrays(arrays)]
+
+
 class _Worker:
     """A child that is starting, ready or at work."""
 
@@ -57,11 +63,15 @@ class _Worker:
         self.child = Child("srosr.server.child", "run_jobs", (kind, memory), environment=environment, folder=folder)
         self.n_jobs, self.is_ready, self.version = 0, False, ""
 
+    def wait_until_ready(self) -> None:
+        """Wait until the process takes jobs; for a thread."""
+        if not self.is_ready and self.child.receive(_MOST_TEXT) is None:
+            raise crash()
+        self.is_ready = True
+
     def do(self, frames: list[bytes], tell: OnProgress, most: int | None) -> tuple[dict[str, Any], bytes | None]:
         """Send a job and return the answer, and the bytes of its arrays; for a thread."""
         try:
-            if not self.is_ready:
-                self.is_ready = self.child.receive(_MOST_TEXT) is not None
             for frame in frames:
                 self.child.send(frame)
             while (text := self.child.receive(_MOST_TEXT)) is not None:
@@ -72,8 +82,8 @@ class _Worker:
                     return said, None
                 tell(said)
         except FrameTooLarge:
-            raise ApiError(413, f"The samples take more than {(most or 0) / 1e6:,.0f} MB: send fewer.") from None
-        except (OSError, ValueError):  # the connection broke, or what arrived is not JSON
+            raise ApiError(413, f"The samples take more than {(most or 0) / 1e6:g} MB of memory: send less.") from None
+        except (OSError, KeyError, TypeError, ValueError):  # the connection broke, or what arrived is no answer
             pass
         raise crash()
 
@@ -88,7 +98,7 @@ class Pool:
         self, kind: Literal["reader", "worker"], size: int, *, memory: int | None, seconds: float, folder: Path
     ) -> None:
         self._make = lambda: _Worker(kind, folder, memory)
-        self._seconds, self._is_closed = seconds, False
+        self._seconds, self._n_waiting, self._is_closed = seconds, 0, False
         self._turns, self._long_turns = asyncio.Semaphore(max(size, 1)), asyncio.Semaphore(max(size - 1, 1))
         # One more thread for each, so that none waits for that of a process that was ended.
         self._threads = ThreadPoolExecutor(2 * max(size, 1), f"srosr-{kind}")
@@ -97,11 +107,6 @@ class Pool:
         self._busy: set[_Worker] = set()
         #: Processes that were replaced.
         self.restarts = 0
-
-    @property
-    def pids(self) -> list[int]:
-        """The numbers of the processes."""
-        return [worker.child.pid for worker in (*self._idle, *self._busy)]
 
     async def run(
         self,
@@ -117,21 +122,20 @@ class Pool:
         Cancelling the task ends the process. ``on_progress`` gets ``{"stage", "done", "of"}``; arrays of more than
         ``most`` bytes are an error, and not received.
         """
-        frames = await asyncio.to_thread(lambda: [to_json({"job": job, "header": header}), pack_arrays(arrays or {})])
-        async with self._long_turns if job in _LONG_JOBS else nullcontext(), self._turns:
-            try:
-                async with asyncio.timeout(self._seconds):
-                    said, content = await self._run(str(header.get("version", "")), frames, on_progress, most)
-            except TimeoutError:
-                message = f"This took longer than the {self._seconds:g} seconds allowed: send less at a time."
-                raise ApiError(504, message) from None
-        if said["kind"] == "error":
-            raise ApiError(said["status"], said["error"])
-        if content is None:
-            raise crash()
+        if self._n_waiting >= _MOST_WAITING:
+            raise ApiError(429, "The server is busy with other requests: try again later.", _RETRY)
+        self._n_waiting += 1
         try:
-            return said["header"], load(content)
-        except SafetensorError:
+            async with self._long_turns if job in _LONG_JOBS else nullcontext(), self._turns:
+                frames = await asyncio.to_thread(_pack, job, header, arrays or {})
+                said, content = await self._run(str(header.get("version", "")), frames, on_progress, most)
+        finally:
+            self._n_waiting -= 1
+        try:
+            if said["kind"] == "error" and 400 <= said["status"] < 600:
+                raise ApiError(said["status"], said["error"])
+            return said["header"], load(content or b"")
+        except (KeyError, TypeError, ValueError, SafetensorError):
             raise crash() from None
 
     async def _run(
@@ -145,10 +149,16 @@ class Pool:
             loop.call_soon_threadsafe(on_progress, progress)
 
         try:
-            said, content = await loop.run_in_executor(self._threads, worker.do, frames, tell, most)
+            async with asyncio.timeout(_START):
+                await loop.run_in_executor(self._threads, worker.wait_until_ready)
+            async with asyncio.timeout(self._seconds):
+                said, content = await loop.run_in_executor(self._threads, worker.do, frames, tell, most)
             worker.n_jobs, worker.version = worker.n_jobs + 1, version
             is_whole = not said.get("is_worn") and said["kind"] != "failure" and worker.n_jobs < _MOST_JOBS
             return said, content
+        except TimeoutError:
+            message = f"This took longer than the {self._seconds:g} seconds allowed: send less at a time."
+            raise ApiError(504, message) from None
         finally:
             self._busy.discard(worker)
             if is_whole:
@@ -157,7 +167,8 @@ class Pool:
                 worker.child.end()
                 if not self._is_closed:
                     self.restarts += 1
-                    self._idle.insert(0, self._make())
+                    with suppress(OSError):  # the next job tries again
+                        self._idle.append(self._make())
 
     def _take(self, version: str) -> _Worker:
         """Return a process: one that has used this version of a model, or else the one that was used longest ago."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.datastructures import UploadFile
@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from ..features.picture_folder import is_picture
 from ..operations.input_errors import InputError, convert_errors, escape_unprintable
-from .pool import OnProgress
+from .pool import OnProgress, crash
 from .samples import PICTURES, Reading, Samples, gather_parameters, get_words, parse_object, read_json
 from .schemas import FILE_TYPES, JSON, ApiError, Parameters, SampleParameters, check_parameters
 from .service import Service
@@ -25,22 +25,25 @@ from .settings import SMALL_BODY, Limits
 from .store import ServedModel
 from .uploads import read_samples
 
+T = TypeVar("T")
 _FORM = "multipart/form-data"
 _MOST_FIELDS = 100
 _SIGNATURES = {b"\x93NUMPY": "npy", b"PK\x03\x04": "npz", b"PAR1": "parquet", b"\x89PNG": PICTURES}
 _SIGNATURES |= {b"\xff\xd8\xff": PICTURES, b"GIF8": PICTURES}
-_LONGEST_NAME = 100
+_LONGEST_NAME, _LONGEST_FIELD = 100, 2**20
 
 
 async def parse_parameters(request: Request, kind: type[Parameters]) -> Any:
     """Return the parameters of a request without samples: from its query string and a JSON object."""
-    query, body = request.query_params.multi_items(), await request.body()
+    query, body = request.query_params.multi_items(), b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > SMALL_BODY:
+            raise ApiError(413, f"The body has more than {SMALL_BODY:,} bytes, and nothing but parameters.")
     if not body:
         return check_parameters(kind, gather_parameters(query, kind))
     if _get_media_type(request) not in (JSON, ""):
         raise ApiError(415, f"The body must be {JSON}.")
-    if len(body) > SMALL_BODY:
-        raise ApiError(413, f"The body has more than {SMALL_BODY:,} bytes, and nothing but parameters.")
     return check_parameters(kind, gather_parameters([*query, *parse_object(body).items()], kind))
 
 
@@ -49,21 +52,36 @@ async def parse_samples(
 ) -> tuple[Any, Samples]:
     """Return the parameters and the samples of a request."""
     query, media_type = gather_parameters(request.query_params.multi_items(), kind), _get_media_type(request)
-    with convert_errors():
-        if media_type == JSON and int(request.headers.get("content-length", SMALL_BODY + 1)) <= SMALL_BODY:
-            return read_json(await request.body(), kind, query, model.expected)
-        async with _open_folder(service.folder) as place:
-            if media_type == _FORM:
-                reading = await _take_form(request, kind, query, service.settings.limits, place)
-            else:
-                reading = await _take_body(request, kind, query, place)
-            if reading.format == "npy":  # nothing in it is decoded, and it is large: spare its way through a child
-                return await asyncio.to_thread(read_samples, reading, model.expected, {}, lambda *_: None)
-            header = {"reading": asdict(reading), "expected": asdict(model.expected)}
-            found, arrays = await service.readers.run(
-                "read", header, get_words(model.clf), on_progress=on_progress, most=2 * service.settings.limits.body
-            )
-    return kind.model_validate(found["parameters"]), Samples.unpack(found["samples"], arrays)
+    size, limits = int(request.headers.get("content-length", SMALL_BODY + 1)), service.settings.limits
+    async with service.large if size > SMALL_BODY else nullcontext():
+        with convert_errors():
+            if media_type == JSON and size <= SMALL_BODY:
+                return read_json(await request.body(), kind, query, model.expected)
+            async with _open_folder(service.folder) as place:
+                if media_type == _FORM:
+                    reading = await _take_form(request, kind, query, limits, place)
+                else:
+                    reading = await _take_body(request, kind, query, place)
+                if reading.format == "npy" and not reading.beside:  # nothing in it is decoded
+                    return await finish(asyncio.to_thread(read_samples, reading, model.expected, {}, lambda *_: None))
+                header = {"reading": asdict(reading), "expected": asdict(model.expected)}
+                words, most = get_words(model.clf), model.expected.most_bytes
+                found, arrays = await service.readers.run("read", header, words, on_progress=on_progress, most=most)
+    try:
+        parameters = kind.model_validate(found["parameters"])
+        return parameters, Samples.unpack(found["samples"], arrays).check(model.expected)
+    except (KeyError, TypeError, ValueError):
+        raise crash() from None
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work that is brought to its end once it has begun, whether the client waits or not."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _get_media_type(request: Request) -> str:
@@ -112,13 +130,18 @@ async def _take_form(
     try:
         uploads = [value for value in form.getlist("files") if isinstance(value, UploadFile)]
         fields = [(name, value) for name, value in form.multi_items() if name != "files" and isinstance(value, str)]
+        for name, value in form.multi_items():
+            if name != "files" and isinstance(value, UploadFile):
+                raise InputError(f'The form has a file called {name[:80]!r}: send files as parts called "files".')
+            if name not in taken and isinstance(value, str) and len(value) > _LONGEST_FIELD:
+                raise ApiError(413, f"The field {name[:80]!r} has more than {_LONGEST_FIELD:,} characters.")
         beside = gather_parameters([pair for pair in fields if pair[0] in taken], kind)
         given = gather_parameters([*query.items(), *(pair for pair in fields if pair[0] not in taken)], kind)
         parameters = check_parameters(kind, given).model_dump(exclude_unset=True)
         if not uploads:
             raise InputError('The form has no files: send them as parts called "files".')
         paths = [place / str(number) for number in range(len(uploads))]
-        await asyncio.to_thread(_write_files, uploads, paths)
+        await finish(asyncio.to_thread(_write_files, uploads, paths))
     finally:
         await form.close()
     formats = [
@@ -143,13 +166,7 @@ def _give_suffix(path: Path, format: str) -> str:
 
 
 def clean_name(name: str | None) -> str:
-    """Return a file name from a client for messages: without folders and control characters, and not too long.
-
-    Examples
-    --------
-    >>> clean_name("C:\\\\photos\\\\a\\n.png"), clean_name("../../etc/passwd"), clean_name(None)
-    ('a\\\\n.png', 'passwd', 'upload')
-    """
+    """Return a file name from a client for messages: without folders and control characters, and not too long."""
     found = escape_unprintable((name or "").replace("\\", "/").rpartition("/")[2]).strip()
     return (found if len(found) <= _LONGEST_NAME else found[: _LONGEST_NAME - 1] + "…") or "upload"
 

@@ -6,8 +6,6 @@ Each function answers one kind of request; :mod:`srosr.server.application` has t
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Coroutine
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +24,7 @@ from .answers import answer_json, describe_rows, write_csv, write_decisions
 from .history import commit_change, find_kept, find_version, list_versions
 from .middleware import TRUSTED
 from .pool import OnProgress
-from .request_samples import parse_parameters, parse_samples
+from .request_samples import finish, parse_parameters, parse_samples
 from .samples import Samples
 from .schemas import CSV, JSON, ApiError, DecideParameters, Parameters, SampleParameters
 from .service import NO_PROGRESS, Service
@@ -255,7 +253,7 @@ async def change_model(service: Service, request: Request, *, change: str, kind:
                 )
                 details |= {} if samples is None else {"samples": len(samples.X)}
                 line = {"change": change, "details": details, "by": by}
-                changed = await _finish(_commit(service, model, new, line))
+                changed = await finish(_commit(service, model, new, line))
     answer = {**_describe_model(service, changed), "previous_version": model.version, "notes": notes}
     return answer_json(answer, headers={"ETag": f'"{changed.version}"'})
 
@@ -265,19 +263,10 @@ def _check_writable(service: Service) -> None:
         raise ApiError(403, "The server is read-only: nothing can be changed.")
 
 
-async def _finish(work: Coroutine[Any, Any, ServedModel]) -> ServedModel:
-    """Return the result of work that is brought to its end once it has begun, whether the client waits or not."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
-
-
 def _check_change(service: Service, model: ServedModel, change: str, expected: str) -> None:
     """Raise if a model must not be changed as it is now."""
-    if expected.strip() != "*" and model.version not in re.findall(r"[0-9a-f]+", expected):
+    versions = [part.strip().removeprefix("W/").strip('"') for part in expected.split(",")]
+    if "*" not in versions and model.version not in versions:
         raise ApiError(
             412, f"{model.name} has version {model.version}, not the one that If-Match names: look at it again.",
             {"ETag": f'"{model.version}"'},
@@ -287,7 +276,7 @@ def _check_change(service: Service, model: ServedModel, change: str, expected: s
     if change not in model.changes:
         raise ApiError(409, f"{model.name} holds {model.summary['method']}, which cannot do {change}.")
     problem = service.store.find_problem(model.name)
-    if problem is not None:  # a change of what is served would undo that of somebody else
+    if problem is not None:  # a change of the version that is served would undo the other
         raise ApiError(409, f"{problem} Restore a version of {model.name}, or replace the file, before it is changed.")
 
 
@@ -356,12 +345,13 @@ async def get_demo_samples(service: Service, request: Request) -> Response:
 
 
 @cache
-def _read_page() -> dict[str, tuple[bytes, str]]:
-    """Return the files of the page and their types by their names in addresses."""
+def _read_page() -> dict[str, tuple[bytes, str, str]]:
+    """Return the files of the page, their types and their tags by their names in addresses."""
     return {
-        path.relative_to(_PAGE).as_posix(): (path.read_bytes(), _PAGE_TYPES[path.suffix])
+        path.relative_to(_PAGE).as_posix(): (content, _PAGE_TYPES[path.suffix], sha256(content).hexdigest()[:16])
         for path in sorted(_PAGE.rglob("*"))
         if path.suffix in _PAGE_TYPES
+        for content in [path.read_bytes()]
     }
 
 
@@ -370,8 +360,8 @@ async def get_file(service: Service, request: Request) -> Response:
     found = _read_page().get({"/": "index.html", "/favicon.ico": "icon.svg"}.get(path, path))
     if found is None:
         raise ApiError(404, "There is no such page.")
-    content, media_type = found
-    etag = f'"{sha256(content).hexdigest()[:16]}"'
+    content, media_type, tag = found
+    etag = f'"{tag}"'
     # The browser asks each time, and gets the file only if it has changed.
     headers = {"ETag": etag, "Cache-Control": "no-cache", "Content-Type": media_type}
     if request.headers.get("if-none-match") == etag:

@@ -70,6 +70,22 @@ class Samples:
         own: dict[str, Any] = {name: arrays[name] for name in _ARRAYS if name in arrays}
         return cls(**values, **own)
 
+    def check(self, expected: Expected) -> Samples:
+        """Return the samples if they have the form that a model expects; a reader is not trusted."""
+        texts = [values for values in (self.labels, self.groups, self.files) if values is not None]
+        per_row: list[Any] = [self.X, self.numbers, *texts, *([] if self.thumbnails is None else [self.thumbnails])]
+        types: Any = self.X.dtype, self.numbers.dtype
+        if (
+            types != (np.float64, np.int64)
+            or (self.X.shape[1:], self.numbers.shape) != ((expected.n_features,), (len(self.X),))
+            or any(len(values) != len(self.X) for values in per_row)
+            or len(self.X) > expected.most_rows
+            or not all(type(text) is str for values in (*texts, self.notes) for text in values)
+            or type(self.dropped + self.seen) is not int
+        ):
+            raise ValueError("these are no samples of the model")
+        return self
+
     def take(self, places: Sequence[int] | IntArray) -> Samples:
         """Return some of the samples, by their places."""
         listed = [int(place) for place in places]
@@ -101,6 +117,8 @@ class Expected:
     most_rows: int
     most_columns: int
     most_pixels: int
+    #: Bytes of samples in memory.
+    most_bytes: int
 
     @classmethod
     def of(cls, clf: OpenSetClassifier, limits: Limits) -> Expected:
@@ -115,6 +133,7 @@ class Expected:
             limits.rows,
             limits.columns,
             limits.pixels,
+            2 * limits.body,
         )
 
     def make_options(self, parameters: SampleParameters, *, labels: schemas.Labels, group: str | None) -> ReadOptions:
@@ -158,8 +177,11 @@ def take_rows(
 ) -> Samples:
     """Return the rows of a source that a request is about, with the labels and groups that came beside them."""
     too_many = ApiError(413, f"{source.name} has more than {expected.most_rows:,} rows: send fewer at a time.")
-    if source.n_rows is not None and source.n_rows > expected.most_rows:  # where the start of a file says so
-        raise too_many
+    if source.n_rows is not None:  # where the start of a file says so
+        if source.n_rows > expected.most_rows:
+            raise too_many
+        if 8 * source.n_rows * source.n_features > expected.most_bytes:
+            raise ApiError(413, f"{source.name} takes more than {expected.most_bytes / 1e6:g} MB of memory: send less.")
     rows = source.read()
     if source.seen > expected.most_rows:
         raise too_many

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic_core import from_json
 
 from .._support.messages import did_you_mean, join_names
@@ -25,6 +25,7 @@ FILE_TYPES = {
 _LARGEST_SEED, _MOST_ROWS = 2**32 - 1, 2**53
 #: Characters of a name that are shown, and up to which a guess is made at what was meant.
 _LONGEST_NAME = 80
+_LONGEST_MESSAGE = 2000
 #: Whether labels come with samples.
 Labels = Literal["no", "optional", "required"]
 
@@ -33,7 +34,7 @@ class ApiError(Exception):
     """A request that is answered by a status and one sentence."""
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        sentence = escape_unprintable(message)
+        sentence = escape_unprintable(message[:_LONGEST_MESSAGE])
         if status == 422:  # options of commands are parameters here
             sentence = re.sub(r"--[a-z][a-z-]+", lambda found: found[0][2:].replace("-", "_"), sentence)
         if sentence.startswith("the "):  # what has no file name of its own begins many sentences
@@ -56,10 +57,9 @@ def _read_list(value: Any) -> Any:
 
 def _read_null(value: Any) -> Any:
     """Return None for what stands for it in a query string; no coverage is no prediction set."""
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = None if value in ("null", "none", "") else float(value)
-    return None if value == 0 else value
+    with suppress(TypeError, ValueError):
+        return None if value in ("null", "none", "") or float(value) == 0 else value
+    return value
 
 
 #: A share that is not so close to 0 or 1 that a computation with it loses all digits.
@@ -137,7 +137,7 @@ class DiscoverParameters(SampleParameters):
 
 class ThresholdParameters(Parameters):
     target_rejection: Share | None = Field(None, description="Reject about this share of known samples.")
-    threshold: float | str | None = Field(
+    threshold: Annotated[float, Strict()] | str | None = Field(
         None, description="A value of the unknown score, or risk, f, youden or original."
     )
     per_class: bool = Field(False, description="A threshold for each class; with target_rejection.")
@@ -272,10 +272,6 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
     "one sample": {"samples": [5.1, 3.5, 1.4]},
 }
 _CSV_EXAMPLE = "width,height\n5.1,3.5\n6.2,2.9\n"
-_HEADERS = {
-    "Progress-Key": "16 to 64 letters, digits, - or _: /v1/progress/{key} says how far the work is.",
-    "If-Match": "Change the model only if it has this version.",
-}
 
 
 def describe_answers(shape: type[BaseModel] | str, more: tuple[str, ...]) -> dict[int | str, Any]:
@@ -307,16 +303,12 @@ def describe_request(method: str, path: str, kind: type[Parameters] | None, exam
     ]  # fmt: skip
     if method == "GET":
         return {"parameters": [*in_path, *parameters]}
-    headers = [
-        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": text}
-        for name, text in _HEADERS.items()
-    ]
     content: dict[str, Any] = {JSON: {"schema": schema, "example": example}}
     if issubclass(kind, SampleParameters):
         content = _describe_samples(kind, properties, required, example)
     else:
         parameters = []
-    return {"parameters": [*in_path, *parameters, *headers], "requestBody": {"required": True, "content": content}}
+    return {"parameters": [*in_path, *parameters], "requestBody": {"required": True, "content": content}}
 
 
 def _describe_samples(

@@ -41,6 +41,8 @@ class Service:
         self.workers = Pool("worker", settings.workers, memory=None, seconds=limits.work_seconds, folder=folder)
         self.batchers = {name: self._make_batcher(name) for name in store.names}
         self.watches = {name: ModelWatch(store.get(name)) for name in store.names}
+        #: Few large bodies are received and read at a time.
+        self.large = asyncio.Semaphore(limits.large_bodies)
         #: Changes of a model wait for each other.
         self.changing = {name: asyncio.Lock() for name in store.names}
         #: How far the work of requests is, by their keys.

@@ -164,6 +164,8 @@ class ModelStore:
         self.on_failure(watched.name)
 
     def _swap(self, watched: _Watched, model: ServedModel) -> None:
+        if watched.problem is not None:
+            logger.info("%s: its file can be loaded again.", watched.name)
         watched.problem, before = None, watched.current
         if before is None or before.version != model.version:
             watched.current = model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +20,8 @@ from . import schemas
 from .samples import PICTURES, Expected, Reading, Samples, add_beside, choose_rows, parse_json, read_json, take_rows
 from .schemas import ApiError, SampleParameters, check_parameters
 
-#: Formats of pictures that are decoded, as Pillow calls them. Others run programs, or are little used and tested.
 _SIDES = make_thumbnail(np.ones((1, 1))).shape
+#: Picture formats that Pillow may decode. Others run programs, or are little used and tested.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
 
 
@@ -59,8 +58,8 @@ def read_samples(
 
 def _rename(text: str, reading: Reading) -> str:
     """Put the names that a client knows in the place of private paths."""
-    for path, name in zip(reading.files, reading.names, strict=True):
-        text = re.sub(re.escape(path) + r"(?![0-9.])", lambda _, name=name: name, text)  # type: ignore[misc]
+    for path, name in zip(reading.files[::-1], reading.names[::-1], strict=True):  # .../10 before .../1
+        text = text.replace(path, name)
     return escape_unprintable(text)
 
 
@@ -116,9 +115,8 @@ def _read_pictures(
     names, paths = reading.names, [Path(file) for file in reading.files]
     what = names[0] if len(names) == 1 else f"{len(names):,} files"
     if expected.recipe is None:
-        raise InputError(
-            f"{what} holds pictures, but the model was fitted to a table of {expected.n_features} features."
-        )
+        fitted = f"the model was fitted to a table of {expected.n_features} features"
+        raise InputError(f"{what} hold{'s' if len(names) == 1 else ''} pictures, but {fitted}.")
     for path, name in zip(paths, names, strict=True):
         _check_pixels(path, name, expected.most_pixels)
     # How the model sees pictures, without its training pictures.

@@ -19,16 +19,9 @@ _KINDS = {bool: "true or false", dict: "an object", list: "a list"}
 
 
 class JsonRows(RowSource):
-    """Rows of a list of samples for a model; the parsed value is not changed.
+    """Rows of a list of samples for a model, each a list of numbers or an object, or of one sample.
 
-    Parameters
-    ----------
-    name : str
-        What the rows are called in messages.
-    samples : object
-        A list of samples, each a list of numbers or an object; or one sample.
-    options : ReadOptions
-        Says what the model expects.
+    The parsed value is not changed; messages call it ``name``.
     """
 
     def __init__(self, name: str, samples: Any, options: ReadOptions) -> None:
