@@ -1,8 +1,5 @@
 """A real server for tests: ``srosr serve`` in a process of its own, on a free port, with a small model.
 
-    with serve(model_path) as server:
-        status, answer = server.post("/v1/models/model/decide", {"samples": [[1, 2, 3]]})
-
 A start takes seconds of processor time for the server and each of its children. So tests that need no settings of their
 own share the server of :func:`share_server`, or that of :func:`share_strict` with small limits. :func:`save_model` fits
 and saves the model that most tests use; :func:`server_required` skips a file of tests where the extra ``serve`` is
@@ -28,7 +25,6 @@ import pytest
 
 #: Seconds in which a server must be ready: several start at a time on a machine that is busy.
 START = 120.0
-#: Limits that are quickly exceeded.
 STRICT = {
     "body": 2_000_000, "rows": 1000, "columns": 2000, "pixels": 100_000, "files": 3, "body_seconds": 3.0,
     "large_bodies": 2,
@@ -247,11 +243,7 @@ def _serve_models():
 
 
 def share_strict(request):
-    """Return a server with the limits in ``STRICT``, for bad requests.
-
-    *plain* and *shapes* (pictures, if they can be read) are left as they are; *changed* and *fuzzed* are there to be
-    changed.
-    """
+    """Return a server with the limits in ``STRICT``; its models *changed* and *fuzzed* are there to be changed."""
     return make_once(request, "small limits", _serve_strict)
 
 

@@ -1,7 +1,4 @@
-"""nginx in front of the server, as ``deploy/nginx.conf`` sets it up: what attacks get, and that others are served.
-
-Each attack comes from an address of its own, 127.0.1.N, everybody else from 127.0.0.1.
-"""
+"""nginx in front of the server, as ``deploy/nginx.conf`` sets it up: what attacks get, and that others are served."""
 
 import http.client
 import itertools

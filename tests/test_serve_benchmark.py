@@ -19,5 +19,4 @@ def test_a_short_run_measures_everything_and_finds_no_error(tmp_path):
     lines = json.loads((tmp_path / "serve.json").read_text())["summary"]
     counted = ["mixed requests with another status", "dropped while the model was replaced"]
     assert {x["what"] for x in lines if x["target"] == "0"} == {*counted, "answers wrong for their version"}
-    # Times are measured, not judged: the machine that runs the tests may be busy.
     assert all(line["met"] is (True if line["target"] == "0" else None) for line in lines)

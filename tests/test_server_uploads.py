@@ -247,8 +247,6 @@ def test_any_bytes_are_read_or_refused(read, table, pictures, format, data):
     {"thumbnails": np.zeros((1, 2, 2), np.uint8)},
 ])  # fmt: skip
 def test_what_a_reader_answers_is_checked(table, change):
-    expected = Expected.of(table, Limits(rows=50))
-    samples = Samples(np.ones((4, 3)), np.arange(4), labels=["a"] * 4)
-    assert samples.check(expected) is samples
+    samples = Samples(np.ones((4, 3)), np.arange(4), labels=["a"] * 4).check(Expected.of(table, Limits(rows=50)))
     with pytest.raises((ValueError, TypeError)):
-        replace(samples, **change).check(expected)
+        replace(samples, **change).check(Expected.of(table, Limits(rows=50)))
