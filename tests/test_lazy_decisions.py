@@ -46,12 +46,12 @@ def new():
 
 @pytest.fixture(scope="module")
 def model(train):
-    return OSNN().fit(*train)
+    return OSNN(random_state=0).fit(*train)
 
 
 @pytest.fixture(scope="module")
 def named(train):
-    return OSNN().fit(as_frame(train[0]), train[1])
+    return OSNN(random_state=0).fit(as_frame(train[0]), train[1])
 
 
 def as_frame(X):
@@ -131,7 +131,7 @@ def lazy_keys(collection):
 
 
 def test_a_threshold_that_is_set_later_does_not_count(train, new):
-    clf = OSNN().fit(*train)
+    clf = OSNN(random_state=0).fit(*train)
     before = decide_in_parts(clf, new)
     lazy = decide(clf, chunked(new))
     clf.set_threshold(threshold=0.0)
