@@ -69,7 +69,11 @@ def _change(change: str, kind: type[Parameters], summary: str, **example: Any) -
 
 
 _MODEL = "/v1/models/{model}"
-ROUTES = (
+ROUTES = (  # searched from the top
+    Route(
+        "POST", f"{_MODEL}/decide", routes.decide, "Decide on samples: a class of the model, or unknown",
+        schemas.DecideParameters, schemas.DecideAnswer, (CSV,),
+    ),
     Route("GET", "/healthz", routes.get_health, "Whether the process is alive"),
     Route("GET", "/readyz", routes.get_readiness, "Whether requests are served, and the versions of the models"),
     Route("GET", "/metrics", routes.get_metrics, "Counters in the format of Prometheus", shape="text/plain"),
@@ -77,10 +81,6 @@ ROUTES = (
     Route("GET", "/v1/models", routes.list_models, "The models"),
     Route("GET", _MODEL, routes.get_model, "What srosr info shows of a model"),
     Route("GET", f"{_MODEL}/scores", routes.get_scores, "Held-out scores, by which a threshold can be judged"),
-    Route(
-        "POST", f"{_MODEL}/decide", routes.decide, "Decide on samples: a class of the model, or unknown",
-        schemas.DecideParameters, schemas.DecideAnswer, (CSV,),
-    ),
     Route(
         "POST", f"{_MODEL}/explain", routes.explain, "Explain why a sample is recognized or rejected",
         schemas.ExplainParameters, schemas.ResultAnswer,
