@@ -26,8 +26,8 @@ from .schemas import ApiError
 #: A function that takes how far a piece of work is: its stage, and how many of how many are done.
 OnProgress = Callable[[dict[str, Any]], None]
 
-#: Jobs after which a child is replaced, and jobs of a pool at a time; those without a process wait.
-_MOST_JOBS, _MOST_WAITING = 1000, 64
+#: Jobs after which a child is replaced, and jobs that a pool is given at a time: some run, the others wait.
+_MOST_JOBS, _MOST_GIVEN = 1000, 64
 #: Seconds in which a process must take jobs.
 _START = 120.0
 #: Jobs that take long: they leave one process to the others, and wait for each other apart from them.
@@ -98,7 +98,7 @@ class Pool:
         self, kind: Literal["reader", "worker"], size: int, *, memory: int | None, seconds: float, folder: Path
     ) -> None:
         self._make = lambda: _Worker(kind, folder, memory)
-        self._seconds, self._n_waiting, self._is_closed = seconds, 0, False
+        self._seconds, self._n_given, self._is_closed = seconds, 0, False
         self._turns, self._long_turns = asyncio.Semaphore(max(size, 1)), asyncio.Semaphore(max(size - 1, 1))
         # One more thread for each, so that none waits for that of a process that was ended.
         self._threads = ThreadPoolExecutor(2 * max(size, 1), f"srosr-{kind}")
@@ -122,15 +122,15 @@ class Pool:
         Cancelling the task ends the process. ``on_progress`` gets ``{"stage", "done", "of"}``; arrays of more than
         ``most`` bytes are an error, and not received.
         """
-        if self._n_waiting >= _MOST_WAITING:
+        if self._n_given >= _MOST_GIVEN:
             raise ApiError(429, "The server is busy with other requests: try again later.", _RETRY)
-        self._n_waiting += 1
+        self._n_given += 1
         try:
             async with self._long_turns if job in _LONG_JOBS else nullcontext(), self._turns:
                 frames = await asyncio.to_thread(_pack, job, header, arrays or {})
                 said, content = await self._run(str(header.get("version", "")), frames, on_progress, most)
         finally:
-            self._n_waiting -= 1
+            self._n_given -= 1
         try:
             if said["kind"] == "error" and 400 <= said["status"] < 600:
                 raise ApiError(said["status"], said["error"])
